@@ -102,7 +102,7 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
         setting = Setting(target(recipe.target), recipe.numerics)
         tile = lower(replace(group, program=program), solved.tree, setting)
         tell("tile program", solved.tree, tile)
-        alternating, tile = tile, pipelined(tile)
+        alternating, tile = tile, pipelined(tile, setting.machine)
     except Unsupported as refused:
         raise NoKernel(refused, program, solved) from refused
     wrong = check_tile(tile)

@@ -64,14 +64,14 @@ def start(
             output.say("loomscope, from a source tree that is not installed")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        verb(_open_window)(None, "h200", {})
+        verb(_open_window)(None, None, {})
 
 
 @app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
 @verb
 def open_(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help="What to open, else the example.")] = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Open the window."""
@@ -80,7 +80,7 @@ def open_(
     _open_window(file, target, dimensions_of(dim))
 
 
-def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
+def _open_window(file: str | None, target: str | None, dimensions: dict[str, int]) -> None:
     from app.cli.doctor import display
     from app.session.named_models import EXAMPLE
     from engine.support.errors import MissingCapability
@@ -139,7 +139,7 @@ def render(
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
     ] = NO_DIMS,
     tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
@@ -181,7 +181,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def fuse(
-    file: File, policy: Policy = None, target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
@@ -196,7 +196,7 @@ def recipe(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
     tree: TreeFile = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""

@@ -26,7 +26,10 @@ File = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Gpu = Annotated[str, typer.Option("--target", metavar="GPU", help="GPU to compile for: h200, h100 or a100.")]
+Gpu = Annotated[
+    str | None,
+    typer.Option("--target", metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100."),
+]
 Target = Annotated[
     str | None,
     typer.Option("--target", metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100."),

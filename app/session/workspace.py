@@ -41,7 +41,7 @@ class Workspace(QObject):
     saved_path = Signal(str)
     """A file was opened, for the list of recent files."""
 
-    def __init__(self, client: Client, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> None:
+    def __init__(self, client: Client, target: str, dimensions: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self.client = client
         self.opened = Opening("", target, dict(dimensions or {}))

@@ -14,6 +14,7 @@ from app.session.workspace import Workspace
 from app.shell.gc_control import Collector
 from app.shell.sigint import noted
 from app.shell.window import Window
+from engine.target import DEFAULT_TARGET
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
@@ -37,18 +38,21 @@ def application() -> QApplication:
 
 
 def make_window(
-    target: str = "h200",
+    target: str | None = None,
     dimensions: Mapping[str, int] | None = None,
     theme: str | None = None,
     command: Sequence[str] = COMMAND,
     journals: Path | None = None,
 ) -> Window:
-    """A window with its own worker; nothing is open yet.  `journals`: where unsaved edits are kept."""
-    workspace = Workspace(Client(command), target, dimensions)
+    """A window with its own worker; nothing is open yet.
+
+    `target`: a GPU's name; None for the default one.  `journals`: where unsaved edits are kept.
+    """
+    workspace = Workspace(Client(command), target or DEFAULT_TARGET, dimensions)
     return Window(workspace, theme, journals)
 
 
-def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> int:
+def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
     """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
     with noted() as interrupts:
         program = application()

@@ -44,7 +44,7 @@ def render(
     theme: str = "dark",
     panel: str | None = None,
     group: str | None = None,
-    target: str = "h200",
+    target: str | None = None,
     dimensions: Mapping[str, int] | None = None,
     perspective: str = "explore",
     tab: str = "tree",

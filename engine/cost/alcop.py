@@ -29,14 +29,13 @@ from engine.cost.alcop_text import pace_terms, wave_terms
 from engine.documents.model import Term
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
-from engine.target.hardware import SCHEDULERS, WARP
-from engine.target.occupancy import Occupancy, occupancy
+from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
+from engine.target.occupancy import REGISTER_UNIT, Occupancy, occupancy
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
 SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
-REGISTER_BYTES = 4
-REGISTER_STEP = 8
+REGISTER_STEP = REGISTER_UNIT // WARP
 """Compilers hand a thread registers in multiples of this."""
 
 

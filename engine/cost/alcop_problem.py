@@ -13,7 +13,8 @@ from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.target import Target
-from engine.tensor.access import VECTOR_BYTES, contiguous_along, position
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import contiguous_along, position
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS

@@ -6,8 +6,15 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.nodes import Work
 from engine.graph.nodes import DTYPES
 from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
-from engine.target.teams import SUM_BYTES
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import REGISTER_BYTES, SUM_BYTES, VECTOR_BYTES
+from engine.target.registers import (
+    GEMM_BASE,
+    GEMM_IN_TURNS,
+    GEMM_PER_COPY,
+    GEMM_PER_HELD,
+    GEMM_PER_NARROW_COPY,
+    GEMM_PER_SUM,
+)
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import ROW_BYTES
 from engine.tensorize.space import GemmConfig
@@ -24,16 +31,6 @@ from engine.tile.nodes import (
     before_meeting,
     operations,
 )
-
-REGISTER_BYTES = 4
-BESIDE, PER_SUM, PER_COPY, PER_NARROW_COPY = 16, 1 / 4, 1, 6
-"""Registers of a thread beside sums and fragments: a few counters, addresses and the epilogue as it owns more sums, the
-place of every copy, and the position and the guard of one narrower than 16 bytes.  Fitted to what NVRTC 13.0 gives
-kernels of ours, as are the next two."""
-PER_HELD, IN_TURNS = 7.5, 14
-"""For every element that goes through a register a tile ahead, and in all where the elements take turns."""
-ESTIMATE_ERROR = 0.1
-"""Of the estimated registers: their mean error over the published operators, rounded up."""
 
 
 def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:
@@ -93,10 +90,10 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
         count = side * knobs.block[2] / width / threads
         if width * size < SMALLEST_COPY:
-            copies += PER_HELD * count if count <= MOST_HELD else IN_TURNS
+            copies += GEMM_PER_HELD * count if count <= MOST_HELD else GEMM_IN_TURNS
         else:
-            copies += (PER_COPY + PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
-    return round(sums * (1 + PER_SUM) + fragments + copies) + BESIDE
+            copies += (GEMM_PER_COPY + GEMM_PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
+    return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 
 def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contraction | None) -> AlcopWork:

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 
 from engine.documents.model import RepairDoc, Term, Time
 
+# Views draw addresses by them, and may import nothing of the engine but documents.
+from engine.target.hardware import BANK_BYTES as BANK_BYTES
+from engine.target.hardware import BANKS as BANKS
+from engine.target.hardware import SECTOR as SECTOR
+
 
 @dataclass(frozen=True, slots=True)
 class MoveDoc:

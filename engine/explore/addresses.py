@@ -11,13 +11,11 @@ from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Finding, WarpAccess
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
-from engine.target.hardware import SECTOR
+from engine.target.hardware import PASS_BYTES, SECTOR
 from engine.tensor.nodes import TensorProgram
 from engine.tile.storage import shared_map
 
-BLOCK, WARP = 0, 0
-PASS = 128
-"""Bytes of a sector of global memory, and of one pass over all banks of shared memory."""
+TRACED_BLOCK, TRACED_WARP = 0, 0
 
 
 def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float = 60.0) -> WarpDoc | Finding:
@@ -26,12 +24,13 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     values: of the arrays that the kernel reads.  Raises MissingCapability without a C++ compiler.
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
-    others = (block for block in kernel.source.whole_teams((BLOCK,)) if block != BLOCK)  # the last does what is left
-    run, _, _ = emulate(kernel.source, given, blocks=(*others, BLOCK), trace=(BLOCK, WARP), timeout=timeout)
+    others = (block for block in kernel.source.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
+    blocks = (*others, TRACED_BLOCK)  # the last of a team does what is left
+    run, _, _ = emulate(kernel.source, given, blocks=blocks, trace=(TRACED_BLOCK, TRACED_WARP), timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)
-    return WarpDoc(kernel.group.name, to_text(kernel.advice), BLOCK, lanes)
+    return WarpDoc(kernel.group.name, to_text(kernel.advice), TRACED_BLOCK, lanes)
 
 
 def made_up(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
@@ -82,7 +81,7 @@ def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
         ideal = -(-len(set(taken)) * access.width // SECTOR)
     else:
         name, start = _shared_buffer(kernel, min(taken, default=0))
-        ideal = -(-len(taken) * access.width // PASS)  # lanes that read one word share it, but not a pass
+        ideal = -(-len(taken) * access.width // PASS_BYTES)  # lanes that read one word share it, but not a pass
     return LanesDoc(
         line=access.line,
         kind=access.kind,

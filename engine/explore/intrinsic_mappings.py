@@ -64,7 +64,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
         binding = row_binding(group.program.statements, anchor, binding)
         machine = target(recipe.target)
         promise = promise_of(machine, group.program, intrinsic)
-        return tuple(entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise))
+        return tuple(entries_for(anchor, binding, intrinsic, machine, promise))
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")

@@ -19,8 +19,7 @@ from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
-from engine.target.hardware import SCHEDULERS
-from engine.target.shared import most_shared
+from engine.target.hardware import SCHEDULERS, WARP
 
 HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
@@ -91,7 +90,7 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         terms=predicted.terms,
         shared=shared_docs(kernel.tile),
         shared_bytes=kernel.source.shared_bytes,
-        shared_limit=most_shared(kernel.target),
+        shared_limit=kernel.target.shared_limit,
         contraction=contraction,
         knobs=knobs,
         choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
@@ -132,7 +131,7 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
 
 
 def _rhythm(kernel: Kernel, predicted: PipelinePrediction, clock: float) -> Rhythm:
-    pace, warps = predicted.pace, -(-kernel.tile.threads // 32)
+    pace, warps = predicted.pace, -(-kernel.tile.threads // WARP)
     waves = max(1.0, predicted.term("waves").value)
     return Rhythm(
         resident=pace.resident,

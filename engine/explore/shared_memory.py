@@ -5,13 +5,10 @@ from __future__ import annotations
 from engine.cost.alcop_work import copied_buffers
 from engine.documents.pipeline import SharedDoc
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, VECTOR_BYTES
+from engine.tensorize.nodes import MATRIX_ROWS
 from engine.tile.nodes import AsyncCopy, Buffer, Load, Store, TileProgram, operations
 from engine.tile.storage import shared_map
-
-CHUNK, LINE, BANKS, WORD = 16, 128, 32, 4
-"""Bytes of a copy and of all banks; banks, and bytes of one."""
-ROWS = 8
-"""Rows that are read together by a matrix load, and that are shown."""
 
 
 def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
@@ -23,10 +20,10 @@ def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
 
 def place(index: int, row_bytes: int, size: int) -> int:
     """Where element `index` lies: `swizzle` of include/swizzle.cuh, for elements of `size` bytes."""
-    line, chunks = max(LINE, row_bytes), min(LINE, row_bytes) // CHUNK
+    line, chunks = max(PASS_BYTES, row_bytes), min(PASS_BYTES, row_bytes) // VECTOR_BYTES
     row = index // (line // size) % chunks
-    phase = row * 2 % chunks + row * 2 // chunks if size == WORD else row
-    return index ^ (phase * (CHUNK // size))
+    phase = row * 2 % chunks + row * 2 // chunks if size == BANK_BYTES else row
+    return index ^ (phase * (VECTOR_BYTES // size))
 
 
 def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -> SharedDoc:
@@ -58,11 +55,11 @@ def _array(tile: TileProgram, name: str) -> str:
 
 def _table(row_bytes: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
     """For the places of the first lines of all banks: the chunk along its row, and the row, of what lies there."""
-    line, of_row, across = max(LINE, row_bytes) // CHUNK, row_bytes // CHUNK, LINE // CHUNK
+    line, of_row, across = (length // VECTOR_BYTES for length in (max(PASS_BYTES, row_bytes), row_bytes, PASS_BYTES))
     found: dict[int, int] = {}
-    for chunk in range(ROWS * line):
-        found[place(chunk * CHUNK // size, row_bytes, size) * size // CHUNK] = chunk
-    lines = [[found[number * line + column] for column in range(across)] for number in range(ROWS)]
+    for chunk in range(MATRIX_ROWS * line):
+        found[place(chunk * VECTOR_BYTES // size, row_bytes, size) * size // VECTOR_BYTES] = chunk
+    lines = [[found[number * line + column] for column in range(across)] for number in range(MATRIX_ROWS)]
     chunks = tuple(tuple(chunk % of_row for chunk in row) for row in lines)
     rows = tuple(tuple(chunk // of_row for chunk in row) for row in lines)
     return chunks, rows
@@ -71,9 +68,9 @@ def _table(row_bytes: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tupl
 def _passes(row_bytes: int, size: int, permuted: bool) -> int:
     """Passes over the banks for the first chunk of eight rows, the most that one bank is asked for."""
     words: dict[int, set[int]] = {}
-    for row in range(ROWS):
+    for row in range(MATRIX_ROWS):
         index = row * row_bytes // size
         start = (place(index, row_bytes, size) if permuted else index) * size
-        for word in range(start // WORD, (start + CHUNK) // WORD):
+        for word in range(start // BANK_BYTES, (start + VECTOR_BYTES) // BANK_BYTES):
             words.setdefault(word % BANKS, set()).add(word)
     return max(map(len, words.values()))

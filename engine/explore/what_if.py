@@ -10,11 +10,11 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.kernels.gemm.limits import MOST_STAGES, first_broken, kib
+from engine.kernels.gemm.limits import first_broken, kib
+from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
 from engine.target import Target
 from engine.target import target as find_target
-from engine.target.shared import most_shared
 from engine.tensorize.space import GemmConfig
 
 NOTE = "pipeline model, uncalibrated"
@@ -33,7 +33,7 @@ def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tupl
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
     depths = (16, 32, 64, 128) if on_tensor_cores else (8, 16, 32, 64)
     parts = (1, 2, 4, 8, 16) if on_tensor_cores else (32, 64, 128, 256, 512, 1024)
-    stages = tuple(range(1, MOST_STAGES + 1))
+    stages = tuple(range(1, MAX_STAGES + 1))
     offered = [
         ("rows", knobs.block[0], sides), ("columns", knobs.block[1], sides), ("depth", knobs.block[2], depths),
         ("warps" if on_tensor_cores else "threads", knobs.parts, parts), ("stages", knobs.stages, stages),
@@ -177,7 +177,7 @@ def _difference(asked: GemmConfig, near: GemmConfig) -> str:
 def _sweep(contraction: Contraction, knobs: GemmConfig, machine: Target, off: int) -> list[tuple[int, float]]:
     """Predicted time over the number of stages."""
     found = []
-    for stages in range(1, MOST_STAGES + 1):
+    for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
         if first_broken(contraction, tried, machine) is None:
             found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
@@ -193,7 +193,7 @@ def _quantities(
     limiter = found[1].occupancy.limiter if found[1] else ""
     placed = [_placed(prediction, machine) for prediction in found]
     rows = (
-        ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(most_shared(machine)), "shared memory"),
+        ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(machine.shared_limit), "shared memory"),
         (
             "Registers per thread", _registers(now, machine, known), _registers(then, machine, False),
             f"{allowed_registers(then.threads, machine)}", "registers",

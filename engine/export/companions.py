@@ -24,7 +24,11 @@ MAX_VALUES = 64 << 20
 
 
 def write_code(kernel: Kernel, folder: Path) -> None:
-    """The kernel's machine code, a file for each architecture."""
+    """The kernel's machine code, a file for each architecture.
+
+    A kernel may have all the shared memory of its own target.  Code for another architecture is the same text: where
+    that GPU's blocks have less, loading it fails, and the programs say so.
+    """
     for architecture in ARCHITECTURES:
         cubin = compile_cuda(kernel.source.text, architecture).cubin
         (folder / f"{kernel.group.name}.{architecture}.cubin").write_bytes(cubin)

@@ -129,7 +129,11 @@ class Run:
         code = (self.folder / f"{kernel['group']}.{ARCHITECTURES[capability]}.cubin").read_bytes()
         function = self.driver.module_from_buffer(code).get_function(kernel["entry"])
         attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-        function.set_attribute(attribute, kernel["shared_bytes"])
+        try:
+            function.set_attribute(attribute, kernel["shared_bytes"])
+        except self.driver.Error as error:  # the kernel was made for a GPU whose blocks may have more
+            needs = f"{kernel['group']} needs {kernel['shared_bytes']:,} bytes of shared memory a block"
+            raise SystemExit(f"{needs}, this GPU refuses them: {error}") from error
         function.prepare("P" * len([*kernel["parameters"], *kernel["workspaces"]]))
         return function
 

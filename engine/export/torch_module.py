@@ -128,7 +128,12 @@ class Operator:
             module, function = ctypes.c_void_p(), ctypes.c_void_p()
             _call("cuModuleLoadData", ctypes.byref(module), code)
             _call("cuModuleGetFunction", ctypes.byref(function), module, self.kernel["entry"].encode())
-            _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED_BYTES, self.kernel["shared_bytes"])
+            shared_bytes = self.kernel["shared_bytes"]
+            try:
+                _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED_BYTES, shared_bytes)
+            except RuntimeError as error:  # the kernel was made for a GPU whose blocks may have more
+                needs = f"{self.name} needs {shared_bytes:,} bytes of shared memory a block"
+                raise RuntimeError(f"{needs}, this GPU refuses them: {error}") from error
             self._functions[device] = function
         return self._functions[device]
 
@@ -151,7 +156,7 @@ def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, Ope
     import torch
 
     found = operators(folder)
-    library = torch.library.Library(namespace, "FRAGMENT")
+    library = torch.library.Library(namespace, "FRAGMENT_SIZE")
     for operator in found.values():
         library.define(operator.schema)
         library.impl(operator.name, operator, DEVICE.upper())

@@ -17,7 +17,8 @@ from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, 
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
-from engine.target.shared import most_handed_over
+from engine.fusion.stitching.shared_memory import stitched_limit
+from engine.target import Target
 from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
 
 _NAME = attrgetter("name")
@@ -63,7 +64,7 @@ def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
 
 
 def anchors(
-    flow: Flow, readers: Mapping[str, Sequence[Statement]], apart: Sequence[Collection[str]] = ()
+    flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target, apart: Sequence[Collection[str]] = ()
 ) -> list[Anchor]:
     """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
 
@@ -72,7 +73,7 @@ def anchors(
     home: dict[int, int] = {}
     """Step -> the product whose kernel it is in."""
     found: dict[int, _Grown] = {}
-    shapes, joins = _Shapes(flow, readers), joins_of(flow)
+    shapes, joins = _Shapes(flow, readers, target), joins_of(flow)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
@@ -163,8 +164,8 @@ class _Grown:
 class _Shapes:
     """Loop spaces of steps, each found once for steps whose statements differ in names alone."""
 
-    def __init__(self, flow: Flow, readers: Mapping[str, Sequence[Statement]]) -> None:
-        self._flow, self._readers = flow, readers
+    def __init__(self, flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target) -> None:
+        self._flow, self._readers, self._shared_limit = flow, readers, stitched_limit(target)
         self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
         """Likeness -> names of the first statements, and their loop space or why they have none."""
 
@@ -174,7 +175,7 @@ class _Shapes:
         kept = self._kept(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
-            shape = _shape(statements, kept, self._flow.program.arrays)
+            shape = _shape(statements, kept, self._flow.program.arrays, self._shared_limit)
             self._known[alike] = tuple(s.name for s in statements), shape
         names, known = self._known[alike]
         return None if isinstance(known, str) else _Grown(steps, names, known)
@@ -187,7 +188,9 @@ class _Shapes:
         return frozenset([a for a in made if a in outputs or not names.issuperset(map(_NAME, readers.get(a, ())))])
 
 
-def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mapping[str, Array]) -> Shape | str:
+def _shape(
+    statements: Sequence[Statement], kept: frozenset[str], arrays: Mapping[str, Array], shared_limit: int
+) -> Shape | str:
     """The loop space of a product with what its kernel takes in: its own, or that of blocks which own single results.
 
     Such blocks have results that lie apart, as the gates of a recurrent cell do, and hand them to many elements.
@@ -202,4 +205,4 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mappin
     rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
     if max(s.points for s in own) > rows * ONE_BLOCK:
         return shape
-    return stitched if sum(row_bytes(stitched, own, arrays).values()) <= most_handed_over() else shape
+    return stitched if sum(row_bytes(stitched, own, arrays).values()) <= shared_limit else shape

@@ -88,10 +88,11 @@ class _Joiner:
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong or slow, in no names; or ""."""
-        reason = excess(found, self.program.arrays) or padding(found, statements, inlined)
+        target = self._before.chosen.assessor.target
+        reason = excess(found, self.program.arrays, target) or padding(found, statements, inlined)
         if reason:
             return reason
-        saved = gain(self.program, found, self._before.chosen.assessor.target)
+        saved = gain(self.program, found, target)
         return "" if saved.pays else f"one kernel would not be faster: {saved}"
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:

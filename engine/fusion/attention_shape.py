@@ -14,13 +14,15 @@ from engine.fusion.group_programs import inline
 from engine.fusion.shape import Key, Shape, is_contraction, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported
-from engine.target.shared import SHARED_BYTES
+from engine.target import Target
 from engine.tensor.nodes import Apply, Array, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import plain_iterator
 
 
-def attention_form(statements: Sequence[Statement], kept: Collection[str], arrays: Mapping[str, Array]) -> Shape | str:
+def attention_form(
+    statements: Sequence[Statement], kept: Collection[str], arrays: Mapping[str, Array], target: Target
+) -> Shape | str:
     """The loop space of statements that are one attention, with what lies between its products and after them.
 
     statements: in an order that is legal to run.  kept: arrays needed outside.  Why an attention has none; "" for what
@@ -36,7 +38,7 @@ def attention_form(statements: Sequence[Statement], kept: Collection[str], array
         return f"an attention has two matrix products, {more[0]} would be a third"
     try:
         check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
-        return excess(found, arrays) or padding(found, statements, ()) or loops(found, statements, ())
+        return excess(found, arrays, target) or padding(found, statements, ()) or loops(found, statements, ())
     except Unsupported as refused:
         return refused.reason
 
@@ -49,7 +51,7 @@ def _found(finder: Finder, values: Statement) -> Attention | None:
         return None
 
 
-def excess(found: Attention, arrays: Mapping[str, Array]) -> str:
+def excess(found: Attention, arrays: Mapping[str, Array], target: Target) -> str:
     """Why not even the smallest tiles fit the registers and the shared memory of a block; or ""."""
     depth, heads = (math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
     if depth > MOST_DEPTH:
@@ -57,10 +59,10 @@ def excess(found: Attention, arrays: Mapping[str, Array]) -> str:
     element = DTYPES[arrays[found.weights].dtype]
     sizes, is_wide = (depth, head_parts(heads)[0]), element == DTYPES["float32"]
     needed = shared_bytes(sizes, TILES[-1], TILES[-1], 1, element, on_cores=is_wide)
-    if needed <= SHARED_BYTES:
+    if needed <= target.shared_limit:
         return ""
     what = f"{TILES[-1]} queries, keys and values of {depth} and {heads} elements"
-    return f"{what} take {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
+    return f"{what} take {needed:,} bytes of shared memory, a block of {target.name} may have {target.shared_limit:,}"
 
 
 def padding(found: Attention, statements: Sequence[Statement], inlined: Collection[str]) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.target.hardware import SCHEDULERS
+from engine.target.hardware import SCHEDULERS, SUM_BYTES
 from engine.target.nodes import Target
-from engine.target.teams import SUM_BYTES, most_parts, team_seconds, whole_parts
+from engine.target.teams import most_parts, team_seconds, whole_parts
 
 FEWEST_TILES = 4
 """Tiles of keys of a block that shares: they fill its pipeline.  Shorter loops are written out by compilers, which then

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from engine.fusion.nodes import Part
 from engine.graph.nodes import DTYPES
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Statement, TensorProgram
 from engine.tensor.rewrite import rewrite_reads

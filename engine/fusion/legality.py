@@ -13,17 +13,15 @@ from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import KIND, own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
-from engine.fusion.stitching.shared_memory import degradation_order
+from engine.fusion.stitching.shared_memory import degradation_order, stitched_limit
 from engine.target import Target
-from engine.target.hardware import MAX_THREADS, WARP
-from engine.target.shared import most_handed_over
+from engine.target.hardware import MAX_WARPS, WARP
+from engine.target.registers import MAX_PRIVATE, VALUE_REGISTERS
 from engine.tensor.index import Index
-from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive, overwritten_before
+from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import Access, Array, Statement
 from engine.tensor.rewrite import is_plain, looked_up, rewrite_index
 
-WARPS = MAX_THREADS // WARP
-"""Warps of the largest block."""
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
 
@@ -32,7 +30,7 @@ class Fits:
     """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
 
     def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
-        self._arrays, self._target = arrays, target
+        self._arrays, self.target = arrays, target
 
     def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
@@ -94,10 +92,10 @@ class Fits:
             parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
             reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
             return next(filter(None, reasons), "")
-        fit, limit = self.of(shape, statements), most_handed_over(self._target)
-        if len(statements) > ROOM and (crowded := self._too_many_alive(statements, fit)):
+        fit, limit = self.of(shape, statements), stitched_limit(self.target)
+        if len(statements) > VALUE_REGISTERS and (crowded := self._too_many_alive(statements, fit)):
             return crowded
-        if shape.kind == "reduction" and fit.columns > MOST_PRIVATE * WARPS:
+        if shape.kind == "reduction" and fit.columns > MAX_PRIVATE * MAX_WARPS:
             return _too_long(statements, shape, fit.columns)
         if shape.kind != KIND:
             return ""
@@ -109,25 +107,26 @@ class Fits:
         first = f"; {operators[giving_way[0]]} is the cheapest to leave out" if giving_way else ""
         return (
             f"the rows that {operators[largest]} and others hand over take {fit.shared_bytes:,} bytes of shared "
-            f"memory; a block of {self._target.name} may have {limit:,}{first}"
+            f"memory; a block of {self.target.name} may have {limit:,}{first}"
         )
 
     def _too_many_alive(self, statements: Sequence[Statement], fit: Fit) -> str:
         """Why the registers of a thread do not hold one element of each value that is alive, or ""."""
         peak = most_alive(statements, fit.shared_arrays)
-        if peak.values <= ROOM:
+        if peak.values <= VALUE_REGISTERS:
             return ""
-        most = int(self._target.registers_per_thread.value)
+        most = int(self.target.registers_per_thread.value)
         return (
             f"{peak.values} values are alive at once when {peak.operator} is computed, by an estimate of their life "
-            f"times; a thread of {self._target.name} may have {most} registers, {most - ROOM} of them for addresses"
+            f"times; a thread of {self.target.name} may have {most} registers, {most - VALUE_REGISTERS} of them for "
+            "addresses"
         )
 
 
 def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> str:
     """Why threads cannot keep their elements of a long row, or "": what is made from old values that the kernel
     overwrites is needed again."""
-    sharers = WARPS if reduction_direction(statements) == "column" else WARPS * WARP
+    sharers = MAX_WARPS if reduction_direction(statements) == "column" else MAX_WARPS * WARP
     own = [s for s in statements if s.name not in shape.inlined]
     read: set[str] = set()
     updated: set[str] = set()
@@ -137,12 +136,12 @@ def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> st
     walked = set(shape.columns)
     loops = [((s,), not walked.isdisjoint(shape.axes[s.name, i.name] for i in s.iterators)) for s in own]
     lost = overwritten_before(loops, updated)
-    if not lost or columns <= MOST_PRIVATE * sharers:
+    if not lost or columns <= MAX_PRIVATE * sharers:
         return ""
     maker = next(s for s in statements if s.write.array in lost)
     return (
         f"{maker.operator} makes {columns:,} elements of a row from values that are overwritten before these are used; "
-        f"the threads that share one keep {MOST_PRIVATE * sharers:,} at most"
+        f"the threads that share one keep {MAX_PRIVATE * sharers:,} at most"
     )
 
 

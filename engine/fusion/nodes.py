@@ -10,7 +10,6 @@ import numpy as np
 
 from engine.fusion.stitching.nodes import Figures, Fixed, Why
 from engine.graph.nodes import OperatorGraph
-from engine.target import DEFAULT_TARGET
 from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
@@ -75,10 +74,10 @@ class FusionGroup:
     instances: tuple[Instance, ...]
     edges: tuple[Edge, ...]
     because: str
+    target: str
+    """Name of the GPU that its plan was made for."""
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph it was cut from: where checks take inputs and expected values."""
-    target: str = DEFAULT_TARGET
-    """Name of the GPU that its plan was made for; a group of no plan is for the default one."""
     beside: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Tensors that the kernels of its plan read and write: what one run of the reference keeps for all of them."""
 
@@ -122,14 +121,14 @@ class FusionPlan:
     boundaries: tuple[Boundary, ...]
     unsupported: Mapping[str, str]
     """Operators outside every group, with the reason."""
+    target: str
+    """Name of the GPU that it was made for, and that all its groups are for."""
     source: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph itself."""
     fixed: Fixed = field(default_factory=Fixed)
     """What a person decided about groups."""
     choice: Choice | None = field(default=None, repr=False, compare=False)
     """Who chose the kernels, to be asked for reasons."""
-    target: str = DEFAULT_TARGET
-    """Name of the GPU that it was made for, and that all its groups are for."""
 
     def group(self, name: str) -> FusionGroup:
         """The group called `name`; KeyError where there is none (the message lists the names)."""

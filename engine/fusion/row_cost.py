@@ -17,9 +17,10 @@ from engine.fusion.stitching.nodes import Gain
 from engine.graph.nodes import DTYPES
 from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target.teams import SUM_BYTES, team_seconds
+from engine.target.hardware import SUM_BYTES
+from engine.target.teams import team_seconds
 from engine.tensor.terms import NARROW
-from engine.tensorize.nodes import FRAGMENT
+from engine.tensorize.nodes import FRAGMENT_SIZE
 
 HEIGHTS = (128, 64, 32, 16)
 """Rows that a block may keep whole, the most reuse of the second factor first."""
@@ -63,22 +64,22 @@ class Sizes:
         return self.batches * math.prod(counts)
 
 
-def covering(columns: int, least: int = FRAGMENT) -> int:
+def covering(columns: int, least: int = FRAGMENT_SIZE) -> int:
     """Columns of the smallest tile that holds a whole row.  least: 1 on CUDA cores, which have no instruction's."""
     return max(least, 1 << (columns - 1).bit_length())
 
 
-def row_tiles(rows: int, columns: int, least: int = FRAGMENT) -> tuple[tuple[int, int], ...]:
+def row_tiles(rows: int, columns: int, least: int = FRAGMENT_SIZE) -> tuple[tuple[int, int], ...]:
     """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first.  least: columns."""
     wide = covering(columns, least)
-    return tuple((high, wide) for high in HEIGHTS if high * wide <= MOST_SUMS and high < 2 * max(rows, FRAGMENT))
+    return tuple((high, wide) for high in HEIGHTS if high * wide <= MOST_SUMS and high < 2 * max(rows, FRAGMENT_SIZE))
 
 
 def warp_tile(block: tuple[int, int]) -> tuple[int, int]:
     """Rows and columns of a warp: up to 64 sums to a lane, and four warps where the tile has so many parts."""
     rows, columns = (min(of_block, most) for of_block, most in zip(block, WARPS, strict=True))
-    while rows * columns > FRAGMENT**2 and block[0] // rows * (block[1] // columns) < 4:
-        rows, columns = (rows, columns // 2) if columns > rows or rows == FRAGMENT else (rows // 2, columns)
+    while rows * columns > FRAGMENT_SIZE**2 and block[0] // rows * (block[1] // columns) < 4:
+        rows, columns = (rows, columns // 2) if columns > rows or rows == FRAGMENT_SIZE else (rows // 2, columns)
     return rows, columns
 
 
@@ -117,7 +118,7 @@ def slowdown(sizes: Sizes, moved: int, target: Target) -> tuple[float, str]:
 
     moved: bytes that cross global memory.
     """
-    least = FRAGMENT if sizes.dtype in NARROW else 1
+    least = FRAGMENT_SIZE if sizes.dtype in NARROW else 1
     whole = min(_ways(sizes, row_tiles(sizes.rows, sizes.columns, least), moved, target))
     cut = min(_ways(sizes.cut, CUT, moved, target))
     return max(0.0, whole[0] - cut[0]), f"{whole[0]:.3g} µs in {whole[1]}, whole rows; {cut[0]:.3g} in {cut[1]}"

@@ -76,7 +76,7 @@ class _Maker:
         apart = [set(pair) for pair in self.fixed.apart]
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
-        for anchor in anchors(flow, self.program.readers, apart):
+        for anchor in anchors(flow, self.program.readers, self.fits.target, apart):
             statements = flow.statements(anchor.steps)
             for statement in statements:
                 del self.left[statement.name]

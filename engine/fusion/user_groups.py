@@ -74,7 +74,7 @@ class Forced:
 
     def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""
-        shape = attention_form(statements, kept, self.program.arrays)
+        shape = attention_form(statements, kept, self.program.arrays, self.fits.target)
         if isinstance(shape, str):
             return shape
         rows, columns = (math.prod(shape.extents[axis] for axis in axes) for axes in (shape.rows, shape.columns))

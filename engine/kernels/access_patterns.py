@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.access import VECTOR_BYTES, contiguous_along, position, stride, uniform_along, vector_limit
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import contiguous_along, position, stride, uniform_along, vector_limit
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Guard, Statement, TensorProgram
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.recipe import Advice, Entry
-from engine.target import Target
 
 
 def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
@@ -14,8 +13,3 @@ def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, bec
 def with_content(*advice: Advice) -> tuple[Advice, ...]:
     """Without authors that have nothing to say."""
     return tuple(one for one in advice if one.scenario.entries or one.scenario.alternatives)
-
-
-def thread_places(machine: Target) -> int:
-    """Threads that the whole GPU holds at once."""
-    return int(machine.sms.value) * int(machine.threads_per_sm.value)

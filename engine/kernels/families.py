@@ -12,7 +12,7 @@ from engine.kernels.reduction.family import REDUCTION_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
-from engine.tensor.live_values import MOST_PRIVATE
+from engine.target.registers import MAX_PRIVATE
 from engine.tile.nodes import TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
@@ -37,11 +37,11 @@ def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgr
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     tile = family_of(group).lower(group, tree, setting)
     for buffer in tile.buffers.values():
-        if buffer.scope == "register" and buffer.elements > MOST_PRIVATE:
+        if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
             raise Unsupported(
                 "codegen",
                 f"{buffer.name} of {tile.name}",
-                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MOST_PRIVATE} at most",
+                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most",
                 "ask for more threads, or for smaller tiles of a thread",
             )
     return tile

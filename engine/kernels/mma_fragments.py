@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.operand import Operand
+from engine.target.hardware import REGISTER_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
 from engine.tensor.rewrite import with_element
@@ -40,7 +41,7 @@ class Lanes:
     @property
     def word(self) -> str:
         """Type of the registers of a fragment: floats one by one, narrower elements in pairs."""
-        return "float32" if self.intrinsic.element_bytes == WORD else "uint32"
+        return "float32" if self.intrinsic.element_bytes == REGISTER_BYTES else "uint32"
 
     def first(self, operand: Operand, is_first: bool, free: Index, depth: Index) -> Index:
         """Position in a tile of what a lane reads first of the fragment at `free` and `depth`: the row that it names to
@@ -61,7 +62,7 @@ class Lanes:
 
     def is_by_element(self, operand: Operand) -> bool:
         """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
-        return not operand.depth_inner and self.intrinsic.element_bytes == WORD
+        return not operand.depth_inner and self.intrinsic.element_bytes == REGISTER_BYTES
 
     def load(self, slot: Slot, operand: Operand, is_first: bool, place: Index, link: Line) -> None:
         """16 elements of a side at one step's depths: one fragment of a first factor, two of a second."""

@@ -19,11 +19,8 @@ from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.target import Target
-from engine.target.hardware import WARP
-from engine.target.shared import most_shared
+from engine.target.hardware import MAX_GRID, WARP
 
-GRID = 2**31 - 1
-"""Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
 PROMISE = "promise"
 """Name of the rule that asks a model of times."""
 FAR, FEWEST = 1.5, 64
@@ -194,7 +191,7 @@ def too_many_threads(work: Work, machine: Target) -> str:
 
 def too_much_shared(work: Work, machine: Target) -> str:
     """How a block asks for more shared memory than it may have."""
-    needed, limit = work.shared_bytes, most_shared(machine)
+    needed, limit = work.shared_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
@@ -206,4 +203,4 @@ def too_many_registers(work: Work, machine: Target) -> str:
 
 def too_many_blocks(work: Work) -> str:
     """How a grid is longer than it may be."""
-    return f"{work.blocks:,} blocks, a grid may have {GRID:,}" if work.blocks > GRID else ""
+    return f"{work.blocks:,} blocks, a grid may have {MAX_GRID:,}" if work.blocks > MAX_GRID else ""

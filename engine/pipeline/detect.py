@@ -19,8 +19,8 @@ from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
+from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.target.shared import SHARED_BYTES
 from engine.tile.nodes import (
     AsyncCopy,
     Declare,
@@ -40,13 +40,13 @@ MAX_STAGES = 6
 REGISTER_STAGES = (1, 2, 4)
 
 
-def detect(program: TileProgram) -> tuple[Decision, ...]:
+def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
     """One decision for each wish of a program whose loops are not pipelined yet."""
-    found = [_decision(program, wish) for wish in program.wishes]
+    found = [_decision(program, wish, machine.shared_limit) for wish in program.wishes]
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
+def _decision(program: TileProgram, wish: PipelineRequest, shared_limit: int) -> Decision:
     """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
     used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
@@ -61,9 +61,9 @@ def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
     stored = [op for one in used.values() for _, op in one.fills if isinstance(op, Store)]
     held = tuple(dict.fromkeys(load.source for op in stored for _, load in _loads_of(program, op)))
     if wish.mark == SHARED:
-        stages, limit = _shared_limit(program, wish, loop, path, held)
+        stages, limit = _shared_stages(program, wish, shared_limit, path, held)
     else:
-        stages, limit = _register_limit(wish, loop)
+        stages, limit = _register_stages(wish, loop)
     return Decision(wish, stages, path, loop, limit, held)
 
 
@@ -155,17 +155,19 @@ def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
 # Limits
 
 
-def _shared_limit(
-    program: TileProgram, wish: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
+def _shared_stages(
+    program: TileProgram, wish: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
 ) -> tuple[int, Refusal | None]:
-    """Stages that the loop's extent and the shared memory of a block allow.
+    """Stages that the extent of the loop at `path` and the shared memory of a block allow.
 
-    held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
+    limit: bytes that a block may have.  held: arrays that go through registers, which have one tile on its way: further
+    stages would hide nothing.
     """
-    later = used_after(program, path)
+    later, loop = used_after(program, path), at_path(program.body, path)
+    assert isinstance(loop, For)
     stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
     others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
-    room = max(1, (SHARED_BYTES - others) // stage)
+    room = max(1, (limit - others) // stage)
     stages = min(wish.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
     if stages == wish.stages:
         return stages, None
@@ -176,12 +178,12 @@ def _shared_limit(
         return stages, Refusal(0, _short_loop(loop))
     if stages == room:
         needed = f"{wish.stages * stage + others:,} bytes of shared memory"
-        because = f"{wish.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
+        because = f"{wish.stages} stages need {needed}, a block may have {limit:,}"
         return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_stages(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
 from engine.pipeline.stage_indices import Known, StageRewrite
+from engine.target.copies import COPY_BYTES
 from engine.tensor.index import Index
 from engine.tile.nodes import (
     BLOCK,
@@ -36,8 +37,6 @@ from engine.tile.nodes import (
 from engine.tile.source import Footprint
 
 TURN = "turn"
-COPY_BYTES = (4, 8, 16)
-"""Sizes of one cp.async."""
 
 
 @dataclass(frozen=True, slots=True)

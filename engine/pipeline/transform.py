@@ -29,7 +29,7 @@ from engine.pipeline.shared_memory_reuse import overlaid, used_after
 from engine.pipeline.stage_indices import Known, StageRewrite, counter, shifted
 from engine.pipeline.uses import uses
 from engine.support.errors import Unsupported
-from engine.target.shared import SHARED_BYTES
+from engine.target import Target
 from engine.tensor.index import Index
 from engine.tile.nodes import (
     Barrier,
@@ -53,13 +53,13 @@ from engine.tile.nodes import (
 from engine.tile.storage import shared_map
 
 
-def pipelined(program: TileProgram) -> TileProgram:
+def pipelined(program: TileProgram, machine: Target) -> TileProgram:
     """The program with every pipeline that it asks for and may have; `notes` say what became of the entries.
 
-    Raises Unsupported where a block has not enough shared memory even without.
+    Raises Unsupported where a block of the machine has not enough shared memory even without.
     """
     program = in_turns(program) if program.turns > 1 else program
-    decisions = detect(program)
+    decisions = detect(program, machine)
     shared = [d for d in decisions if d.wish.mark == SHARED]
     registers = [d for d in decisions if d.wish.mark == REGISTER]
     rewriting = _Rewriting(program, decisions)
@@ -78,8 +78,9 @@ def pipelined(program: TileProgram) -> TileProgram:
         wishes=(),
     )
     needed = shared_map(result.buffers)[1]
-    if needed > SHARED_BYTES:
-        because = f"needs {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
+    if needed > machine.shared_limit:
+        limit = f"a block of {machine.name} may have {machine.shared_limit:,}"
+        because = f"needs {needed:,} bytes of shared memory, {limit}"
         raise Unsupported("pipeline", program.name, because, "ask for less")
     return result
 

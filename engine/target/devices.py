@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.target.hardware import BANK_BYTES, BANKS, BLOCK_REGISTERS, MAX_THREADS
 from engine.target.nodes import Figure, Target
 
 _GUIDE = "CUDA programming guide, technical specifications per compute capability"
@@ -30,11 +31,11 @@ H200 = Target(
     shared_per_sm=Figure(228 * _KIB, "bytes", _GUIDE),
     shared_per_block=Figure(227 * _KIB, "bytes", _GUIDE),
     shared_reserved=Figure(1 * _KIB, "bytes", _GUIDE),
-    shared_bandwidth=Figure(128, "bytes/clock/SM", "data sheet: 32 banks of 4 bytes"),
-    registers_per_sm=Figure(65536, "registers", _GUIDE),
+    shared_bandwidth=Figure(BANKS * BANK_BYTES, "bytes/clock/SM", "data sheet: 32 banks of 4 bytes"),
+    registers_per_sm=Figure(BLOCK_REGISTERS, "registers", _GUIDE),
     registers_per_thread=Figure(255, "registers", _GUIDE),
     threads_per_sm=Figure(2048, "threads", _GUIDE),
-    threads_per_block=Figure(1024, "threads", _GUIDE),
+    threads_per_block=Figure(MAX_THREADS, "threads", _GUIDE),
     warps_per_sm=Figure(64, "warps", _GUIDE),
     blocks_per_sm=Figure(32, "blocks", _GUIDE),
     fp32_rate=Figure(132 * 128 * 2 * 1.83 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),

@@ -63,6 +63,21 @@ class Target:
     launch_overhead: Figure
     """Seconds that a kernel costs even when it does nothing."""
 
+    @property
+    def sm_count(self) -> int:
+        """`sms` as a number of blocks or waves is counted in."""
+        return int(self.sms.value)
+
+    @property
+    def resident_threads(self) -> int:
+        """Threads that all SMs hold at once."""
+        return self.sm_count * int(self.threads_per_sm.value)
+
+    @property
+    def shared_limit(self) -> int:
+        """Bytes of shared memory that one block may ask for."""
+        return int(self.shared_per_block.value)
+
     def __hash__(self) -> int:
         # Caches of searches look targets up at every step; the figures of those with one name tell them apart.
         return hash(self.name)

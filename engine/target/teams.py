@@ -5,13 +5,13 @@ Every block leaves its sums in global memory, and the last one to come reads the
 
 from __future__ import annotations
 
+from engine.target.hardware import SUM_BYTES
 from engine.target.nodes import Target
 
 MOST_BYTES = 256 * 2**20
 """Of the sums of all blocks, which a launch keeps in global memory."""
 MOST_PARTS = 64
 """Of a depth: one block adds them all up."""
-SUM_BYTES = 4
 
 
 def most_parts(steps: int, sums: int) -> int:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.live_values import lanes_alive
 from engine.tensor.nodes import Access, Array, Statement
 from engine.tensor.rewrite import indices_of, looked_up
 
-VECTOR_BYTES = 16
-"""The widest load or store of one thread."""
 NEAR, SHORT = (1, 2), 128
 """Steps from one result to the next at which neighbouring threads share what they load, and terms of a reduction that
 one thread adds up."""

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from engine.target.registers import VALUE_REGISTERS
 from engine.tensor.nodes import Statement
-
-ROOM = 240
-"""Registers of a thread for values, of the 255 that there are: NVRTC spills nothing up to here, and soon past it."""
-MOST_PRIVATE = 128
-"""Elements of one array that a thread keeps: half of its registers; longer arrays would lie in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,10 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
 
     loaded: vectors that are read before the first of them is computed.
     """
-    if width * (len(statements) + loaded) <= ROOM:
+    if width * (len(statements) + loaded) <= VALUE_REGISTERS:
         return width
     values = max(loaded, most_alive(statements).values)
-    while width > 1 and width * values > ROOM:
+    while width > 1 and width * values > VALUE_REGISTERS:
         width //= 2
     return width
 

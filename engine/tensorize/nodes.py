@@ -15,7 +15,7 @@ LANE, REGISTER = "lane", "register"
 MATRIX_ROWS = 8
 """Rows of one matrix that a matrix load moves; each row is 16 bytes."""
 ROW_BYTES = 16
-FRAGMENT = 2 * MATRIX_ROWS
+FRAGMENT_SIZE = 2 * MATRIX_ROWS
 """Rows or columns that one matrix load brings: those of the smallest tile."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from engine.support.errors import BadInput
-from engine.tensorize.nodes import FRAGMENT
+from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tile.nodes import KernelConfig
 
 
@@ -72,7 +72,7 @@ class Space:
     column_warps: tuple[int, ...] = (1, 2, 4)
     stages: tuple[int, ...] = (2, 3, 4, 5, 6)
     register_stages: tuple[int, ...] = (1, 2, 4)
-    fragment: int = FRAGMENT
+    fragment: int = FRAGMENT_SIZE
     """Rows, columns and depths that the tiles are counted in; 1 on CUDA cores, whose warps here are threads."""
 
     @property

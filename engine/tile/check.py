@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tile.hazards import hazards
 from engine.tile.nodes import BLOCK, THREAD, Let, TileOp, TileProgram, operations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Element, Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tile.dead_code import without_unused

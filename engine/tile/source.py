@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Index
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import engine
 from engine.fusion.nodes import FusionGroup, Instance
+from engine.target import DEFAULT_TARGET
 from engine.tensor.nodes import TensorProgram
 
 MODELS = Path(__file__).parents[2] / "resources" / "models"
@@ -33,7 +34,7 @@ def group_of(file: str) -> FusionGroup:
 def made_of(program: TensorProgram, kind: str = "row reduction") -> FusionGroup:
     """A group of one hand-written program."""
     instance = Instance((), {}, {})
-    return FusionGroup(program.name, program.name, kind, program, (instance,), (), "written by hand")
+    return FusionGroup(program.name, program.name, kind, program, (instance,), (), "written by hand", DEFAULT_TARGET)
 
 
 def advised(group: FusionGroup, text: str) -> engine.Recipe:

@@ -199,7 +199,7 @@ def test_shared_memory_is_mapped_byte_by_byte() -> None:
     mapped = [(buffer.array, buffer.offset, buffer.size, buffer.stages) for buffer in doc.shared]
     results = ("", 0, 8192, 1)  # after the main loop, over its tiles
     assert mapped == [("a_2", 0, 24576, 3), ("b_2", 24576, 24576, 3), results]
-    assert doc.shared_bytes == found.source.shared_bytes == 49152 < doc.shared_limit == 163 * 1024
+    assert doc.shared_bytes == found.source.shared_bytes == 49152 < doc.shared_limit == 227 * 1024
     for buffer in doc.shared:
         for chunks, rows in zip(buffer.chunks, buffer.rows, strict=True):
             assert len(set(zip(chunks, rows, strict=True))) == 8  # a permutation of what 128 bytes hold

@@ -44,9 +44,9 @@ def test_figures_of_both_stand_beside_each_other() -> None:
 @pytest.mark.parametrize(
     ("knobs", "text", "offer"),
     [
-        (replace(NOW, block=(256, 256, 64), part=(64, 64), stages=4), "256 KiB of shared memory, a block may have 163",
-         "2 stages"),
-        (replace(NOW, block=(128, 128, 128), stages=6), "384 KiB of shared memory", "2 stages"),
+        (replace(NOW, block=(256, 256, 64), part=(64, 64), stages=4), "256 KiB of shared memory, a block may have 227",
+         "3 stages"),
+        (replace(NOW, block=(128, 128, 128), stages=6), "384 KiB of shared memory", "3 stages"),
         (replace(NOW, block=(120, 128, 32)), "no instruction divides 120 rows: it computes 16 x 8 x 16", ""),
         (replace(NOW, register_stages=4), "4 register stages, and a tile has 2 steps of 16", "2 register stages"),
         (replace(NOW, stages=9), "9 stages, a pipeline has up to 6", "6 stages"),

@@ -75,6 +75,7 @@ def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -
 class EmulatedDriver:
     """The part of PyCUDA's driver that the harness calls; memory is the host's, launches are emulated."""
 
+    Error = RuntimeError
     function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
     Context = SimpleNamespace(
         synchronize=lambda: None, get_device=lambda: SimpleNamespace(compute_capability=lambda: (9, 0))
@@ -86,6 +87,7 @@ class EmulatedDriver:
         self.memory: list[np.ndarray] = []
         self.attributes: dict[str, int] = {}
         self.forms: dict[str, str] = {}
+        self.shared_limit = 1 << 20
         self.shift = 0
         """Bytes by which memory begins behind a large power of two."""
 
@@ -119,8 +121,13 @@ class EmulatedDriver:
             operands = zip(pointers, pointers_of(kernel), strict=True)
             run_kernel(self.folder, kernel, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
 
+        def set_attribute(name: str, value: int) -> None:
+            if value > self.shared_limit:
+                raise self.Error("invalid value")
+            self.attributes[entry] = value
+
         return SimpleNamespace(
-            set_attribute=lambda name, value: self.attributes.__setitem__(entry, value),
+            set_attribute=set_attribute,
             prepare=lambda form: self.forms.__setitem__(entry, form),
             prepared_async_call=launch,
         )
@@ -152,6 +159,13 @@ def test_the_harness_launches_nothing_at_a_wrong_address(folder: Path, manifest:
     launch = next(one for one in manifest["launches"] if one["group"] == "matmul_0")
     with pytest.raises(SystemExit, match=r"matmul_0: \w+ lies at 0x\w+, its kernel needs a multiple of 16"):
         run.launch(launch)
+
+
+def test_a_gpu_with_less_shared_memory_than_the_target_is_told(folder: Path, manifest: dict[str, Any]) -> None:
+    driver = EmulatedDriver(folder, manifest)
+    driver.shared_limit = max(kernel["shared_bytes"] for kernel in manifest["kernels"]) - 1
+    with pytest.raises(SystemExit, match=r"needs [\d,]+ bytes of shared memory a block, this GPU refuses them"):
+        harness.Run(driver, folder, dict(np.load(folder / "constants.npz")))
 
 
 def test_the_harness_is_a_program_that_says_what_it_lacks(

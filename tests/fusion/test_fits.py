@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,13 @@ import pytest
 
 import engine
 from engine.fusion.stitching.nodes import Fixed
-from engine.target import DEVICES, Figure, Target
-from engine.target.shared import SCRATCH_BYTES, SHARED_BYTES, most_handed_over, most_shared
+from engine.fusion.stitching.shared_memory import SCRATCH_BYTES, stitched_limit
+from engine.target import DEFAULT_TARGET, DEVICES, Target
 from tests.fusion.test_plan import groups_of
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler
 
+H200 = DEVICES[DEFAULT_TARGET]
 X = {"x": ("float32", (24, 40))}
 AXES = {"rows": np.array([1]), "columns": np.array([0]), "pads": np.array([0, 2, 0, 3]), "at": np.array([3, 0, 7])}
 
@@ -90,8 +90,8 @@ def shifted_softmax(folder: Path, columns: int) -> engine.FusionPlan:
 
 
 @pytest.mark.parametrize(("columns", "kinds"), [
-    (most_handed_over() // 4, ["stitched"]),
-    (most_handed_over() // 4 + 4, ["row reduction", "element-wise"]),
+    (stitched_limit(H200) // 4, ["stitched"]),
+    (stitched_limit(H200) // 4 + 4, ["row reduction", "element-wise"]),
 ], ids=["the last row that fits", "the first that does not"])  # fmt: skip
 def test_the_plan_and_the_kernel_have_one_limit_of_shared_memory(
     columns: int, kinds: list[str], tmp_path: Path
@@ -99,15 +99,13 @@ def test_the_plan_and_the_kernel_have_one_limit_of_shared_memory(
     plan = shifted_softmax(tmp_path, columns)
     kernels = [engine.compile(group) for group in plan.groups]
     assert [kernel.group.kind for kernel in kernels] == kinds
-    assert all(kernel.source.shared_bytes <= SHARED_BYTES for kernel in kernels)
-    assert (kernels[0].source.shared_bytes >= most_handed_over()) == (len(kinds) == 1)
+    assert all(kernel.source.shared_bytes <= H200.shared_limit for kernel in kernels)
+    assert (kernels[0].source.shared_bytes >= stitched_limit(H200)) == (len(kinds) == 1)
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=lambda device: device.name)
-def test_every_target_has_the_shared_memory_that_kernels_are_made_for(device: Target) -> None:
-    assert most_shared(device) == SHARED_BYTES
-    smaller = replace(device, shared_per_block=Figure(100 * 1024, "bytes", "a smaller device"))
-    assert most_handed_over(smaller) == 100 * 1024 - SCRATCH_BYTES
+def test_a_stitched_kernel_leaves_its_reductions_their_scratch(device: Target) -> None:
+    assert stitched_limit(device) == device.shared_per_block.value - SCRATCH_BYTES
 
 
 def test_blocks_take_no_more_points_than_their_rows_have_room_for(tmp_path: Path) -> None:
@@ -116,7 +114,7 @@ def test_blocks_take_no_more_points_than_their_rows_have_room_for(tmp_path: Path
     plan = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (1024, 2, 40))}, ["y"])))
     (kernel,) = [engine.compile(group) for group in plan.groups]
     assert kernel.group.kind == "stitched" and kernel.tile.constants["BLOCK_POINTS"] > 1
-    assert kernel.source.shared_bytes <= SHARED_BYTES
+    assert kernel.source.shared_bytes <= H200.shared_limit
 
 
 def test_long_rows_are_computed_again_from_their_mean_where_nothing_has_room_for_them(tmp_path: Path) -> None:
@@ -135,12 +133,12 @@ def test_long_rows_are_computed_again_from_their_mean_where_nothing_has_room_for
     kernels = [engine.compile(group) for group in engine.fuse(engine.load(path)).groups]
     assert [kernel.group.kind for kernel in kernels] == ["stitched"]
     again = {name for name, (scheme, _) in kernels[0].tile.schemes.items() if scheme == "recompute"}
-    assert again and kernels[0].source.shared_bytes <= SHARED_BYTES
+    assert again and kernels[0].source.shared_bytes <= H200.shared_limit
 
 
 def test_parts_of_a_pack_have_the_same_limit(tmp_path: Path) -> None:
     """Rows that fit no block alone fit none in company."""
-    columns = most_handed_over() // 4 + 4
+    columns = stitched_limit(H200) // 4 + 4
     ends = {"one": np.array([1]), "none": np.array([0]), "all": np.array([columns]), "less": np.array([-1])}
     nodes: list[Node] = []
     for n in range(2):
@@ -153,7 +151,7 @@ def test_parts_of_a_pack_have_the_same_limit(tmp_path: Path) -> None:
     inputs = {f"x{n}": ("float32", (2 + n, columns)) for n in range(2)}
     plan = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y0", "y1"], ends)))
     kernels = [engine.compile(group) for group in plan.groups]
-    assert len(plan.launches) > 1 and all(k.source.shared_bytes <= SHARED_BYTES for k in kernels)
+    assert len(plan.launches) > 1 and all(k.source.shared_bytes <= H200.shared_limit for k in kernels)
     assert "packed" in {k.group.kind for k in kernels}, "maxima and sums of both share a launch"
 
 

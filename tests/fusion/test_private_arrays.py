@@ -14,7 +14,8 @@ from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import POLICIES
 from engine.support.errors import Unsupported
 from engine.target import target
-from engine.tensor.live_values import MOST_PRIVATE, overwritten_before
+from engine.target.registers import MAX_PRIVATE
+from engine.tensor.live_values import overwritten_before
 from engine.tensor.nodes import Array, TensorProgram
 from tests.support.programs import apply, at, program, statement
 from tests.test_shared_models import AKG, SHARED, needs_shared
@@ -38,7 +39,7 @@ def crowded(path: Path, policy: str) -> list[str]:
     for machine in ("h200", "a100"):
         for group in engine.fuse(graph, target=machine, policy=policy).groups:
             kernel = engine.compile(group, engine.default_recipe(group))
-            found += [f"{group.name} of {path.name} for {machine}"] if largest(kernel) > MOST_PRIVATE else []
+            found += [f"{group.name} of {path.name} for {machine}"] if largest(kernel) > MAX_PRIVATE else []
     return found
 
 
@@ -108,14 +109,14 @@ def updated(columns: int) -> TensorProgram:
 
 def test_rows_that_threads_cannot_keep_are_more_kernels() -> None:
     fits = Fits(updated(1).arrays, target("h200"))
-    limit = MOST_PRIVATE * 1024
+    limit = MAX_PRIVATE * 1024
     assert not isinstance(fits(updated(limit).statements, frozenset("xy")), str)
     assert isinstance(fits(updated(limit + 4).statements, frozenset("xy")), str)
 
 
 def made(source: TensorProgram) -> engine.Kernel:
     instance = Instance((), {n: n for n in source.arrays}, {s.name: s.operator for s in source.statements})
-    group = FusionGroup(source.name, source.name, "row reduction", source, (instance,), (), "")
+    group = FusionGroup(source.name, source.name, "row reduction", source, (instance,), (), "", "h200")
     one_thread = engine.entry("S0", at="innermost", mark=("lane", 1))
     return engine.compile(group, engine.default_recipe(group).advise("user", one_thread))
 
@@ -124,14 +125,14 @@ def made(source: TensorProgram) -> engine.Kernel:
 def test_as_many_threads_share_a_row_as_keep_it(columns: int) -> None:
     """Asked for one: that thread keeps 96, of longer rows it takes more threads, and the verdict says so."""
     kernel = made(updated(columns))
-    assert MOST_PRIVATE // 2 < largest(kernel) <= MOST_PRIVATE
+    assert MAX_PRIVATE // 2 < largest(kernel) <= MAX_PRIVATE
     relaxed = [v for v in kernel.verdicts if v.placed.entry.value == ("lane", 1)]
-    assert [v.outcome for v in relaxed] == ["honoured" if columns <= MOST_PRIVATE else "relaxed"]
+    assert [v.outcome for v in relaxed] == ["honoured" if columns <= MAX_PRIVATE else "relaxed"]
 
 
 def test_a_row_that_no_block_keeps_is_refused_by_the_code_generator() -> None:
     with pytest.raises(Unsupported, match="in registers it keeps 128 at most"):
-        made(updated(MOST_PRIVATE * 1024 + 4))
+        made(updated(MAX_PRIVATE * 1024 + 4))
 
 
 def test_what_is_made_of_old_values_is_lost_behind_the_update() -> None:

@@ -12,7 +12,8 @@ from engine.explore.fusion_attempts import Attempts
 from engine.fusion.stitching.nodes import Fixed
 from engine.support.errors import BadInput
 from engine.target import target
-from engine.tensor.live_values import ROOM, most_alive
+from engine.target.registers import VALUE_REGISTERS
+from engine.tensor.live_values import most_alive
 from engine.tensor.lower import lower
 from tests.fusion.test_plan import groups_of, model
 from tests.semantics.single import Node
@@ -63,7 +64,7 @@ def test_values_are_alive_from_their_maker_to_their_last_reader(tmp_path: Path) 
 @needs_compiler
 @needs_nvrtc
 def test_a_group_with_room_for_one_element_is_a_kernel_without_spills(tmp_path: Path) -> None:
-    graph = loaded(tmp_path, held_to_the_end(ROOM - 4), (4, 8))
+    graph = loaded(tmp_path, held_to_the_end(VALUE_REGISTERS - 4), (4, 8))
     plan = engine.fuse(graph, fixed=whole(graph))
     assert len(plan.launches) == 1
     kernel = engine.compile(plan.groups[0])
@@ -71,7 +72,7 @@ def test_a_group_with_room_for_one_element_is_a_kernel_without_spills(tmp_path: 
 
 
 def test_a_group_without_is_refused_with_the_operator_and_the_figures(tmp_path: Path) -> None:
-    graph = loaded(tmp_path, held_to_the_end(ROOM), (4, 8))
+    graph = loaded(tmp_path, held_to_the_end(VALUE_REGISTERS), (4, 8))
     told = r"242 values are alive at once when n\d+ is computed, by an estimate .* h200 may have 255 registers"
     with pytest.raises(BadInput, match=told):
         engine.fuse(graph, fixed=whole(graph))

@@ -18,6 +18,7 @@ from engine.fusion.packing import packed_shape, parts_of
 from engine.fusion.shape import Shape
 from engine.fusion.stitched import stitched_shape
 from engine.recipe import Entry
+from engine.target import DEFAULT_TARGET
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Scalar, Statement, TensorProgram
@@ -32,7 +33,7 @@ def stitched(source: TensorProgram) -> FusionGroup:
     assert isinstance(shape, Shape), shape
     built = GroupBuilder(source, frozenset(source.outputs), {}).build(source.statements, shape)
     named = replace(built.program, name=source.name)
-    return FusionGroup(source.name, source.name, built.kind, named, (built.instance,), (), "a test")
+    return FusionGroup(source.name, source.name, built.kind, named, (built.instance,), (), "a test", DEFAULT_TARGET)
 
 
 def kernel_of(source: TensorProgram, *entries: Entry) -> engine.Kernel:

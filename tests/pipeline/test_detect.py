@@ -13,6 +13,7 @@ from engine.kernels.families import lower
 from engine.kernels.family import Setting
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
+from engine.target.devices import H200
 from engine.tensor.index import Index
 from engine.tensor.nodes import (
     Access,
@@ -55,7 +56,7 @@ def edited(change: Callable[[TileOp], tuple[TileOp, ...]], **more: object) -> Ti
 
 
 def decided(program: TileProgram) -> tuple[Decision, Decision]:
-    shared, register = detect(program)
+    shared, register = detect(program, H200)
     return shared, register
 
 
@@ -144,12 +145,12 @@ def two_buffers(stages: tuple[int, int], tail: bool = False) -> TileProgram:
 
 
 def test_rule_3_all_buffers_of_a_scope_alike() -> None:
-    assert [d.stages for d in detect(two_buffers((3, 3)))] == [3, 3]
+    assert [d.stages for d in detect(two_buffers((3, 3)), H200)] == [3, 3]
     for program, because in [
         (two_buffers((3, 2)), "A_shared has 3 stages, B_shared 2"),
         (two_buffers((3, 3), tail=True), "first or last used in different places"),
     ]:
-        decisions = detect(program)
+        decisions = detect(program, H200)
         assert [d.stages for d in decisions] == [1, 1]
         for decision in decisions:
             assert decision.refusal is not None and decision.refusal.rule == 3
@@ -167,7 +168,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("program", "level", "nearest", "because"), LIMITS)
 def test_limits_give_the_nearest_choice(program: TileProgram, level: int, nearest: int, because: str) -> None:
-    decision = detect(program)[level]
+    decision = detect(program, H200)[level]
     assert decision.stages == nearest
     assert because in str(decision.refusal)
 
@@ -176,23 +177,23 @@ def test_limits_give_the_nearest_choice(program: TileProgram, level: int, neares
 
 
 WISHES = [
-    ("all @ k: mark stages 6", 5, "6 stages need 196,608 bytes of shared memory, a block has 166,912; 5 need 163,840"),
-    ("all @ k: mark register_stages 4", 2, "the loop over step has 2 iterations; a deeper tile has more"),
-    ("all @ k: mark register_stages 3", 2, "registers hold 1, 2 or 4 stages"),
+    ("all @ k: mark stages 6", 64, 3, "6 stages need 393,216 bytes of shared memory, a block may have 232,448; 3 need"),
+    ("all @ k: mark register_stages 4", 32, 2, "the loop over step has 2 iterations; a deeper tile has more"),
+    ("all @ k: mark register_stages 3", 32, 2, "registers hold 1, 2 or 4 stages"),
 ]
 
 
-@pytest.mark.parametrize(("wish", "nearest", "because"), WISHES, ids=[wish for wish, _, _ in WISHES])
-def test_a_stage_count_that_cannot_be_had(wish: str, nearest: int, because: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wish", "depth", "nearest", "because"), WISHES, ids=[wish for wish, *_ in WISHES])
+def test_a_stage_count_that_cannot_be_had(wish: str, depth: int, nearest: int, because: str, tmp_path: Path) -> None:
     """Soft, it becomes the nearest; required, it is refused and the nearest proposed."""
     tile = [f"all @ {d}: mark {name} {size}" for d in "ij" for name, size in (("block", 256), ("warp", 64))]
     group = product_group(tmp_path, (1024, 1024), (1024, 1024))
-    kernel = advised(group, *tile, "all @ k: mark tile 32", wish)
+    kernel = advised(group, *tile, f"all @ k: mark tile {depth}", wish)
     verdict = next(v for v in kernel.verdicts if str(v.placed.entry) == wish and v.placed.author == "user")
     assert verdict.outcome == "relaxed"
     assert because in verdict.because
     with pytest.raises(engine.Conflict) as refused:
-        advised(group, *tile, "all @ k: mark tile 32", f"required {wish}")
+        advised(group, *tile, f"all @ k: mark tile {depth}", f"required {wish}")
     number = int(wish.split()[-1])
     assert f"ask for what the kernel takes: “required {wish.replace(str(number), str(nearest))}”" in str(refused.value)
 

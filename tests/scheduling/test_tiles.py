@@ -11,6 +11,7 @@ from engine.cost.alcop_problem import config_of_tile, promise_of, sides_of
 from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
 from engine.support.errors import Unsupported
 from engine.target import target
+from engine.target.devices import H200
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
 from tests.kernels.test_tensor_cores import advised, product_group
@@ -23,7 +24,7 @@ def depth(size: int, through_registers: bool = False) -> Loop:
 
 
 def test_every_candidate_has_a_tile_for_every_block_and_slice() -> None:
-    found = list(candidates((WIDE, SQUARE), depth(1100), 256 * 256))
+    found = list(candidates((WIDE, SQUARE), depth(1100), 256 * 256, H200))
     assert len(found) == len(set(found)) >= 20
     for knobs in found:
         steps = -(-1100 // knobs.block[2])
@@ -34,10 +35,10 @@ def test_every_candidate_has_a_tile_for_every_block_and_slice() -> None:
 
 
 def test_what_passes_registers_is_not_sliced_and_many_sums_are_not_left_to_others() -> None:
-    assert {k.slices for k in candidates((SQUARE,), depth(2048, True), 4096)} == {1}
-    assert {k.stages for k in candidates((SQUARE,), depth(2048, True), 4096)} == {2}
-    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**22)} == {1, 2}
-    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**23)} == {1}
+    assert {k.slices for k in candidates((SQUARE,), depth(2048, True), 4096, H200)} == {1}
+    assert {k.stages for k in candidates((SQUARE,), depth(2048, True), 4096, H200)} == {2}
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**22, H200)} == {1, 2}
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**23, H200)} == {1}
 
 
 def test_the_simplest_of_the_best_is_taken() -> None:
@@ -55,7 +56,7 @@ def test_the_simplest_of_the_best_is_taken() -> None:
 
 
 def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
-    (narrow,) = (k for k in candidates((SMALL,), depth(32), 512))
+    (narrow,) = (k for k in candidates((SMALL,), depth(32), 512, H200))
     full = GemmConfig((64, 64, 32), (32, 32))
 
     def promise(knobs: GemmConfig) -> float:
@@ -99,7 +100,7 @@ def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
     taken = config_of_tile(kernel.tile)
     assert taken is not None
     deep = kernel.program.statement(sides.statement).reduced[-1].extent
-    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(deep), 1)
+    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(deep), 1, target("a100"))
     fitting = []
     for knobs in others:
         try:

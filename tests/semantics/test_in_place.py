@@ -7,6 +7,7 @@ import pytest
 
 import engine
 from engine.fusion.nodes import FusionGroup, Instance
+from engine.target import DEFAULT_TARGET
 from engine.verify.kernel import check_kernel
 from tests.support.programs import apply, at, program, statement
 
@@ -30,7 +31,7 @@ def test_a_row_is_centred_in_place_and_summed_again(columns: int, lanes: int) ->
         "x",
     )
     instance = Instance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
-    group = FusionGroup("centred", "centred", "row reduction", body, (instance,), (), "")
+    group = FusionGroup("centred", "centred", "row reduction", body, (instance,), (), "", DEFAULT_TARGET)
     recipe = engine.default_recipe(group).advise("user", engine.entry("S1", at="innermost", mark=("lane", lanes)))
     kernel = engine.compile(group, recipe)
 
@@ -57,7 +58,8 @@ def test_a_running_value_of_each_row_is_updated(columns: int) -> None:
         "a",
     )
     instance = Instance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
-    kernel = engine.compile(FusionGroup("running", "running", "row reduction", body, (instance,), (), ""))
+    group = FusionGroup("running", "running", "row reduction", body, (instance,), (), "", DEFAULT_TARGET)
+    kernel = engine.compile(group)
     draw = np.random.default_rng(8)
     x, old = draw.standard_normal((5, columns)).astype(np.float32), draw.standard_normal(5).astype(np.float32)
     new = old + x.max(axis=1)

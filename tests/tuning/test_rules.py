@@ -112,7 +112,7 @@ BROKEN = [
     (replace(GOOD, block=(256, 256, 64), stages=6), "shared memory", "KiB"),
     (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "shape of tiles", "256 warps"),
     (replace(GOOD, block=(256, 256, 32), part=(64, 32), register_stages=2), "registers", "a thread may have 64"),
-    (GemmConfig((32, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
+    (GemmConfig((64, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
     (GemmConfig((32, 256, 64), (32, 64), 1, 1, 2), "", ""),
     (GOOD, "", ""),
 ]

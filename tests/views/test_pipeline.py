@@ -111,7 +111,7 @@ def test_the_map_tells_bytes_and_passes(qtbot: object) -> None:
     shared.show_chart(gelu())
     heard: list[str] = []
     shared.buffer_selected.connect(heard.append)
-    assert "65,536 of 166,912 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
+    assert "65,536 of 232,448 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
     qtbot.keyClick(shared, Qt.Key.Key_Right)  # type: ignore[attr-defined]
     assert heard == ["b_2_tile"] and "1 of 8 passes" in shared.accessibleDescription()
 
@@ -153,8 +153,8 @@ def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
     assert doc.contraction is not None and doc.knobs is not None
     panel.show_answer(what_if(doc.contraction, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
     assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
-    assert "384 KiB of shared memory, a block may have 163 KiB" in panel.refusal.text.text()
-    assert panel.refusal.button.text() == "Use 2 stages" and panel.headline.text() == "–"
+    assert "384 KiB of shared memory, a block may have 227 KiB" in panel.refusal.text.text()
+    assert panel.refusal.button.text() == "Use 3 stages" and panel.headline.text() == "–"
     with qtbot.waitSignal(panel.nearest_requested):  # type: ignore[attr-defined]
         panel.refusal.button.click()
 
@@ -181,7 +181,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     page.show_chart(gelu())
     assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
-    assert page.used.text() == "64 of 163 KiB per block" and "uncalibrated" in page.origin.text()
+    assert page.used.text() == "64 of 227 KiB per block" and "uncalibrated" in page.origin.text()
     page.canvas.select(Place(COMPUTE, 5, 5))
     assert page.shared._stage == 1
     page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))

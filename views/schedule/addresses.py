@@ -9,17 +9,13 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents.exploration import LanesDoc, WarpDoc
+from engine.documents.exploration import BANK_BYTES, BANKS, SECTOR, LanesDoc, WarpDoc
 from engine.documents.model import Problem
 from views.format import plural
 from views.panel import LoadingBar, bar, label
 from views.rows import Row, RowState, RowView, draw_text
 from views.theme import Theme, code_face, face, semibold
 
-SECTOR = 32
-"""Bytes that one request to global memory moves at least."""
-BANKS, WORD = 32, 4
-"""Banks of shared memory and bytes of one of them."""
 HEIGHT = 58
 SIDE = 168
 """Pixels of the column that names an access."""
@@ -290,6 +286,6 @@ def _words_by_bank(lanes: LanesDoc) -> dict[int, dict[int, int]]:
     """Bank -> word -> the first lane that needs it."""
     found: dict[int, dict[int, int]] = {}
     for lane, address in enumerate(lanes.addresses):
-        for word in range(address // WORD, -(-(address + lanes.width) // WORD)) if address >= 0 else ():
+        for word in range(address // BANK_BYTES, -(-(address + lanes.width) // BANK_BYTES)) if address >= 0 else ():
             found.setdefault(word % BANKS, {}).setdefault(word, lane)
     return found

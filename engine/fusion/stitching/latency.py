@@ -20,14 +20,9 @@ from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.target.occupancy import occupancy
+from engine.target.registers import FAST_REGISTERS, HELD_ELEMENTS, PLANNED_BASE
 from engine.tensor.nodes import Apply, Scalar, Statement
 
-FAST_REGISTERS = 16
-"""Registers of a thread as the fast form assumes them (the paper's figure)."""
-BASE_REGISTERS = 16
-"""Registers for indices, bounds and pointers."""
-MOST_IN_REGISTERS = 64
-"""Elements of a row that one thread keeps in registers (kernels measured with NVRTC: more costs occupancy)."""
 _VECTOR = 4
 """Elements that one instruction loads."""
 _FLIGHT = 4
@@ -115,13 +110,13 @@ def live_registers(statements: Sequence[Statement], fit: Fit, kept: frozenset[st
         peak = max(peak, now)
         for old in [a for a in alive if last[a] <= n]:
             del alive[old]
-    return BASE_REGISTERS + peak
+    return PLANNED_BASE + peak
 
 
 def _held(statement: Statement, fit: Fit, launch: Launch) -> int:
     """Elements of a value that one thread holds until they are used."""
     own = math.prod(i.extent for i in statement.parallel) // max(1, min(fit.rows, _points(statement, parallel=True)))
-    return min(MOST_IN_REGISTERS, max(1, -(-own // launch.per_row)))
+    return min(HELD_ELEMENTS, max(1, -(-own // launch.per_row)))
 
 
 def _points(statement: Statement, parallel: bool = False) -> int:

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import networkx as nx
 
 from engine.fusion.stitching.instruction_costs import is_expensive
+from engine.target import Target
 from engine.tensor.nodes import Statement
 
+SCRATCH_BYTES = 8 * 1024
+"""Of a block's shared memory: where the warps of a stitched kernel's reductions exchange their partial results."""
 _START = ""
 """The vertex before all statements."""
 
@@ -36,6 +39,11 @@ class Layout:
 
     places: tuple[Place, ...]
     bytes: int
+
+
+def stitched_limit(target: Target) -> int:
+    """Bytes of shared memory in which the parts of a stitched kernel may hand values over."""
+    return target.shared_limit - SCRATCH_BYTES
 
 
 def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], align: int = 16) -> Layout:

@@ -27,7 +27,6 @@ from engine.kernels.advice import mark
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.target import Target
-from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
@@ -44,9 +43,9 @@ def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
     machine: whose streaming multiprocessors want a block each.  numerics: the recipe's, which say whether float32 may
     be rounded to tf32.
     """
-    found, sms = attention_of(group.program), int(machine.sms.value)
+    found, sms = attention_of(group.program), machine.sm_count
     intrinsic = _intrinsic(group.program, found, numerics)
-    choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic)
+    choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic, machine)
     sharing = share_keys(walk_of(group.program, found, choice, intrinsic is not None, machine), machine)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
@@ -83,12 +82,14 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> Tiles:
     return Tiles(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
 
 
-def _fitting(program: TensorProgram, found: Attention, choice: Tiles, intrinsic: Intrinsic | None) -> Tiles:
+def _fitting(
+    program: TensorProgram, found: Attention, choice: Tiles, intrinsic: Intrinsic | None, machine: Target
+) -> Tiles:
     """The choice with fewer keys, then fewer queries, until two tiles of keys and values fit the shared memory."""
     element = DTYPES[program.arrays[found.weights].dtype]
     sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
     least = TILES[-1]
-    while shared_bytes(sizes, choice.queries, choice.keys, 2, element, intrinsic is None) > SHARED_BYTES:
+    while shared_bytes(sizes, choice.queries, choice.keys, 2, element, intrinsic is None) > machine.shared_limit:
         if choice.keys > least:
             choice = replace(choice, keys=choice.keys // 2)
         elif choice.queries > least:

@@ -14,17 +14,16 @@ from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
 from engine.kernels.marks import Marks
-from engine.kernels.mma_fragments import WORD
 from engine.kernels.statement_block import finished
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import KernelConfig, PipelineRequest, TileProgram
 
-MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
+MOST_QUERIES, MOST_KEYS = 128, 128
 TILE, WIDE_TILE = 64, 16
 """Queries and keys of a tile where nobody asks, and keys where queries or values are long."""
 INSTRUCTION = 16
@@ -98,7 +97,7 @@ def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) 
 def _queries_of_thread(nest: AttentionNest, marks: Marks, queries: int, keys: int) -> int:
     """Rows of scores that a thread owns on CUDA cores."""
     rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
-    fewest = queries // min(queries, keys, MOST_THREADS // SHARERS)
+    fewest = queries // min(queries, keys, MAX_THREADS // SHARERS)
     if rows < fewest:
         rows = fewest
         marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
@@ -128,7 +127,7 @@ def _on_tensor_cores(
 ) -> TileProgram:
     rows, tiles = config.own, config.tiles
     # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
-    permuted = (True, intrinsic.element_bytes < WORD)
+    permuted = (True, intrinsic.element_bytes < REGISTER_BYTES)
     block = Block(group, nest, tiles, config.parts, config.threads, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)

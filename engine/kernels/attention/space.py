@@ -36,9 +36,9 @@ from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.support.errors import EngineError
-from engine.target.hardware import WARP
-from engine.target.teams import SUM_BYTES, most_parts, whole_parts
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
+from engine.target.registers import ATTENTION_BASE
+from engine.target.teams import most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
@@ -50,9 +50,6 @@ QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
 OWN_ON_TENSOR_CORES, OWN_ON_CUDA_CORES = (16, 32), (1, 2, 4, 8)
 """Queries of a warp, and of a thread."""
 STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
-BESIDE, FLOAT = 40, 4
-"""Registers of a thread beside scores and results, an estimate; bytes of a weight in shared memory."""
-ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +135,12 @@ class AttentionTiles(KernelPrograms):
             stages=stages,
             shared_bytes=self.shared(queries, keys, stages),
             shared_bytes_moved=blocks * self._moved(program, steps),
-            registers=BESIDE + (keys + self.heads) * queries // threads,
+            registers=ATTENTION_BASE + (keys + self.heads) * queries // threads,
             l2_bytes=requested,
             team=parts,
             team_bytes=parts * left * SUM_BYTES,
             tensor_flops=base.tensor_flops * blocks * scores // (base.blocks * now * standing.tiles.keys),
-            global_requests=requested // (ACCESS_BYTES * WARP),
+            global_requests=requested // (VECTOR_BYTES * WARP),
             global_sectors=0,
         )
 
@@ -190,7 +187,7 @@ class AttentionTiles(KernelPrograms):
         for name, (here, there) in rows.items():
             there *= standing.stages if name != "query_tile" else 1
             found += shared_bytes_of(buffers[name]) // there * here
-        return found + (queries * (keys * FLOAT + VECTOR_BYTES) if self.intrinsic is None else 0)
+        return found + (queries * (keys * SUM_BYTES + VECTOR_BYTES) if self.intrinsic is None else 0)
 
     def _moved(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
@@ -204,7 +201,7 @@ class AttentionTiles(KernelPrograms):
         of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
         if self.intrinsic is not None:
             return moved + 2 * of_queries
-        weights = queries * keys * FLOAT * (1 + SHARERS)
+        weights = queries * keys * SUM_BYTES * (1 + SHARERS)
         return moved + of_queries + steps * (SHARERS * of_queries + weights)
 
     def program_of(self, kernel: Kernel) -> Program | None:
@@ -307,7 +304,7 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
 
 def _why_not_shared(family: AttentionTiles) -> str:
     """Why blocks do not share keys; "" where they may."""
-    blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
+    blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
     keys = family.found.key.extent

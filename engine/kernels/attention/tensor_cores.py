@@ -11,12 +11,12 @@ keys as 2t and 2t + 1, of weights and values alike, because a sum has no order.
 from __future__ import annotations
 
 from engine.kernels.attention.block import Block
-from engine.kernels.mma_fragments import SHARERS, WORD, Lanes
-from engine.target.hardware import WARP
+from engine.kernels.mma_fragments import SHARERS, Lanes
+from engine.target.hardware import REGISTER_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import FRAGMENT, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tile.nodes import Comment, Slot
 from engine.tile.source import Line
 
@@ -38,7 +38,7 @@ class TensorCores:
         lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
         self.lanes = Lanes(emitter, intrinsic, lane)
         self.origin = emitter.bind("warp_query", thread.floordiv(WARP, emitter.extents) * rows, link)
-        self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT, tiles.keys // 8, tiles.heads // 8
+        self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT_SIZE, tiles.keys // 8, tiles.heads // 8
         steps = tiles.depth // intrinsic.k
         self.is_resident = self.fragments * steps * 4 <= MOST_RESIDENT
         """Whether the queries stay in registers; else every tile of keys brings them again, a step at a time."""
@@ -52,7 +52,7 @@ class TensorCores:
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
         nest = block.nest
-        self.is_paired = intrinsic.element_bytes == WORD
+        self.is_paired = intrinsic.element_bytes == REGISTER_BYTES
         """Whether a step's depths of the second product are neighbouring keys."""
         self.query_lane, self.key_lane, self.value_lane = (
             emitter.bind(name, place, block.scores_link)
@@ -90,7 +90,7 @@ class TensorCores:
 
     def _load_query(self, slot: Slot, fragment: Index, step: Index) -> None:
         k = self.intrinsic.k
-        place = self.block.query.local(fragment * FRAGMENT, step * k) + self.query_lane
+        place = self.block.query.local(fragment * FRAGMENT_SIZE, step * k) + self.query_lane
         self.lanes.load(slot, self.block.query, True, place, self.block.scores_link)
         self._map(0, slot, "query_element")
 
@@ -106,7 +106,7 @@ class TensorCores:
                     self._load_query(Slot(self.query_part, (r,)), r, step)
             emitter.declare(self.key_part)
             with emitter.loop("p", self.key_tiles // 2, link) as p:
-                place = self.block.key.local(p * FRAGMENT, step * k) + self.key_lane
+                place = self.block.key.local(p * FRAGMENT_SIZE, step * k) + self.key_lane
                 self.lanes.load(Slot(self.key_part, (p,)), self.block.key, False, place, link)
             self._map_all(1, self.key_part, self.key_tiles // 2, "key_element")
 
@@ -140,7 +140,7 @@ class TensorCores:
     def _load_value(self, slot: Slot, fragment: Index, step: Index) -> None:
         """The values of a step for 16 elements of the results."""
         value, link = self.block.value, self.block.values_link
-        place = value.local(fragment * FRAGMENT, step * self.intrinsic.k) + self.value_lane
+        place = value.local(fragment * FRAGMENT_SIZE, step * self.intrinsic.k) + self.value_lane
         if self.is_paired:
             self.lanes.load_elements(slot, value, False, place, 1, link)
         else:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import Plan, alternatives, widest
 from engine.recipe import Advice, Entry, Scenario, entry
+from engine.target import Target
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 
@@ -31,26 +32,26 @@ def vectorize(program: TensorProgram, ranked: Sequence[Plan]) -> Advice:
     return Advice("vectorize", Scenario((), tuple(_scenario(plan, program) for plan in offered)))
 
 
-def map_threads(program: TensorProgram, sms: int, ranked: Sequence[Plan]) -> Advice:
+def map_threads(program: TensorProgram, machine: Target, ranked: Sequence[Plan]) -> Advice:
     """Threads of a block, or the tile in shared memory that turns reads.
 
-    sms: streaming multiprocessors of the target, which want a block each.
+    machine: whose streaming multiprocessors want a block each.
     """
-    return Advice("map", Scenario(tuple(_threads(program, sms, ranked[0])) if ranked else ()))
+    return Advice("map", Scenario(tuple(_threads(program, machine, ranked[0])) if ranked else ()))
 
 
-def _threads(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
+def _threads(program: TensorProgram, machine: Target, plan: Plan) -> list[Entry]:
     statement = (widest(program).name,)
     if plan.is_tiled:
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
         return [mark(statement, "innermost", "tile", WARP, reason)]
     vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
     threads = THREADS
-    while threads > FEWEST_THREADS and -(-vectors // threads) < sms:
+    while threads > FEWEST_THREADS and -(-vectors // threads) < machine.sm_count:
         threads //= 2
     blocks = -(-vectors // threads)
     several = f"{blocks:,} block{'s' if blocks > 1 else ''} of {threads} threads"
-    reason = f"elements are independent: {several} for {sms} SMs, {plan.walk.width} elements a thread"
+    reason = f"elements are independent: {several} for {machine.sm_count} SMs, {plan.walk.width} elements a thread"
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.advice import thread_places, with_content
+from engine.kernels.advice import with_content
 from engine.kernels.elementwise.advise import map_threads, vectorize
 from engine.kernels.elementwise.lower import lower_elementwise
 from engine.kernels.elementwise.plans import plans
@@ -34,9 +34,8 @@ class ElementwiseFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        ranked = plans(group.program, thread_places(setting.machine))
-        sms = int(setting.machine.sms.value)
-        return with_content(vectorize(group.program, ranked), map_threads(group.program, sms, ranked))
+        ranked = plans(group.program, setting.machine.resident_threads)
+        return with_content(vectorize(group.program, ranked), map_threads(group.program, setting.machine, ranked))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

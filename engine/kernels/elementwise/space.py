@@ -24,6 +24,7 @@ from engine.kernels.prune import Check, searched, user_entries
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.recipe import Entry
+from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
 
@@ -33,8 +34,6 @@ ORDER = frozenset(("pin", "cut", "split", "parallel", "terms", "equal", "objecti
 """Fields of entries that say in which order loops are, or how they are cut."""
 THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
 """Threads of a block, and portions that each of them takes."""
-BESIDE = 20
-"""Registers of a thread beside the values that it computes: an estimate."""
 
 
 def _with_requests(work: Work, plan: Plan, elements: int) -> Work:
@@ -88,7 +87,7 @@ class Walks(KernelPrograms):
             serial_steps=1 if steps <= UNROLLED else steps,
             shared_bytes=0,
             shared_bytes_moved=0,
-            registers=BESIDE + self.alive * width,
+            registers=ELEMENTWISE_BASE + self.alive * width,
             l2_bytes=facts.l2_bytes * blocks * block // ours,
         )
         return _with_requests(work, self.plan(program), self.elements)
@@ -148,7 +147,7 @@ class Tiles(KernelPrograms):
             threads=threads,
             serial_steps=1,
             shared_bytes=4 * TILE * (TILE + 1),
-            registers=BESIDE + self.alive * (TILE**2 // threads),
+            registers=ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
         )
         return _with_requests(work, self.plan, self.elements)
 

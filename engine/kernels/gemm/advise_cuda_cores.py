@@ -9,25 +9,26 @@ from engine.fusion.row_cost import row_tiles, thread_tile
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
-from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best, why_split
+from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best, tile_reason, why_split
 from engine.recipe import Advice, Entry, Scenario
+from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)))
 """Parts of a thread in place of a warp's: largest reuse first."""
 
 
-def map_contraction(program: TensorProgram, sms: int, promise: Promise) -> Advice:
+def map_contraction(program: TensorProgram, machine: Target, promise: Promise) -> Advice:
     """Tiles of a block and of a thread.
 
-    sms: streaming multiprocessors of the target, which want a block each.  promise: the model of its kernels.
+    machine: whose streaming multiprocessors want a block each.  promise: the model of its kernels.
     """
     anchor = next(s for s in program.statements if is_contraction(s))
     whole = reduced_columns(program.statements, anchor)
-    return Advice("map", Scenario(tuple(_contraction(anchor, whole, sms, promise))))
+    return Advice("map", Scenario(tuple(_contraction(anchor, whole, machine, promise))))
 
 
-def _contraction(anchor: Statement, whole: Sequence[str], sms: int, promise: Promise) -> list[Entry]:
+def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promise: Promise) -> list[Entry]:
     """Tiles of a product.  whole: columns that a block has all of, because rows of the results are reduced."""
     factors = factors_of(anchor, whole)
     used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
@@ -39,18 +40,19 @@ def _contraction(anchor: Statement, whole: Sequence[str], sms: int, promise: Pro
     if whole:
         tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
     loop = Loop(depth, _tile_depth(depth))
-    chosen, promised = promised_best(candidates(tiles, loop, results), promise)
+    choices = list(candidates(tiles, loop, results, machine))
+    chosen, promised = promised_best(choices, promise)
     blocks = results // (rows * columns) * math.prod(
         -(-size // b) for size, b in zip((rows, columns), chosen.block[:2], strict=True)
     )
-    reason = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
+    reason = tile_reason(blocks, promised, len(tiles), machine)
     entries: list[Entry] = []
     for side, tile, owned in zip(sides, chosen.block[:2], chosen.part, strict=True):
         entries.append(mark((anchor.name,), side[-1].name, "block", tile, reason))
         reuse = "each operand read serves several products"
         entries.append(mark((anchor.name,), side[-1].name, "thread", owned, reuse))
     if chosen.split_k > 1:
-        reason = why_split(blocks, sms, promised, candidates(tiles, loop, results), promise)
+        reason = why_split(blocks, machine, promised, choices, promise)
         entries.append(mark((anchor.name,), anchor.reduced[-1].name, "split_k", chosen.split_k, reason))
     return [*entries, _depth(anchor)]
 

@@ -10,15 +10,26 @@ from engine.fusion.row_cost import row_tiles, warp_tile
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.advise_row_epilogue import row_binding
-from engine.kernels.gemm.tiles import Asked, Loop, Promise, Promises, Tile, candidates, promised_best, why_split
+from engine.kernels.gemm.tiles import (
+    Asked,
+    Loop,
+    Promise,
+    Promises,
+    Tile,
+    candidates,
+    promised_best,
+    tile_reason,
+    why_split,
+)
 from engine.recipe import Advice, Entry, Scenario
+from engine.target import Target
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import FRAGMENT, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
@@ -42,11 +53,11 @@ MOST_WINDOWS = 2
 """Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
 
 
-def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str], promises: Promises) -> Advice:
+def tensorize_group(group: FusionGroup, machine: Target, numerics: Mapping[str, str], promises: Promises) -> Advice:
     """Instruction and tiles for a contraction that tensor cores compute; nothing for other groups.
 
-    sms: streaming multiprocessors of the target.  numerics: the recipe's, which say whether float32 may be rounded to
-    tf32.  promises: the model of kernels of a binding.
+    numerics: the recipe's, which say whether float32 may be rounded to tf32.  promises: the model of kernels of a
+    binding.
     """
     program = group.program
     anchor = next((s for s in program.statements if is_contraction(s)), None)
@@ -56,7 +67,7 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str], p
         if isinstance(binding, Binding):
             binding = row_binding(program.statements, anchor, binding)
         if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
-            entries = entries_for(anchor, binding, intrinsic, sms, promises(intrinsic))
+            entries = entries_for(anchor, binding, intrinsic, machine, promises(intrinsic))
             return Advice("tensorize", Scenario(tuple(entries)))
     return Advice("tensorize", Scenario())
 
@@ -73,37 +84,38 @@ def asked_tile(group: FusionGroup, advice: Advice) -> Asked | None:
 
 
 def entries_for(
-    anchor: Statement, binding: Binding, intrinsic: Intrinsic, sms: int, promise: Promise
+    anchor: Statement, binding: Binding, intrinsic: Intrinsic, machine: Target, promise: Promise
 ) -> list[Entry]:
     """The instruction for a contraction bound to it, and the tiles that the model promises most of.
 
-    sms: streaming multiprocessors of the target.  promise: the model's microseconds of a kernel with some knobs.
+    promise: the model's microseconds of a kernel with some knobs.
     """
     m, n, k = binding.sizes
-    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
+    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, 1 << (k - 1).bit_length()))
     loop = Loop(k, depth, intrinsic.k, goes_through_registers(anchor, intrinsic))
     tiles = _tiles(anchor, binding, loop)
-    chosen, promised = promised_best(candidates(tiles, loop, m * n * binding.batches), promise)
+    choices = list(candidates(tiles, loop, m * n * binding.batches, machine))
+    chosen, promised = promised_best(choices, promise)
     waste = binding.padding(chosen.block)
     padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
     blocks = binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), chosen.block[:2], strict=True))
     entries = [_intrinsic(anchor, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
-    because = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
+    because = tile_reason(blocks, promised, len(tiles), machine)
     for side, rows, of_warp in zip((binding.rows, binding.columns), chosen.block[:2], chosen.part, strict=True):
         entries += _tile(anchor, side, rows, of_warp, because)
     steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
     along = ((anchor.name,), binding.depth[-1].name)
     if chosen.slices > 1:
-        why = f"{blocks} tiles leave SMs empty" if blocks < sms else "a tile has few warps"
+        why = f"{blocks} tiles leave SMs empty" if blocks < machine.sm_count else "a tile has few warps"
         reason = f"{why}: {chosen.slices} times as many hide each other's waiting"
         entries.append(mark(*along, "slices", chosen.slices, reason))
         steps += f" and slice, {chosen.slices} slices"
     if chosen.split_k > 1:
-        reason = why_split(blocks, sms, promised, candidates(tiles, loop, m * n * binding.batches), promise)
+        reason = why_split(blocks, machine, promised, choices, promise)
         entries.append(mark(*along, "split_k", chosen.split_k, reason))
     reason = f"{steps}, rows of {chosen.block[2] * intrinsic.element_bytes} bytes"
     entries.append(mark(*along, "tile", chosen.block[2], reason))
-    return [*entries, *raster_entries(anchor.name, binding.rows[-1].name, (m, n), chosen.block[:2], sms)]
+    return [*entries, *raster_entries(anchor.name, binding.rows[-1].name, (m, n), chosen.block[:2], machine.sm_count)]
 
 
 def _tiles(anchor: Statement, binding: Binding, loop: Loop) -> list[Tile]:
@@ -164,7 +176,7 @@ def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
 
 def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
     """A tile no wider than the product needs."""
-    block = tuple(min(b, max(FRAGMENT, 1 << (s - 1).bit_length())) for b, s in zip(tile.block, sizes, strict=True))
+    block = tuple(min(b, max(FRAGMENT_SIZE, 1 << (s - 1).bit_length())) for b, s in zip(tile.block, sizes, strict=True))
     warp = tuple(map(min, block, tile.warp))
     return Tile((block[0], block[1]), (warp[0], warp[1]))
 

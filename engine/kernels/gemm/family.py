@@ -44,11 +44,11 @@ class GemmFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        program, sms = group.program, int(setting.machine.sms.value)
-        promises = partial(promise_of, setting.machine, program)
-        tensor = tensorize_group(group, sms, setting.numerics, promises)
+        program, machine = group.program, setting.machine
+        promises = partial(promise_of, machine, program)
+        tensor = tensorize_group(group, machine, setting.numerics, promises)
         asked = asked_tile(group, tensor)
-        tiles = tensor if asked else map_contraction(program, sms, promises(None))
+        tiles = tensor if asked else map_contraction(program, machine, promises(None))
         return with_content(row_pins(group), tiles, pipeline_group(group, asked))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
@@ -61,7 +61,7 @@ class GemmFamily(KernelFamily):
         marks = Marks(nest)
         intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
         if intrinsic:
-            tile = lower_tensor_cores(group, nest, marks, intrinsic)
+            tile = lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
         else:
             tile = lower_contraction(group, nest, marks)
         return replace(tile, notes=marks.unread())

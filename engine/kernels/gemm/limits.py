@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import alcop_work_of_config
+from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.hardware import MAX_THREADS
-from engine.target.shared import most_shared
-from engine.target.teams import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts
-from engine.tensorize.nodes import FRAGMENT
+from engine.target.hardware import MAX_THREADS, SUM_BYTES
+from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
+from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
 KIB = 1024
-MOST_STAGES = 6
-"""Buffers in shared memory."""
 BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
@@ -41,7 +39,7 @@ class Limit:
 
 def exchanged_bytes(config: GemmConfig) -> int:
     """Shared memory that one slice needs to hand over its sums, and to turn rows of them on their way out."""
-    return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT * config.part[1])
+    return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT_SIZE * config.part[1])
 
 
 def most_core_threads(block: tuple[int, int, int]) -> int:
@@ -92,8 +90,8 @@ def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
     steps = -(-tiles // knobs.split_k)
-    if knobs.stages > MOST_STAGES:
-        return f"{knobs.stages} stages, a pipeline has up to {MOST_STAGES}"
+    if knobs.stages > MAX_STAGES:
+        return f"{knobs.stages} stages, a pipeline has up to {MAX_STAGES}"
     if knobs.stages > steps:
         shared = f", shared by {knobs.split_k} blocks" if knobs.split_k > 1 else ""
         return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"
@@ -127,7 +125,7 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, depth = knobs.block
-    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, most_shared(machine)
+    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 

@@ -61,10 +61,10 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
             binding = row_binding(program.statements, anchor, binding)
             promise = promise_of(machine, program, intrinsic)
-            entries = entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise)
+            entries = entries_for(anchor, binding, intrinsic, machine, promise)
             yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
-        advice = map_contraction(kernel.group.program, int(machine.sms.value), promise_of(machine, program, None))
+        advice = map_contraction(kernel.group.program, machine, promise_of(machine, program, None))
         yield _Mapping(CUDA_CORES, advice.scenario.entries)
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from engine.graph.nodes import DTYPES
 from engine.scheduling.nodes import Member
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
-from engine.tensor.access import VECTOR_BYTES, position, stride, unrolled
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import position, stride, unrolled
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator

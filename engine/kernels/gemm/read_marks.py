@@ -20,9 +20,9 @@ from engine.kernels.gemm.limits import (
 )
 from engine.kernels.gemm.split_k import shared_out
 from engine.kernels.marks import Marks, divisor_of, nearest_power, power_up_to
+from engine.target import Target
 from engine.target.hardware import MAX_WARPS, WARP
-from engine.target.shared import SHARED_BYTES
-from engine.tensorize.nodes import FRAGMENT, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import PipelineRequest
 
@@ -81,13 +81,13 @@ def choose_for_cuda_cores(product: Product, marks: Marks) -> Chosen:
     return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
 
 
-def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic) -> Chosen:
+def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> Chosen:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
     blocks, warps = [], []
     for side, members in enumerate(product.free):
         if side == 1 and product.has_whole_rows:
-            blocks.append(_row_tile(product, marks, FRAGMENT))
+            blocks.append(_row_tile(product, marks, FRAGMENT_SIZE))
         else:
             blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0]))
         warps.append(marks.power("warp", min(32, blocks[-1]), min(WARPS[1], blocks[-1]), members, WARPS[0]))
@@ -99,7 +99,7 @@ def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.changed("warp", warps[side], because, product.free[side])
     config = GemmConfig((blocks[0], blocks[1], depth), (warps[0], warps[1]))
-    room = max(1, SHARED_BYTES // exchanged_bytes(config))
+    room = max(1, machine.shared_limit // exchanged_bytes(config))
     most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // config.parts, room))
     needs = f"a power of two up to {most}: slices share a block and its shared memory"
     slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import ESTIMATE_ERROR, estimated_registers
+from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_epilogue import MOST_COLUMNS
 from engine.kernels.gemm.limits import (
     BLOCKS,
@@ -21,13 +21,12 @@ from engine.kernels.gemm.limits import (
     kib,
     most_core_threads,
 )
-from engine.kernels.prune import GRID, REGISTERS_BECAUSE, whole_warps
+from engine.kernels.prune import REGISTERS_BECAUSE, whole_warps
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
-from engine.target.hardware import MAX_WARPS
-from engine.target.shared import most_shared
-from engine.tensor.access import VECTOR_BYTES
-from engine.tensorize.nodes import FRAGMENT
+from engine.target.hardware import MAX_GRID, MAX_WARPS, VECTOR_BYTES
+from engine.target.registers import GEMM_ERROR
+from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
 
@@ -62,9 +61,9 @@ def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     exchanged = exchanged_bytes(knobs)
-    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
+    if knobs.slices == 1 or knobs.slices * exchanged <= machine.shared_limit:
         return ""
-    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(machine.shared_limit)}"
 
 
 def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
@@ -98,7 +97,7 @@ def registers_of_tiles(contraction: Contraction, knobs: GemmConfig) -> int:
 def _registers(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     needed = registers_of_tiles(contraction, knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
-    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
+    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + GEMM_ERROR) else ""
 
 
 def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
@@ -106,12 +105,12 @@ def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     blocks = contraction.batch
     for count in tiles:
         blocks *= count
-    return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
+    return f"{blocks:,} blocks, a grid may have {MAX_GRID:,}" if blocks > MAX_GRID else ""
 
 
 def _empty(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     for what, size, tile, unit in zip(
-        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (FRAGMENT,) * 3,
+        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (FRAGMENT_SIZE,) * 3,
         strict=True,
     ):  # fmt: skip
         if tile >= 2 * max(size, unit):

@@ -35,7 +35,7 @@ from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
 from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.nodes import FRAGMENT
+from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
 CUDA_CORES = "CUDA cores"
@@ -85,7 +85,7 @@ class Products:
     @property
     def fragment(self) -> int:
         """What tiles are counted in."""
-        return FRAGMENT if self.contraction.unit else 1
+        return FRAGMENT_SIZE if self.contraction.unit else 1
 
     def program(self, knobs: GemmConfig) -> Program:
         """The program with these knobs."""
@@ -118,7 +118,7 @@ class Products:
     def _raster(self, knobs: GemmConfig) -> Sequence[Entry]:
         """The order of blocks that suits these tiles."""
         row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
-        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], int(self.machine.sms.value))
+        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
     def work(self, program: Program) -> Work:
         """From the equations of the pipeline model."""
@@ -156,7 +156,7 @@ class Products:
     @property
     def smallest_grid(self) -> int:
         """Blocks with the largest tiles: what is sure to run at once."""
-        tile, c = FRAGMENT * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
@@ -181,7 +181,7 @@ def situation(family: Products) -> Situation:
 
 def _why_not_shared(family: Products) -> str:
     """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
-    blocks, sms = family.smallest_grid, int(family.machine.sms.value)
+    blocks, sms = family.smallest_grid, family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
     return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
@@ -190,7 +190,7 @@ def _why_not_shared(family: Products) -> str:
 def _shares(family: Products) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
     depth = family.contraction.k
-    sliced = family.contraction.unit and depth // (FRAGMENT * 2) >= 2 * FEWEST_STEPS
+    sliced = family.contraction.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
     found = {"slices": SLICES} if sliced else {}
     return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 

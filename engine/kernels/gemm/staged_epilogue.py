@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.base import Owned, Product
-from engine.target.hardware import WARP
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply
 from engine.tile.emit import LANE_OF_VECTOR

@@ -21,20 +21,23 @@ from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.mma_fragments import SHARERS, Lanes
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import FRAGMENT, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line
 
 
-def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic) -> TileProgram:
+def lower_tensor_cores(
+    group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
+) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
     product = Product(group, nest)
-    return _emit(product, choose_for_tensor_cores(product, marks, intrinsic), intrinsic)
+    return _emit(product, choose_for_tensor_cores(product, marks, intrinsic, machine), intrinsic)
 
 
 def _emit(product: Product, chosen: Chosen, intrinsic: Intrinsic) -> TileProgram:
@@ -119,7 +122,7 @@ class _Warps:
                 emitter.declare(name)
                 with emitter.loop(counter, fragments, link) as number:
                     operand = self.operands[side]
-                    place = operand.local(number * FRAGMENT, step * intrinsic.k) + self.places[side]
+                    place = operand.local(number * FRAGMENT_SIZE, step * intrinsic.k) + self.places[side]
                     self.lanes.load(Slot(name, (number,)), operand, side == 0, place, link)
             for side, counter, name, fragments in sides:
                 if self.prologues[side] is not None:

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.operand import Operand
-from engine.tensor.access import VECTOR_BYTES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access
 from engine.tile.emit import Emitter
 from engine.tile.nodes import Load, Slot
 from engine.tile.source import Line
 
-FRAGMENT = 4
-"""Most elements of one shared-memory read."""
+READ_ELEMENTS = 4
+"""Of one read from shared memory, at most: four float32 fill a vector."""
 
 
 def fragment_elements(dtype: str) -> int:
     """Elements that one shared-memory read brings into registers."""
-    return min(FRAGMENT, VECTOR_BYTES // DTYPES[dtype])
+    return min(READ_ELEMENTS, VECTOR_BYTES // DTYPES[dtype])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
-from engine.target.shared import SHARED_BYTES
+from engine.target import Target
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 
@@ -78,7 +78,7 @@ class Loop:
     """Whether elements of a factor go to its tile one by one."""
 
 
-def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmConfig]:
+def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) -> Iterator[GemmConfig]:
     """Kernels with these tiles: alone, with slices of the depth, with blocks that share it.
 
     sums: results of the product.
@@ -90,7 +90,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmCon
             plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
             if slices > 1 and (plain.parts > MOST_WARPS or steps < FEWEST_TILES):
                 continue
-            if slices > 1 and slices * exchanged_bytes(plain) > SHARED_BYTES:
+            if slices > 1 and slices * exchanged_bytes(plain) > machine.shared_limit:
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)
@@ -120,7 +120,16 @@ def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[Gemm
     return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
 
 
-def why_split(tiles: int, sms: int, promised: float, choices: Iterable[GemmConfig], promise: Promise) -> str:
+def tile_reason(blocks: int, promised: float, tried: int, machine: Target) -> str:
+    """Why a tile was chosen.  blocks: tiles of the result.  promised: microseconds.  tried: sizes of tiles."""
+    time = f"{promised:.3g} µs predicted"
+    return f"{blocks} tiles for {machine.sm_count} SMs, {time}: none of {tried} tiles is much faster"
+
+
+def why_split(
+    tiles: int, machine: Target, promised: float, choices: Iterable[GemmConfig], promise: Promise
+) -> str:
     """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
     alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
-    return f"{tiles} tiles on {sms} SMs: {promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
+    times = f"{promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
+    return f"{tiles} tiles on {machine.sm_count} SMs: {times}"

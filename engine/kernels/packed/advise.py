@@ -12,29 +12,27 @@ from engine.kernels.elementwise.advise import vectorize
 from engine.kernels.elementwise.plans import plans
 from engine.kernels.stitched.advise import stitch_group
 from engine.recipe import Advice, Entry, Scenario, entry
+from engine.target import Target
 
 THREADS = 256
 """Threads of a block in every part: the launch has blocks of one size."""
 
 
-def pack_group(group: FusionGroup, sms: int, places: int) -> Advice:
-    """Cut the parts from each other, and advise each as if it were alone.
-
-    sms: streaming multiprocessors of the target.  places: threads that they hold at once.
-    """
+def pack_group(group: FusionGroup, machine: Target) -> Advice:
+    """Cut the parts from each other, and advise each as if it were alone."""
     parts = part_groups(group)
     names = tuple(tuple(s.name for s in part.program.statements) for part in parts)
     cut = entry(cut=names, at="outermost", because="no value leads from one part to another: each has its own blocks")
-    inside = [e for part in parts for e in _of_part(part, sms, places)]
+    inside = [e for part in parts for e in _of_part(part, machine)]
     return Advice("stitch", Scenario((cut, *inside)))
 
 
-def _of_part(part: FusionGroup, sms: int, places: int) -> Iterator[Entry]:
+def _of_part(part: FusionGroup, machine: Target) -> Iterator[Entry]:
     statements = tuple(s.name for s in part.program.statements)
     if part.kind == STITCHED:
-        yield from (e for e in stitch_group(part, sms).scenario.entries if _suits_a_pack(e))
+        yield from (e for e in stitch_group(part, machine).scenario.entries if _suits_a_pack(e))
     else:
-        scenario = vectorize(part.program, plans(part.program, places)).scenario
+        scenario = vectorize(part.program, plans(part.program, machine.resident_threads)).scenario
         first = scenario.alternatives[0].entries if scenario.alternatives else ()
         yield from (*scenario.entries, *first)
     because = "the parts of a launch have blocks of one size"

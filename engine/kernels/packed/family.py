@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import KIND
-from engine.kernels.advice import thread_places
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
@@ -29,13 +28,12 @@ class PackedFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        machine = setting.machine
-        advice = pack_group(group, int(machine.sms.value), thread_places(machine))
+        advice = pack_group(group, setting.machine)
         return (with_own_schemes(advice, group, setting, compile_group),)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
-        return lower_packed(group, tree)
+        return lower_packed(group, tree, setting.machine)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""

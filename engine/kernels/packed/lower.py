@@ -14,6 +14,7 @@ from engine.kernels.marks import Marks
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import Node, ScheduleTree, Sequence, statements_of
 from engine.support.errors import Unsupported
+from engine.target import Target
 from engine.tensor.index import Index
 from engine.tile.nodes import BLOCK, BlockRanges, Buffer, KernelConfig, TileProgram
 from engine.tile.source import Footprint
@@ -29,14 +30,17 @@ class PackedConfig(KernelConfig):
     """Of element-wise and stitched parts, in the order of their blocks."""
 
 
-def lower_packed(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
+def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> TileProgram:
     """One kernel for independent parts."""
     taken: dict[str, Buffer] = {}
     programs: list[TileProgram] = []
     for part, node in parts_of(group, tree.root):
         is_stitched = part.kind == STITCHED
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
-        programs.append((lower_stitched if is_stitched else lower_elementwise)(part, nest, Marks(nest), taken))
+        if is_stitched:
+            programs.append(lower_stitched(part, nest, Marks(nest), machine, taken))
+        else:
+            programs.append(lower_elementwise(part, nest, Marks(nest), taken))
         taken = {name: b for name, b in programs[-1].buffers.items() if b.scope != "global"} | taken
     return _together(group, programs, taken)
 

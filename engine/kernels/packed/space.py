@@ -32,6 +32,7 @@ from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.scheduling.nodes import Node, ScheduleTree
 from engine.target.hardware import WARP
+from engine.target.registers import STITCHED_BASE
 from engine.tensor.live_values import most_alive
 
 NAME = "parts of one launch"
@@ -42,7 +43,8 @@ STEPS = (1, 2, 4)
 """Times that the threads of a block go on to further elements of an element-wise part."""
 OPEN_PARTS = 4
 """Parts that have a choice: those with most elements."""
-BESIDE, ELEMENT_BYTES = 32, 4
+ELEMENT_BYTES = 4
+"""Of an access, taken as float32: parts may have several element types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Packed(KernelPrograms):
             serial_steps=max((longest_loop(parts) for _, parts in walked), default=1),
             shared_bytes=max((scratch_bytes(p) for _, parts in walked for p in parts), default=0),
             shared_bytes_moved=sum(blocks * sum(map(met_bytes, parts)) for blocks, parts in walked),
-            registers=BESIDE + max((*(held(parts) for _, parts in walked), *values)),
+            registers=STITCHED_BASE + max((*(held(parts) for _, parts in walked), *values)),
             l2_bytes=requested,
             global_requests=requested // (ELEMENT_BYTES * WARP),
             global_sectors=0,
@@ -145,8 +147,7 @@ def _open(parts: Sequence[_Part]) -> tuple[_Part, ...]:
 
 def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """The one task of a packed group."""
-    sms = int(kernel.target.sms.value)
-    advice = pack_group(group, sms, sms * int(kernel.target.threads_per_sm.value))
+    advice = pack_group(group, kernel.target)
     found = parts_of(group, kernel.schedule.root)
     parts = tuple(_part(n, part, node, advice.scenario.entries) for n, (part, node) in enumerate(found))
     family = Packed(group, kernel, parts)

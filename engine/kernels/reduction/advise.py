@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from engine.kernels.access_patterns import row_vector
 from engine.kernels.advice import mark
 from engine.recipe import Advice, Entry, Scenario
+from engine.target import Target
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.access import reads_beside
 from engine.tensor.nodes import Statement, TensorProgram
@@ -27,9 +28,9 @@ def vectorize(program: TensorProgram) -> Advice:
     return Advice("vectorize", Scenario(tuple(_vectors(program))))
 
 
-def map_rows(program: TensorProgram, sms: int) -> Advice:
-    """Threads that share a row, and rows of a block.  sms: streaming multiprocessors of the target."""
-    return Advice("map", Scenario(tuple(_rows(_reductions(program), program, sms))))
+def map_rows(program: TensorProgram, machine: Target) -> Advice:
+    """Threads that share a row, and rows of a block."""
+    return Advice("map", Scenario(tuple(_rows(_reductions(program), program, machine))))
 
 
 def map_columns(program: TensorProgram) -> Advice:
@@ -51,7 +52,7 @@ def _vectors(program: TensorProgram) -> Iterator[Entry]:
         yield mark((target.name,), "innermost", "vector", width, reason)
 
 
-def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list[Entry]:
+def _rows(reductions: list[Statement], program: TensorProgram, machine: Target) -> list[Entry]:
     first = reductions[0]
     columns = math.prod(i.extent for i in first.reduced)
     rows = math.prod(i.extent for i in first.parallel)
@@ -61,7 +62,7 @@ def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list
         lanes *= 2
     if all(reads_beside(s, program.arrays) for s in reductions):
         lanes = 1
-        while rows * lanes < sms * BUSY and lanes * 2 <= min(columns, WARP):
+        while rows * lanes < machine.sm_count * BUSY and lanes * 2 <= min(columns, WARP):
             lanes *= 2
     while 1 < lanes <= WARP and columns <= lanes // 2 * vector:
         lanes //= 2

@@ -19,8 +19,9 @@ from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.reduction.width import vector_width
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
-from engine.target.hardware import MAX_THREADS, WARP
-from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive, overwritten_before
+from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, WARP
+from engine.target.registers import HELD_ELEMENTS, MAX_PRIVATE, REDUCTION_RESERVE, VALUE_REGISTERS
+from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator
 from engine.tile.nodes import KernelConfig
@@ -30,10 +31,6 @@ WRITTEN_OUT = 32
 and thousands take the compiler a minute."""
 
 
-HELD_ELEMENTS = 64
-"""Elements of all arrays that one thread keeps in registers; longer rows are read again."""
-REGISTERS, OWN = 64 * 1024, 32
-"""Registers that the threads of a block share, and those that each needs for itself."""
 AGAIN = "recompute"
 """The `scope` of a row that later loops read and compute again."""
 REFUSED = {
@@ -202,7 +199,7 @@ def _overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
 
 def fits_registers(layout: Layout, arrays: int) -> bool:
     """Whether a thread can keep its elements of so many arrays."""
-    of_one, most = layout.chunks * layout.vector, REGISTERS // layout.threads - OWN
+    of_one, most = layout.chunks * layout.vector, BLOCK_REGISTERS // layout.threads - REDUCTION_RESERVE
     return of_one <= most and of_one * arrays <= HELD_ELEMENTS
 
 
@@ -222,7 +219,7 @@ def _looked_up(program: TensorProgram) -> set[str]:
 def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, keeps: bool) -> Layout:
     """The layout that the marks ask for.
 
-    keeps: whether threads must keep their elements of a row, which then are no more than fit `MOST_PRIVATE`.
+    keeps: whether threads must keep their elements of a row, which then are no more than fit `MAX_PRIVATE`.
     """
     rows = math.prod(m.extent for m in nest.outer)
     columns = math.prod(m.extent for m in _reduced(nest))
@@ -231,7 +228,7 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
     least = 1
     if keeps:
         vector = vector if by_row else 1
-        least = min(MAX_THREADS // (1 if by_row else WARP), 1 << (-(-columns // MOST_PRIVATE) - 1).bit_length())
+        least = min(MAX_THREADS // (1 if by_row else WARP), 1 << (-(-columns // MAX_PRIVATE) - 1).bit_length())
     if by_row:
         lanes = marks.power("lane", WARP, MAX_THREADS, inner, least)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
@@ -246,7 +243,7 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.
-    has_room = strip * vector * most_alive(program.statements).values <= ROOM
+    has_room = strip * vector * most_alive(program.statements).values <= VALUE_REGISTERS
     is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
 

@@ -34,7 +34,7 @@ class ReductionFamily(KernelFamily):
         """As `KernelFamily` says."""
         if group.kind == BY_COLUMN:
             return with_content(map_columns(group.program))
-        return with_content(vectorize(group.program), map_rows(group.program, int(setting.machine.sms.value)))
+        return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -28,6 +28,7 @@ from engine.kernels.thread_traffic import Moved, ThreadTraffic, count_thread_tra
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
 from engine.target.hardware import MAX_THREADS, WARP
+from engine.target.registers import REDUCTION_BASE
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import SHIFTED_SUM
 
@@ -39,8 +40,6 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
-BESIDE = 24
-"""Registers of a thread beside what it holds of a row: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Rows(KernelPrograms):
             stages=config.stages,
             shared_bytes=layout.threads * moved.copied // turns * config.stages + self._scratch(layout),
             shared_bytes_moved=blocks * layout.threads * moved.shared,
-            registers=BESIDE + of_thread * max(1, len(config.kept)),
+            registers=REDUCTION_BASE + of_thread * max(1, len(config.kept)),
             l2_bytes=requested,
             global_requests=requested // (self.element * layout.vector * WARP),
             global_sectors=0,

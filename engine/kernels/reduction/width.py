@@ -6,7 +6,8 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.scheduling.nodes import Member
-from engine.tensor.access import VECTOR_BYTES, vector_limit
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 

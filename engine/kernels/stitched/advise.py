@@ -9,13 +9,15 @@ from engine.fusion.legality import row_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
 from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.kernels.advice import mark
 from engine.kernels.family import Setting
 from engine.kernels.nodes import Compile
 from engine.recipe import ONLINE, Advice, Entry, Recipe, Scenario
 from engine.rewrite.online import online
 from engine.support.errors import BadInput, EngineError, Unsupported
-from engine.target.shared import most_handed_over
+from engine.target import Target
+from engine.target.hardware import MAX_THREADS
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -23,7 +25,7 @@ ENOUGH = 2048
 """Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
-FEWEST_THREADS, MOST_THREADS = 64, 1024
+FEWEST_THREADS = 64
 LONG = 24 * 1024
 """Elements of a row past which no block keeps it: 24 in registers of each of 1024 threads, or 96 kB."""
 NEIGHBOURS = 32
@@ -32,16 +34,13 @@ BLOCKS_PER_SM = 2
 """Blocks that every SM should get before blocks take several points each."""
 
 
-def stitch_group(group: FusionGroup, sms: int) -> Advice:
-    """The loops that all statements share, outermost first, and what a block of threads does of them.
-
-    sms: streaming multiprocessors of the target.
-    """
+def stitch_group(group: FusionGroup, machine: Target) -> Advice:
+    """The loops that all statements share, outermost first, and what a block of threads does of them."""
     program = group.program
     shape = stitched_shape(program.statements, frozenset(program.outputs))
     if isinstance(shape, str):
         return Advice("stitch", Scenario())
-    entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, sms))
+    entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, machine))
     return Advice("stitch", Scenario(entries))
 
 
@@ -94,17 +93,17 @@ def _pins(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
         before = names[0]
 
 
-def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
+def _blocks(program: TensorProgram, shape: Shape, machine: Target) -> Iterable[Entry]:
     everyone = tuple(s.name for s in program.statements)
     total = math.prod(shape.extents[axis] for axis in shape.rows)
     widest = max(math.prod(i.extent for i in s.iterators) for s in program.statements) // total
-    most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * sms)))
+    most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * machine.sm_count)))
     if shape.rows and _across(program, shape):
         most = max(most, NEIGHBOURS)
     shared = sum(row_bytes(shape, program.statements, program.arrays).values())
-    most = max(1, min(most, most_handed_over() // max(1, shared)))
+    most = max(1, min(most, stitched_limit(machine) // max(1, shared)))
     points = next(n for n in range(most, 0, -1) if total % n == 0)
-    threads = max(FEWEST_THREADS, min(MOST_THREADS, _floor(widest * points // EACH)))
+    threads = max(FEWEST_THREADS, min(MAX_THREADS, _floor(widest * points // EACH)))
     if shape.rows:
         because = f"{widest} elements a point: {points} point{'s' if points > 1 else ''} keep a block busy"
         yield mark(everyone, "outermost", "block", points, because)

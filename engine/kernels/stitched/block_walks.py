@@ -12,11 +12,8 @@ from engine.kernels.stitched.layout import read_parts
 from engine.kernels.stitched.lower import WRITTEN_OUT
 from engine.kernels.stitched.parts import Names, Part
 from engine.scheduling.nodes import Mark, ScheduleTree
-from engine.target.hardware import WARP
+from engine.target.hardware import SUM_BYTES, WARP
 from engine.tensor.nodes import TensorProgram
-
-SUM_BYTES = 4
-"""Of a partial sum."""
 
 
 @dataclass(frozen=True, slots=True)

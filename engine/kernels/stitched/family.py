@@ -29,13 +29,13 @@ class StitchedFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        advice = stitch_group(group, int(setting.machine.sms.value))
+        advice = stitch_group(group, setting.machine)
         return (with_own_schemes(advice, group, setting, compile_group),)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
         nest = block_nest(group.program, tree)
-        return lower_stitched(group, nest, Marks(nest))
+        return lower_stitched(group, nest, Marks(nest), setting.machine)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""

@@ -16,8 +16,8 @@ from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.stitched.parts import Box, Names, Part, boxes
 from engine.kernels.stitched.walk import Axis, Walk, along_rows, shared_out
 from engine.scheduling.nodes import Member
-from engine.target.hardware import MAX_THREADS, WARP
-from engine.tensor.access import VECTOR_BYTES, reads_beside, uniform_along, vector_limit
+from engine.target.hardware import MAX_THREADS, VECTOR_BYTES, WARP
+from engine.tensor.access import reads_beside, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tile.nodes import KernelConfig
 

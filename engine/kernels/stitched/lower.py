@@ -24,6 +24,7 @@ from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import Plan, plan_parts
 from engine.kernels.stitched.walk import Axis, Walk
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
@@ -40,14 +41,14 @@ MANY = 12
 
 
 def lower_stitched(
-    group: FusionGroup, nest: Nest, marks: Marks, taken: Mapping[str, Buffer] | None = None
+    group: FusionGroup, nest: Nest, marks: Marks, machine: Target, taken: Mapping[str, Buffer] | None = None
 ) -> TileProgram:
     """One kernel for statements that share outer parallel dimensions and hand values over inside a block.
 
     taken: buffers of other parts of a packed kernel.
     """
     config = read_config(group.program, nest, Names(nest), marks)
-    tile = emit_stitched(group, nest, config, taken)
+    tile = emit_stitched(group, nest, config, machine, taken)
     for statement in nest.statements:
         mark = marks.of_statement("scope", statement.name)
         scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
@@ -57,11 +58,11 @@ def lower_stitched(
 
 
 def emit_stitched(
-    group: FusionGroup, nest: Nest, config: StitchedConfig, taken: Mapping[str, Buffer] | None = None
+    group: FusionGroup, nest: Nest, config: StitchedConfig, machine: Target, taken: Mapping[str, Buffer] | None = None
 ) -> TileProgram:
     """The kernel of a config.  taken: as in `lower_stitched`."""
     names = Names(nest)
-    plan = plan_parts(group.program, config.parts, names, config.points, config.places)
+    plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
     return _Kernel(group, nest, names, plan, taken).emit()
 
 

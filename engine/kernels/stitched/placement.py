@@ -12,19 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE
+from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
 from engine.kernels.stitched.parts import Names, Part, Span
 from engine.support.errors import Unsupported
-from engine.target.shared import most_handed_over
+from engine.target import Target
+from engine.target.hardware import BLOCK_REGISTERS
+from engine.target.registers import HELD_ELEMENTS, STITCHED_RESERVE
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up
 
 AGAIN = "recompute"
 """The scheme of an intermediate that its consumer computes again."""
-HELD = 64
-"""Elements that a thread keeps in registers from one part to another: twice as many still fit without spills."""
-REGISTERS, OWN = 64 * 1024, 40
-"""Registers that the threads of a block share, and those that each needs for itself."""
 WRITTEN_OUT = 32
 """Iterations of loops that are written out, as registers that later parts use need."""
 ROOMY = 96 * 1024
@@ -70,13 +69,13 @@ class Plan:
 
 
 def plan_parts(
-    program: TensorProgram, parts: Sequence[Part], names: Names, points: int, wishes: Mapping[str, str]
+    program: TensorProgram, parts: Sequence[Part], names: Names, points: int, wishes: Mapping[str, str], machine: Target
 ) -> Plan:
     """Choose a scheme for every intermediate; Unsupported where a block has no room for them.
 
     wishes: array -> scheme that somebody asks for, which is followed where the mappings allow it.
     """
-    return _Planner(program, tuple(parts), names, points, wishes).plan()
+    return _Planner(program, tuple(parts), names, points, wishes, stitched_limit(machine)).plan()
 
 
 @dataclass(slots=True)
@@ -86,6 +85,8 @@ class _Planner:
     names: Names
     points: int
     wishes: Mapping[str, str]
+    room: int
+    """Bytes of shared memory for intermediates."""
     writers: dict[str, tuple[int, Statement]] = field(default_factory=dict)
     found: dict[tuple[str, int], HandOver] = field(default_factory=dict)
     again: dict[int, list[Statement]] = field(default_factory=dict)
@@ -103,7 +104,7 @@ class _Planner:
             wanted = [a for a in wanted if a in self._staged()]
         while self._peak() > ROOMY and self._recompute_one(self._staged()):
             pass
-        if self._peak() > most_handed_over():
+        if self._peak() > self.room:
             raise self._too_large()
         self._hold_inputs()
         order = {s.name: n for n, s in enumerate(self.program.statements)}
@@ -153,7 +154,8 @@ class _Planner:
 
     def _room(self) -> int:
         """Further elements that a thread can keep in registers."""
-        return min(HELD, REGISTERS // self.parts[0].walk.threads - OWN) - sum(self.held.values())
+        registers = BLOCK_REGISTERS // self.parts[0].walk.threads - STITCHED_RESERVE
+        return min(HELD_ELEMENTS, registers) - sum(self.held.values())
 
     def _at_own_point(self, array: str, number: int) -> bool:
         """Whether a part reads an array only where its own point was made."""
@@ -247,7 +249,7 @@ class _Planner:
         return Unsupported(
             "codegen",
             self.program.name,
-            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {most_handed_over():,}",
+            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {self.room:,}",
             "split the group, or share fewer dimensions between its statements",
         )
 

@@ -16,7 +16,6 @@ from engine.kernels.prune import Check, searched
 from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
-    SUM_BYTES,
     BlockWalks,
     block_walks,
     held,
@@ -31,7 +30,8 @@ from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
 from engine.kernels.stitched.walk import Walk
 from engine.recipe import Entry
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import SUM_BYTES, WARP
+from engine.target.registers import STITCHED_BASE
 
 NAME = "one block for all parts"
 DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
@@ -43,8 +43,6 @@ SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
 PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
 OPEN_PLACES = 2
 """Intermediates whose place is open: those with most elements."""
-BESIDE = 32
-"""Registers of a thread beside what it holds: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Stitched(KernelPrograms):
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
             points = program.number("points")
-            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes)
+            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes, self.machine)
         except Unsupported as error:
             return error.reason
 
@@ -115,7 +113,7 @@ class Stitched(KernelPrograms):
             serial_steps=longest_loop(parts),
             shared_bytes=max(map(scratch_bytes, parts)) + staged,
             shared_bytes_moved=blocks * (2 * staged + sum(map(met_bytes, parts))),
-            registers=BESIDE + held(parts),
+            registers=STITCHED_BASE + held(parts),
             l2_bytes=requested,
             global_requests=requested // (SUM_BYTES * max(part.walk.vector for part in unshared) * WARP),
             global_sectors=0,
