@@ -35,6 +35,7 @@ from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
 from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
@@ -121,22 +122,26 @@ class Products:
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
     def work(self, program: Program) -> Work:
-        """From the equations of the pipeline model."""
-        work, (flops, special) = self._work(program), flop_counts(self.group.program)
+        """From the equations of the pipeline model; of bytes it counts the main loop's alone."""
+        work, knobs = self._work(program), self.knobs(program)
         read, written = compulsory_bytes(self.group.program)
-        blocks = math.prod(work.grid)
+        flops, special = flop_counts(self.group.program)
+        c, blocks, intrinsic = self.contraction, math.prod(work.grid), INTRINSICS.get(self.name)
         return Work(
             blocks=blocks,
             threads=work.threads,
-            flops=flops,
+            flops=flops - 2 * c.batch * c.m * c.n * c.k if intrinsic else flops,
             special=special,
             dram_bytes_read=read,
             dram_bytes_written=written,
             l2_bytes=round(work.fetched * work.steps * blocks),
             shared_bytes=work.shared_bytes,
             registers=work.registers or 0,
+            tensor_flops=2 * blocks * work.steps * math.prod(knobs.block) if intrinsic else 0,
+            tensor_type=intrinsic.dtype if intrinsic else "",
             stages=work.stages,
             serial_steps=work.steps,
+            team=knobs.split_k,
         )
 
     def rank(self, program: Program) -> float:
