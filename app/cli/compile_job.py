@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """The operands that most verbs share; each stage runs when it is first asked for."""
 
     file: str
@@ -48,14 +48,14 @@ class Job:
         """The file."""
         recipe = self._read_recipe
         dimensions = {**(recipe.dimensions if recipe else {}), **self.asked_dimensions}
-        with self._timed("load"):
+        with self._measure_seconds("load"):
             return engine.load(path_of(self.file), dims=dimensions)
 
     @cached_property
     def plan(self) -> FusionPlan:
         """Its kernels to be."""
         graph = self.graph
-        with self._timed("fuse"):
+        with self._measure_seconds("fuse"):
             return engine.fuse(graph, self.target, *self._choices)
 
     @cached_property
@@ -103,7 +103,7 @@ class Job:
         return (self.plan.group(self.only),)
 
     @contextlib.contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _measure_seconds(self, stage: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self.seconds[stage] += time.perf_counter() - started

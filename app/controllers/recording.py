@@ -13,7 +13,7 @@ from engine.present.times import time_doc
 from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from views.hierarchy import ambiguous_titles
-from views.timing.live import Look
+from views.timing.live import GpuReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Take:
     group: str
     """The group of the open model whose time this is; "" for none."""
     time: Time
-    looks: tuple[Look, ...]
+    looks: tuple[GpuReading, ...]
     advice: str = ""
     """Of the kernel behind the time; "" where the file does not say."""
 
@@ -121,10 +121,10 @@ def _advice(entry: Entry) -> str:
     return entry.launches[0].advice if len(entry.launches) == 1 else ""
 
 
-def _looks(timing: Timing) -> tuple[Look, ...]:
+def _looks(timing: Timing) -> tuple[GpuReading, ...]:
     """States came after each round, and rounds are of equal length."""
     count, length = len(timing.states), len(timing.samples)
     return tuple(
-        Look(round(length * (number + 1) / count), state.sm_clock, state.temperature)
+        GpuReading(round(length * (number + 1) / count), state.sm_clock, state.temperature)
         for number, state in enumerate(timing.states)
     )

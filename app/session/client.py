@@ -28,7 +28,7 @@ Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerJob:
     """One request that has not been answered yet."""
 
     number: int
@@ -69,7 +69,7 @@ class Client(QObject):
         self._command = tuple(command)
         self._generation = 0
         self._last = 0
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, WorkerJob] = {}
         self._pending: dict[int, Pending] = {}
         self._partial: list[bytes] = []
         """What has come of a line that is not complete yet."""
@@ -81,7 +81,7 @@ class Client(QObject):
         self._decoded.connect(self._deliver)
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[WorkerJob, ...]:
         """Unanswered requests in the order in which they will be served."""
         return tuple(self._jobs.values())
 
@@ -100,7 +100,7 @@ class Client(QObject):
         self._start()
         assert self._process is not None
         self._last += 1
-        self._jobs[self._last] = Job(self._last, verb, title)
+        self._jobs[self._last] = WorkerJob(self._last, verb, title)
         self._pending[self._last] = pending
         line = json.dumps({"id": self._last, "verb": verb, "arguments": dict(arguments)}) + "\n"
         self._process.write(line.encode())

@@ -22,7 +22,7 @@ def present_model(
     return timed(opened, times, {name: each.bound for name, each in found.items() if each is not None})
 
 
-def untimed(histories: Mapping[str, History]) -> list[tuple[str, str]]:
+def steps_without_time(histories: Mapping[str, History]) -> list[tuple[str, str]]:
     """(group, advice) of the steps that are stood at and whose kernels have no time yet: others than the advisers'."""
     return [
         (name, history.step.text)

@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 Answer = AttemptDoc | WhyDoc | Problem
 
 
-class Fusing(QObject):
+class FusionEdits(QObject):
     """What a person fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
 
     answered = Signal(object)
@@ -47,7 +47,7 @@ class Fusing(QObject):
         """The steps of what is fixed; the first is what the search chose by itself."""
         workspace = self.workspace
         if FUSION not in workspace.histories:
-            workspace.histories[FUSION] = History.started(FREE, FIRST_TITLE)
+            workspace.histories[FUSION] = History.start(FREE, FIRST_TITLE)
             self._learn_total()
         return workspace.histories[FUSION]
 
@@ -129,10 +129,10 @@ class Fusing(QObject):
             client.request("why", arguments, "Looking why two kernels are two", self._pending(question, WhyDoc))
 
     def _pending(self, question: Wish | Pair, kind: type) -> Pending:
-        def answered(found: Answer) -> None:
+        def on_answer(found: Answer) -> None:
             self._on_answer(question, found)
 
-        return Pending(kind, answered, answered)
+        return Pending(kind, on_answer, on_answer)
 
     def _on_answer(self, question: Wish | Pair, answer: Answer) -> None:
         self._sent = None
@@ -156,7 +156,7 @@ class Fusing(QObject):
         """Has the groups made; the step is taken, or `number` is stood at, when they are."""
         workspace, history = self.workspace, self.history
 
-        def made(opened: Overview) -> None:
+        def on_model(opened: Overview) -> None:
             workspace.is_fusing = False
             (history.add(text, title) if number == NO_STEP else history.go(number))
             workspace.adopt(opened)
@@ -164,13 +164,13 @@ class Fusing(QObject):
             workspace.history_changed.emit(FUSION)
             self.state_changed.emit()
 
-        def failed(problem: Problem) -> None:
+        def on_problem(problem: Problem) -> None:
             workspace.is_fusing = False
             self._refuse(wish, problem)
             workspace.ask_again()
 
         workspace.is_fusing = True
-        pending = Pending(ModelDoc, made, failed, prepare=overview)
+        pending = Pending(ModelDoc, on_model, on_problem, prepare=overview)
         workspace.client.request("fuse", fixed_arguments(text), title or "Going to another step of the groups", pending)
         self.state_changed.emit()
 

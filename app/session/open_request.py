@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.session.fusion_constraints import FREE, FUSION, Asleep, fixed_arguments
-from app.session.history import Trail
+from app.session.fusion_constraints import FREE, FUSION, DormantHistory, fixed_arguments
+from app.session.history import HistoryRecord
 from app.session.named_models import path_of
 from app.session.selection import Selection
 from engine.documents.model import ModelDoc, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenRequest:
     """A model and its machine; with a workspace file also the histories to go on with and what was in sight."""
 
     path: str
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    trails: Mapping[str, Trail] = field(default_factory=dict)
+    trails: Mapping[str, HistoryRecord] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
@@ -28,7 +28,7 @@ class Opening:
     warnings: tuple[Problem, ...] = ()
     unsaved: bool = False
     """Whether the histories are newer than the workspace file."""
-    asleep: tuple[Asleep, ...] = ()
+    asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
     def strangers(self, model: ModelDoc) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
 
 
-class Files(QObject):
+class FileActions(QObject):
     """Dialogs, recent files and notices of one window; nothing here stops the window."""
 
     title_changed = Signal()

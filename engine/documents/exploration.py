@@ -1,6 +1,6 @@
-"""Documents of what could be otherwise: moves, decisions, iteration spaces, addresses, comparisons.
+"""Documents that answer questions about a kernel: moves, decisions, iteration spaces, addresses, comparisons.
 
-Plain data like `engine/documents/model.py`, for the same reason.
+Plain data like `engine/documents/model.py`, for the same reason.  `QUESTIONS` at the end lists what may be asked.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.documents.model import RepairDoc, Term, Time
+from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
 
 # Views draw addresses by them, and may import nothing of the engine but documents.
 from engine.target.hardware import BANK_BYTES as BANK_BYTES
@@ -298,3 +299,32 @@ class AttemptDoc:
     groups: tuple[tuple[str, ...], ...]
     apart: tuple[tuple[str, str], ...]
     """What is fixed in all once this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionKind:
+    """What may be asked of the worker about a group under some advice."""
+
+    document: type
+    """The document that answers it."""
+    function: str
+    """"MODULE:NAME" of the function that makes the document; only the worker imports it.
+
+    Its parameters are the question's arguments, but for those that the worker has: `kernel`, `group`, `recipe`, `plan`,
+    `should_stop` and `known` (engine/service.py).
+    """
+    title: str
+    """What the list of jobs says before the group's name."""
+
+
+QUESTIONS = {
+    "moves": QuestionKind(MovesDoc, "engine.api:moves", "Trying the next steps of"),
+    "decisions": QuestionKind(DecisionsDoc, "engine.api:decisions", "Looking at the decisions of"),
+    "space": QuestionKind(SpaceDoc, "engine.api:space", "Drawing the iteration space of"),
+    "order": QuestionKind(OrderDoc, "engine.api:order", "Trying an order of"),
+    "addresses": QuestionKind(WarpDoc, "engine.api:addresses", "Running one block of"),
+    "chart": QuestionKind(ChartDoc, "engine.api:chart", "Drawing the pipeline of"),
+    "variant": QuestionKind(VariantDoc, "engine.api:variant", "Compiling other knobs of"),
+    "listing": QuestionKind(ListingDoc, "engine.api:listing", "Listing the instructions of"),
+}
+"""Verb of the request -> its kind; the worker and the window both read this table."""

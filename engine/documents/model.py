@@ -357,3 +357,8 @@ class Problem:
     reason: str
     hint: str
     severity: str = "error"
+
+    @property
+    def sentence(self) -> str:
+        """ "SUBJECT: REASON", or the reason alone where it is about nothing that has a name."""
+        return f"{self.subject}: {self.reason}" if self.subject else self.reason

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from engine.compilation import compile_group
 from engine.cost.alcop import predict_pipeline
-from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
 from engine.cost.alcop_work import alcop_work_of_kernel
 from engine.documents.model import Time
 from engine.documents.pipeline import VariantDoc
@@ -15,6 +14,7 @@ from engine.explore.pipeline_chart import NOTE
 from engine.explore.what_if import refused
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
+from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.text import entry_text, to_text

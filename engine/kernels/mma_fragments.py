@@ -24,8 +24,6 @@ from engine.tile.emit import Emitter
 from engine.tile.nodes import Load, MapFragment, MatrixLoad, MatrixMultiply, Slot
 from engine.tile.source import Line
 
-WORD = 4
-"""Bytes of a register."""
 SHARERS = 4
 """Lanes that hold one row of an instruction's sums."""
 

@@ -94,6 +94,8 @@ def _reader(kind: Any) -> Reader:
         return _list_reader(items[0]) if len(items) == 2 and items[1] is Ellipsis else _tuple_reader(items)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping_reader(get_args(kind)[1])
+    if origin is Sequence:
+        return _list_reader(get_args(kind)[0])
     if is_dataclass(kind):
         return _dataclass_reader(cast(type, kind))
     if kind in _SCALARS:

@@ -12,11 +12,10 @@ from engine.tensor.nodes import Statement
 
 LANE, REGISTER = "lane", "register"
 """Variables of a fragment's index maps."""
-MATRIX_ROWS = 8
-"""Rows of one matrix that a matrix load moves; each row is 16 bytes."""
-ROW_BYTES = 16
+MATRIX_ROWS, ROW_BYTES = 8, 16
+"""Rows of one matrix that a matrix load moves, and bytes of each of them."""
 FRAGMENT_SIZE = 2 * MATRIX_ROWS
-"""Rows or columns that one matrix load brings: those of the smallest tile."""
+"""Rows or columns of an operand that one matrix load brings, as two by two matrices: the smallest tile of a warp."""
 
 
 @dataclass(frozen=True, slots=True)

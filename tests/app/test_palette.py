@@ -139,7 +139,7 @@ def fix(window: Window) -> None:
     opened = window.workspace.model
     assert opened is not None
     first, second = (node for node in opened.nodes if node.id in ("matmul_1#0", f"{GROUP}#0"))
-    fusing = window.wiring.fusing
+    fusing = window.wiring.fusion_edits
     fusing.carry_out(Wish(JOIN, (*first.operators, *second.operators)))
     assert wait(lambda: fusing.is_settled and bool(fusing.fixed), PATIENCE)
 
@@ -227,4 +227,4 @@ def test_letters_are_typed_where_there_is_text(window: Window, qtbot: object) ->
     window.set_perspective("Schedule")
     window.search.setFocus()
     qtbot.keyClicks(window.search, "bdn")  # type: ignore[attr-defined]
-    assert window.search.text() == "bdn" and not window.comparing.window.isVisible()
+    assert window.search.text() == "bdn" and not window.diff.window.isVisible()

@@ -13,11 +13,11 @@ import numpy as np
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
-from engine.cost.alcop_problem import Sides, config_of_tile, contraction_of, sides_of
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
+from engine.kernels.gemm.problem import Sides, config_of_tile, contraction_of, sides_of
 from engine.suite import Row, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of

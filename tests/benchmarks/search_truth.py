@@ -20,10 +20,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import engine
-from engine.cost.alcop_problem import contraction_of
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
+from engine.kernels.gemm.problem import contraction_of
 from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import engine
 from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction
-from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.estimate import model_prediction
+from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.support.errors import Unsupported
 from engine.target import Target, target
 from engine.target.teams import team_seconds

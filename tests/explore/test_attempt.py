@@ -119,7 +119,7 @@ def test_shared_memory_is_refused_with_its_bytes(tmp_path: Path) -> None:
     ]
     graph = engine.load(model(tmp_path, nodes, {"x": (FLOAT, (4, 100, 300))}, "y"))
     found = tried(graph, Wish(JOIN, ("n0", "n1", "n2")))
-    assert not found.legal and "bytes of shared memory; a block of h200 may have 158,720" in found.because
+    assert not found.legal and "bytes of shared memory; a block of h200 may have 224,256" in found.because
 
 
 @pytest.mark.parametrize("wish", [Wish("fuse", ("n0",)), Wish(JOIN, ()), Wish(JOIN, ("nobody",))])

@@ -17,7 +17,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
-from engine.tile.source import Buffer, CudaSource, Workspace
+from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
 from tests.support.commands import MODELS, document, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -52,7 +52,7 @@ def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -
         for p in kernel["parameters"]
     )
     workspaces = tuple(
-        Workspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
+        GlobalWorkspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
         for w in kernel["workspaces"]
     )
     operands, own = memory[: len(buffers)], memory[len(buffers) :]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cost.alcop_problem import config_of_tile, promise_of, sides_of
+from engine.kernels.gemm.problem import config_of_tile, promise_of, sides_of
 from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
 from engine.support.errors import Unsupported
 from engine.target import target

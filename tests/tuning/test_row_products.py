@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.mappings import product_tasks
+from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.kernels.tuned_entries import tuned
 from engine.target import target
 from engine.tensorize.space import GemmConfig

@@ -37,7 +37,7 @@ class RefusedEdit(QFrame):
     def show_problem(self, problem: Problem | None) -> None:
         """Says why; None where nothing was refused."""
         if problem is not None:
-            sentence = f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason
+            sentence = problem.sentence
             self.reason.setText(f"Not applied. {sentence}")
             self.reason.setToolTip(problem.hint)
         self.setVisible(problem is not None)

@@ -40,7 +40,7 @@ class AdviceText(QWidget):
         self.edit.setAccessibleName("Advice as text")
         self.edit.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.edit.setViewportMargins(8, 6, 0, 0)
-        self.edit.textChanged.connect(self._changed)
+        self.edit.textChanged.connect(self._on_text)
         self._colours = _AdviceHighlighter(self.edit.document())
         strip, layout = bar("header", 48)
         self.message = label("", "small-hint", wrap=True)
@@ -60,7 +60,7 @@ class AdviceText(QWidget):
         column.setSpacing(0)
         column.addWidget(self.edit, 1)
         column.addWidget(strip)
-        self._changed()
+        self._on_text()
 
     @property
     def is_draft(self) -> bool:
@@ -96,9 +96,9 @@ class AdviceText(QWidget):
     def _show_applied(self) -> None:
         if self.is_draft:
             self.edit.setPlainText(self._applied)
-        self._changed()
+        self._on_text()
 
-    def _changed(self) -> None:
+    def _on_text(self) -> None:
         draft = self.is_draft
         self.apply.setEnabled(draft)
         self.revert.setEnabled(draft)

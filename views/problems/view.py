@@ -9,7 +9,7 @@ from PySide6.QtGui import QPainter
 
 from engine.documents.model import Problem
 from views.panel import Panel
-from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.shapes import paint_verdict
 from views.theme import Theme, face, semibold
 
@@ -33,7 +33,7 @@ class ProblemsView(Panel):
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Replaces the list."""
         rows = (
-            Row(str(number), f"{each.subject}: {each.reason}", each, (), 26) for number, each in enumerate(problems)
+            TreeRow(str(number), each.sentence, each, (), 26) for number, each in enumerate(problems)
         )
         self.list.show_rows(rows)
         self.subtitle.setText(str(len(problems)) if problems else "")
@@ -48,7 +48,7 @@ class ProblemsView(Panel):
         self.list.set_theme(theme)
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     problem, box = row.value, state.box
     assert isinstance(problem, Problem)
     paint_verdict(

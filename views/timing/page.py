@@ -9,7 +9,7 @@ from engine.documents.model import Problem
 from views.message import Message
 from views.theme import Theme
 from views.timing.deck import DeckBar
-from views.timing.headline import Headline
+from views.timing.headline import SampleHeadline
 from views.timing.live import Deck, Live
 from views.timing.plot import SamplePlot
 from views.timing.strip import ClockStrip
@@ -28,7 +28,7 @@ class LivePage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.headline = Headline()
+        self.headline = SampleHeadline()
         self.plot = SamplePlot()
         self.strip = ClockStrip()
         self.deck = DeckBar()

@@ -38,7 +38,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class GroupProgress:
     """One group of the run in a line."""
 
     title: str
@@ -73,7 +73,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TrialShare:
     """Where rounds went: one group, or one mapping inside a group."""
 
     key: str
@@ -84,7 +84,7 @@ class Share:
     """Part of the time before that was saved."""
     because: tuple[str, ...] = ()
     """The last decisions, with the figures that they were made of."""
-    parts: tuple[Share, ...] = ()
+    parts: tuple[TrialShare, ...] = ()
     """The mappings of a group, those that are not searched last."""
     refused: str = ""
     """Why a mapping is not searched; "" where it is."""

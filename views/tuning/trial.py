@@ -9,7 +9,7 @@ from engine.documents.model import KernelDoc, Problem
 from views.code.editor import CodeText
 from views.message import Message
 from views.panel import Elided, Panel, bar, label
-from views.schedule.tree import ScheduleTree
+from views.schedule.tree import ScheduleTreeView
 from views.theme import Theme, code_face
 
 RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
@@ -37,7 +37,7 @@ class TrialView(Panel):
         self.recipe.setFont(code_face())
         self.recipe.setAccessibleName("Recipe of the trial")
         self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.schedule = ScheduleTree("Schedule tree of the trial")
+        self.schedule = ScheduleTreeView("Schedule tree of the trial")
         self.code = CodeText()
         self.code.setAccessibleName("CUDA text of the trial")
         self.refused = Message(())

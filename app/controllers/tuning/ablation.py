@@ -57,4 +57,4 @@ class Ablation(QObject):
 
     def _refuse(self, number: int, problem: Problem) -> None:
         if number == self._asked:
-            self.view.show_ablation(None, f"{problem.subject}: {problem.reason}")
+            self.view.show_ablation(None, problem.sentence)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.controllers.tuning.attachment import Attachment
 from app.controllers.tuning.follower import Best, Kept
-from app.controllers.tuning.preview import merged
+from app.controllers.tuning.preview import merge_advice
 from app.session.workspace import Workspace
 from engine.documents.model import Problem, Time
 from engine.support.errors import EngineError
@@ -95,7 +95,7 @@ class Applying(QObject):
         """Asks for a step with the advice of a trial and what the user says now; its text, "" where it is no other."""
         present = self.workspace.histories[group].step.text
         try:
-            text = merged(present, wanted.text)
+            text = merge_advice(present, wanted.text)
         except EngineError as error:
             self._refuse(error)
             return ""

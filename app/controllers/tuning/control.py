@@ -9,25 +9,25 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.attachment import Attachment
-from app.controllers.tuning.follower import Follower, Update
+from app.controllers.tuning.follower import Follower, RunUpdate
 from app.controllers.tuning.launch import Order, RunProcess, order_again, recipe_beside, records_of, write_present
 from app.controllers.tuning.shown import Shown
 from app.session.fusion_constraints import fixed_now
 from app.session.named_models import is_name, path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
 from engine.documents.model import Problem
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
 from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
-from views.tuning.run import Settings
+from views.tuning.run import RunSettings
 
 KILL_MS = 100
 """A process of ours that has not stopped by then is ended: everything finished is in its records."""
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
 
-class Control(QObject):
+class RunControl(QObject):
     """Knows the run as far as it has been read; shows nothing."""
 
     changed = Signal()
@@ -84,7 +84,7 @@ class Control(QObject):
             return self.shown.status()
         return BEGINNING if self.is_live else None
 
-    def start(self, settings: Settings) -> None:
+    def start(self, settings: RunSettings) -> None:
         """Starts a run of the open model with its present advice; it is followed like any other."""
         if not self.can_start:
             return
@@ -165,10 +165,10 @@ class Control(QObject):
             self.process.start(order, self.command)
             self.changed.emit()
 
-        def written() -> None:
+        def start() -> None:
             self.attachment.start_after(order.records, begin)
 
-        self.attachment.run(write, written, lambda error: self._on_refused(path, error))
+        self.attachment.run(write, start, lambda error: self._on_refused(path, error))
 
     def _kill(self) -> None:
         """Ends a process that has not answered."""
@@ -183,7 +183,7 @@ class Control(QObject):
         self.shown, self.refusal = Shown.of(self.attachment.path, follower), None
         self.replaced.emit()
 
-    def _on_update(self, update: Update) -> None:
+    def _on_update(self, update: RunUpdate) -> None:
         if self.shown is not None:
             was_stopping = self.shown.overlay == STOPPING
             self.shown.take(update)
@@ -221,7 +221,7 @@ class Control(QObject):
         self.changed.emit()
 
 
-def is_of(request: Request, opened: Opening) -> bool:
+def is_of(request: Request, opened: OpenRequest) -> bool:
     """Whether a run is of what is open: the file, the target, the sizes of its dimensions."""
     same = _full(request.source) == _full(opened.path) and request.target == opened.target
     return same and all(request.dimensions.get(name, size) == size for name, size in opened.dimensions.items())

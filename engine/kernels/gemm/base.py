@@ -17,13 +17,13 @@ from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
+from engine.kernels.gemm.problem import widest_result
 from engine.kernels.loop_nest import Nest, Phase, without_loops
 from engine.kernels.statement_block import evaluate_block, finished
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
-from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
@@ -217,11 +217,8 @@ class Product:
 
     def widest_result(self) -> int:
         """Neighbouring results that can be read and written at once."""
-        along = self.free[1][-1].rows
-        runs = {s.name: (name,) for s in (self.statement, *self.after) if (name := plain_iterator(along[s.name]))}
-        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        anchor = finished(self.statement, Literal(0.0, "float32"))
-        return vector_limit([anchor, *self.after], outside, runs)
+        columns = {name: plain_iterator(row) or "" for name, row in self.free[1][-1].rows.items()}
+        return widest_result(self.program, self.statement, columns)
 
     def _evaluate(self, variables: dict[str, Index], total: Access, inside: str | None) -> None:
         emitter = self.emitter

@@ -33,7 +33,7 @@ def _emit(product: Product, chosen: Chosen) -> TileProgram:
     config = chosen.config
     operands = product.begin(config, config.parts, chosen.raster)
     emitter = product.emitter
-    step = min(config.block[2], *(fragment_elements(operand.dtype) for operand in operands))
+    step = min(config.block[2], *(fragment_elements(operand.copy.element_bytes) for operand in operands))
     slots = _bind_thread(product)
     factors = tuple(
         part_of(emitter, operand, owned, slot, step)

@@ -211,9 +211,14 @@ def _reduction(statement: Statement) -> Reduction:
     return statement.reduction
 
 
+def parts_dtype(reduction: Reduction) -> str:
+    """The type in which parts of a reduction pass shared memory."""
+    return "int32" if reduction.accumulate == "bool" else reduction.accumulate
+
+
 def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: int) -> str:
     """A buffer of shared memory for parts of a reduction."""
-    dtype = _dtype_of_parts(reduction)
+    dtype = parts_dtype(reduction)
     unique = emitter.register(name, dtype)
     emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")
     return unique
@@ -221,8 +226,4 @@ def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: in
 
 def parts_bytes(elements: int, reduction: Reduction) -> int:
     """Bytes of such a buffer in a block's shared memory."""
-    return shared_bytes_of(Buffer("", _dtype_of_parts(reduction), (elements,), "shared"))
-
-
-def _dtype_of_parts(reduction: Reduction) -> str:
-    return "int32" if reduction.accumulate == "bool" else reduction.accumulate
+    return shared_bytes_of(Buffer("", parts_dtype(reduction), (elements,), "shared"))

@@ -25,7 +25,7 @@ from engine.tensor.terms import both, cast, compare, number, position, select
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlidingWindow:
     """How a window slides: one number for each spatial axis."""
 
     kernel: tuple[int, ...]
@@ -40,7 +40,7 @@ class Window:
         return [a * stride + i * dilation - before for a, stride, i, dilation, before in steps]
 
 
-def window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]) -> Window:
+def window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]) -> SlidingWindow:
     """The window of an ONNX operator over spatial sizes; `auto_pad` SAME splits the padding evenly."""
     rank = len(image)
     ones = (1,) * rank
@@ -54,10 +54,10 @@ def window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Se
         before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
     elif how == "VALID":
         before = (0,) * rank
-    return Window(tuple(kernel), stride, dilation, before)
+    return SlidingWindow(tuple(kernel), stride, dilation, before)
 
 
-def windows(x: np.ndarray, over: Window, result: Sequence[int], outside: float) -> np.ndarray:
+def windows(x: np.ndarray, over: SlidingWindow, result: Sequence[int], outside: float) -> np.ndarray:
     """Every window of an image [n, c, *spatial] as [n, c, *result, *kernel]."""
     rank = len(over.kernel)
     sizes = zip(result, over.stride, over.kernel, over.dilation, strict=True)
@@ -72,7 +72,7 @@ def windows(x: np.ndarray, over: Window, result: Sequence[int], outside: float) 
     return parts
 
 
-def sliding_sizes(over: Window, image: Sequence[int], pads: Sequence[int], ceil: bool) -> list[int]:
+def sliding_sizes(over: SlidingWindow, image: Sequence[int], pads: Sequence[int], ceil: bool) -> list[int]:
     """Sizes of the result with the padding given on both sides."""
     total = [size + a + b for size, a, b in zip(image, pads[: len(image)], pads[len(image) :], strict=True)]
     room = [t - (k - 1) * d - 1 for t, k, d in zip(total, over.kernel, over.dilation, strict=True)]
@@ -81,7 +81,7 @@ def sliding_sizes(over: Window, image: Sequence[int], pads: Sequence[int], ceil:
     return [n - 1 if ceil and (n - 1) * s >= size + b else n for n, s, size, b in started]
 
 
-def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[Window, list[int]]:
+def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[SlidingWindow, list[int]]:
     """The window and the result's sizes, for meanings, which know no declared shape."""
     rank, how = len(image), text(op, "auto_pad", "NOTSET")
     stride = integers(op, "strides") or (1,) * rank
@@ -214,11 +214,11 @@ def _akg_conv(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [np.tensordot(parts, np.moveaxis(x[1], -1, 1), ([1, 4, 5], [1, 2, 3]))]
 
 
-def _akg_window(op: Operator, image: Sequence[int], weight: Sequence[int]) -> tuple[Window, list[int]]:
+def _akg_window(op: Operator, image: Sequence[int], weight: Sequence[int]) -> tuple[SlidingWindow, list[int]]:
     """Strides and dilations are listed for N, C, H, W; pads as top, bottom, left, right."""
     stride, dilation = integers(op, "stride") or (1,) * 4, integers(op, "dilation") or (1,) * 4
     top, bottom, left, right = integers(op, "pad_list") or (0,) * 4
-    over = Window(tuple(weight[1:3]), stride[-2:], dilation[-2:], (top, left))
+    over = SlidingWindow(tuple(weight[1:3]), stride[-2:], dilation[-2:], (top, left))
     return over, sliding_sizes(over, image[1:3], (top, left, bottom, right), ceil=False)
 
 
@@ -237,7 +237,9 @@ def akg_conv(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, reduction="sum", accumulate=kind, because="convolution")
 
 
-def _transposed_window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]) -> Window:
+def _transposed_window(
+    op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]
+) -> SlidingWindow:
     """The window of a transposed convolution: what the declared result lacks of the whole one is cut off."""
     rank = len(image)
     ones = (1,) * rank
@@ -248,7 +250,7 @@ def _transposed_window(op: Operator, image: Sequence[int], kernel: Sequence[int]
         whole = zip(stride, image, extra, kernel, dilation, result, strict=True)
         total = [max(0, s * (n - 1) + e + (k - 1) * d + 1 - size) for s, n, e, k, d, size in whole]
         before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
-    return Window(tuple(kernel), stride, dilation, before)
+    return SlidingWindow(tuple(kernel), stride, dilation, before)
 
 
 def spread(build: Builder, image: str, target: str, stride: Sequence[int]) -> str:
@@ -304,7 +306,7 @@ def col2im(op: Operator, build: Builder) -> None:
     ones = (1,) * rank
     stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
     pads = integers(op, "pads") or (0,) * (2 * rank)
-    over = Window(kernel, stride, dilation, pads[:rank])
+    over = SlidingWindow(kernel, stride, dilation, pads[:rank])
     blocks = sliding_sizes(over, shape[2:], pads, ceil=False)
     space = box(shape, kernel)
     n, c, *rest = space.point

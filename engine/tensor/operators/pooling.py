@@ -12,7 +12,7 @@ from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, accumulator, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
-from engine.tensor.operators.convolution import Window, declared_sizes, window, windows
+from engine.tensor.operators.convolution import SlidingWindow, declared_sizes, window, windows
 from engine.tensor.operators.layout import padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
@@ -149,7 +149,7 @@ def average_pool(op: Operator, build: Builder) -> None:
 
 
 def _count(
-    op: Operator, build: Builder, over: Window, places: Sequence[Index], space: Box, cells: Box, kind: str
+    op: Operator, build: Builder, over: SlidingWindow, places: Sequence[Index], space: Box, cells: Box, kind: str
 ) -> Term | float:
     """The points of a window that count: those inside the image, or inside the padded image."""
     image = build.shape(op.inputs[0])[2:]
@@ -168,7 +168,7 @@ def _count(
     return cast(reduce(mul, (_covered(*axis, cells.extents) for axis in axes)), kind)
 
 
-def _same_frame(op: Operator, over: Window, image: Sequence[int], result: Sequence[int]) -> tuple[int, ...]:
+def _same_frame(op: Operator, over: SlidingWindow, image: Sequence[int], result: Sequence[int]) -> tuple[int, ...]:
     """The padding that `auto_pad` SAME makes on both sides."""
     if not text(op, "auto_pad", "NOTSET").startswith("SAME"):
         return (0,) * (2 * len(image))

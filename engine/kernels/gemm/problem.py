@@ -1,9 +1,9 @@
-"""The contraction inside a compiled kernel, and the knobs that the kernel stands at."""
+"""What a group multiplies, which of its iterators are rows, columns and depths, and where its kernel stands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.cost.alcop import promised
@@ -12,10 +12,11 @@ from engine.cost.alcop_work import alcop_work_of_config
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.copies import Reach, reach_of
+from engine.kernels.statement_block import finished
 from engine.target import Target
-from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.access import contiguous_along, position
-from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
+from engine.tensor.access import vector_limit
+from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
@@ -93,10 +94,7 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in sides.factors]
-    first, second = (
-        _copied(program, anchor, access, side, sides.depth)
-        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
-    )
+    first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, sides))
     return Contraction(
         m=m,
         n=n,
@@ -116,15 +114,25 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     )
 
 
-def _copied(
-    program: TensorProgram, anchor: Statement, access: Access, *sides: tuple[Iterator, ...]
-) -> int:
-    """Neighbouring elements of an operand, along one of its sides, that one copy may move."""
-    where, width = position(access, program.arrays), VECTOR_BYTES // DTYPES[program.arrays[access.array].dtype]
-    runs = [[i.name for i in side] for side in sides]
-    while width > 1 and not any(contiguous_along(where, run, width, anchor.extents) for run in runs):
-        width //= 2
-    return width
+def reaches(program: TensorProgram, sides: Sides) -> tuple[Reach, Reach]:
+    """What memory allows of the copies of both operands."""
+    depth, extents = [i.name for i in sides.depth], program.statement(sides.statement).extents
+    first, second = (
+        reach_of(access, program.arrays, [i.name for i in side], depth, extents)
+        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
+    )
+    return first, second
+
+
+def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[str, str]) -> int:
+    """Neighbouring results that can be read and written at once.
+
+    columns: statement -> its iterator along which results are neighbours; "" or one that it lacks for none.
+    """
+    statements = [finished(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
+    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
+    runs = {s.name: (columns[s.name],) for s in statements if columns[s.name] in s.extents}
+    return vector_limit(statements, outside, runs)
 
 
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:
