@@ -12,7 +12,7 @@ import pytest
 
 import engine
 from engine.cost.alcop_nodes import Contraction
-from engine.kernels.gemm.problem import sides_of
+from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
 from engine.kernels.gemm.work import problem_of as gemm_problem
