@@ -114,14 +114,15 @@ class Requests:
 def requests_of(tile: TileProgram) -> Iterator[Requests]:
     """All requests of a launch, one for each region of an operation.
 
-    One warp stands for all, in its first iteration, with every mask holding.  `tests.benchmarks.work` computes what
-    the masks and other warps change.  An address that depends on data is a sector of its own in every lane.
+    One warp stands for all, in its first iteration, with every mask holding: of the middle block, as those at the edges
+    lie in what is padded.  `tests.benchmarks.work` computes what masks and other warps change.  An address that depends
+    on data is a sector of its own in every lane.
     """
     starts, warps = shared_map(tile.buffers)[0], -(-tile.threads // WARP)
     lanes = np.arange(min(WARP, tile.threads))
     everywhere = np.ones(lanes.shape, bool)
     for blocks, body in _ranges(tile):
-        values: dict[str, Lanes] = {BLOCK: np.array(0), THREAD: lanes}
+        values: dict[str, Lanes] = {BLOCK: np.array(blocks // 2), THREAD: lanes}
         for op, times in trip_counts(body, blocks):
             values |= {inner.counter: np.array(0) for inner in op.bodies if inner.counter}
             if isinstance(op, Let):
