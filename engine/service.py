@@ -28,12 +28,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from importlib import import_module
+from inspect import Parameter, signature
 from queue import Queue
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
-from engine.documents.exploration import MoveDoc, Wish
-from engine.documents.model import KernelDoc, ModelDoc, Problem
+from engine.documents.exploration import QUESTIONS, FusionEdit
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -44,17 +46,17 @@ from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
-from engine.tensorize.space import GemmConfig
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 Arguments = Mapping[str, Any]
 Send = Callable[[str, Any], None]
 """Sends one event with its value."""
 PART = 1000
 """Items of one of a result's lists on one line, at most."""
-_KEPT = 64
-"""Groups under some advice whose tried moves are remembered."""
+KEPT = 64
+"""Groups under some advice whose kernels and tried moves are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,62 +79,49 @@ class Service:
         self._opened: Opened | None = None
         self._known_attempts: Attempts | None = None
         self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
-        self._moves: dict[tuple[str, str | None], dict[str, MoveDoc | None]] = {}
+        self._findings: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+        """(question, group, recipe) -> what its function found before it was broken off."""
 
     def answer(self, verb: str, arguments: Arguments, send: Send) -> Any:
         """The result of one request, a document or plain data; EngineError where there is none."""
-        match verb:
-            case "open":
-                return self._open(arguments, send)
-            case "kernel":
-                return to_json(self._kernel_or_refusal(arguments, send))
-            case "check":
-                return self._check(arguments, send)
-            case "compile":
-                return self._compile(arguments, send)
-            case "measure":
-                return self._measure(arguments, send)
-            case "diff":
-                return self._diff(arguments, send)
-            case "moves":
-                return self._tried_moves(arguments)
-            case "decisions":
-                return to_json(engine.decisions(*self._advised(arguments)))
-            case "space":
-                drawn = _names(arguments, "axes"), _names(arguments, "order")
-                return to_json(engine.space(*self._advised(arguments), *drawn))
-            case "addresses":
-                return self._addresses(arguments, send)
-            case "chart":
-                return to_json(engine.chart(self._kernel(arguments, send)))
-            case "listing":
-                return to_json(engine.listing(self._kernel(arguments, send), _text(arguments, "language")))
-            case "variant":
-                return to_json(engine.variant(*self._advised(arguments), _knobs(arguments)))
-            case "ablation":
-                group, best = self._advised(arguments)
-                _, before = self._advised({**arguments, "recipe": _text_or_none(arguments, "before")})
-                return to_json(engine.ablate(group, best, before))
-            case "why":
-                pair = _text(arguments, "producer"), _text(arguments, "consumer")
-                return to_json(engine.why_apart(self._file().plan, *pair))
-            case "regroup":
-                return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
-            case "attempt":
-                wish = Wish(_text(arguments, "kind"), _names(arguments, "operators"))
-                return to_json(self._attempts().attempt(wish))
-            case "fuse":
-                return self._fuse(arguments, send)
-            case "order":
-                asked = _names(arguments, "order"), _sizes(arguments, "tiles")
-                return to_json(engine.order(*self._advised(arguments), *asked))
-            case "machine":
-                return to_json(machine())
-            case _:
-                raise BadInput("service", f"verb {verb}", "there is no such verb")
+        verb = str(verb)  # a line may hold anything there, also what no table can be asked for
+        if verb in QUESTIONS:
+            return self._answer_question(verb, arguments, send)
+        if verb not in REQUESTS:
+            raise BadInput("service", f"verb {verb}", "there is no such verb")
+        return REQUESTS[verb](self, arguments, send)
+
+    def _answer_question(self, verb: str, arguments: Arguments, send: Send) -> Any:
+        """Calls the function that answers a question, with what each of its parameters is named after."""
+        kind = QUESTIONS[verb]
+        module, _, name = kind.function.partition(":")
+        function = getattr(import_module(module), name)
+        group, recipe = self._advised(arguments)
+
+        def kernel() -> engine.Kernel:
+            found = self._kernel(arguments, send)
+            send("progress", {"text": f"{kind.title.lower()} {group.name}", "done": 1, "total": 2})
+            return found
+
+        given: dict[str, Callable[[], Any]] = {
+            "group": lambda: group,
+            "recipe": lambda: recipe,
+            "kernel": kernel,
+            "plan": lambda: self._file().plan,
+            "should_stop": lambda: self._is_awaited,
+            "known": lambda: _keep(self._findings, (verb, *_key(arguments)), dict),
+        }
+        kinds = get_type_hints(function)
+        values = {}
+        for parameter in signature(function).parameters.values():
+            if parameter.name in given:
+                values[parameter.name] = given[parameter.name]()
+            else:
+                values[parameter.name] = _read(arguments, parameter.name, kinds[parameter.name], parameter.default)
+        return to_json(function(**values))
 
     def _open(self, arguments: Arguments, send: Send) -> ModelDoc:
-        target = _text_or_none(arguments, "target") or DEFAULT_TARGET
+        target = _read(arguments, "target", str, DEFAULT_TARGET)
         spent: list[tuple[str, float]] = []
 
         def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:
@@ -142,7 +131,7 @@ class Service:
             spent.append((stage, time.perf_counter() - started))
             return result
 
-        path, sizes = _text(arguments, "path"), _sizes(arguments, "dimensions") or None
+        path, sizes = _text(arguments, "path"), _read(arguments, "dimensions", dict[str, int], None)
         graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
         fixed = _fixed(arguments)
         plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
@@ -166,24 +155,36 @@ class Service:
         self._opened = opened
         self._known_attempts = None
         self._kernels.clear()
-        self._moves.clear()
+        self._findings.clear()
 
-    def _attempts(self) -> Attempts:
-        """What looks at wishes about the present plan."""
+    def _attempt(self, arguments: Arguments, send: Send) -> Any:
+        """What a wish about the present plan's groups would come to."""
+        opened = self._file()
         if self._known_attempts is None:
-            opened = self._file()
             self._known_attempts = engine.attempts(opened.plan, target=opened.target)
-        return self._known_attempts
+        wish = FusionEdit(_text(arguments, "kind"), _read(arguments, "operators", tuple[str, ...], ()))
+        return to_json(self._known_attempts.attempt(wish))
+
+    def _why(self, arguments: Arguments, send: Send) -> Any:
+        pair = _text(arguments, "producer"), _text(arguments, "consumer")
+        return to_json(engine.why_apart(self._file().plan, *pair))
+
+    def _regroup(self, arguments: Arguments, send: Send) -> Any:
+        return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
+
+    def _ablation(self, arguments: Arguments, send: Send) -> Any:
+        """The recipe of a request entry by entry, against the one that its text "before" says."""
+        group, best = self._advised(arguments)
+        _, before = self._advised({**arguments, "recipe": arguments.get("before")})
+        return to_json(engine.ablate(group, best, before))
+
+    def _machine(self, arguments: Arguments, send: Send) -> Any:
+        return to_json(machine())
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
         send("progress", {"text": f"running {kernel.group.name} on the CPU", "done": 1, "total": 2})
         return to_json(engine.check_doc(engine.check(kernel)))
-
-    def _addresses(self, arguments: Arguments, send: Send) -> Any:
-        kernel = self._kernel(arguments, send)
-        send("progress", {"text": f"running a block of {kernel.group.name} on the CPU", "done": 1, "total": 2})
-        return to_json(engine.addresses(kernel))
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
@@ -213,38 +214,32 @@ class Service:
         a, b = (self._kernel(side, send) for side in sides)
         return to_json(engine.compare(a, b))
 
-    def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> KernelDoc:
+    def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> Any:
         """The compiled group, or the verdicts of required entries that cannot hold together or are not taken."""
         try:
-            return engine.kernel_doc(self._kernel(arguments, send))
+            return to_json(engine.kernel_doc(self._kernel(arguments, send)))
         except Conflict as conflict:
-            return engine.refused_doc(*self._advised(arguments), conflict)
+            return to_json(engine.refused_doc(*self._advised(arguments), conflict))
         except NoKernel as refused:
             reason = f"the order is legal, and no kernel follows it: {refused.reason}"
             raise Unsupported(refused.stage, refused.subject, reason, refused.hint) from refused
 
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""
-        key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
-        if key not in self._kernels:
+
+        def compiled() -> engine.Kernel:
             group, recipe = self._advised(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
-            self._kernels[key] = engine.compile(group, recipe)
-        return self._kernels[key]
+            return engine.compile(group, recipe)
 
-    def _tried_moves(self, arguments: Arguments) -> Any:
-        """Next steps, as many as could be tried before another request came."""
-        key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
-        while len(self._moves) >= _KEPT:
-            del self._moves[next(iter(self._moves))]
-        known = self._moves.setdefault(key, {})
-        return to_json(engine.moves(*self._advised(arguments), should_stop=self._is_awaited, known=known))
+        return _keep(self._kernels, _key(arguments), compiled)
 
     def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
-        group, text = _group(self._file().plan, _text(arguments, "group")), _text_or_none(arguments, "recipe")
+        name, text = _key(arguments)
+        group = _group(self._file().plan, name)
         recipe = engine.default_recipe(group, target=self._file().target)
-        return group, recipe if text is None else engine.edited(recipe, group, text)
+        return group, recipe if text is None else engine.replace_advice(recipe, group, text)
 
     def _file(self) -> Opened:
         if self._opened is None:
@@ -252,59 +247,59 @@ class Service:
         return self._opened
 
 
+REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
+    "open": Service._open,
+    "fuse": Service._fuse,
+    "kernel": Service._kernel_or_refusal,
+    "check": Service._check,
+    "compile": Service._compile,
+    "measure": Service._measure,
+    "diff": Service._diff,
+    "ablation": Service._ablation,
+    "why": Service._why,
+    "regroup": Service._regroup,
+    "attempt": Service._attempt,
+    "machine": Service._machine,
+}
+"""Verb -> what answers it, beside `QUESTIONS`: requests that change the service, send as they go, or name no group."""
+
+
+def _keep(known: dict[Key, Result], key: Key, make: Callable[[], Result]) -> Result:
+    """What is known under a key, made now if it is not; the oldest go first."""
+    if key not in known:
+        made = make()
+        while len(known) >= KEPT:
+            del known[next(iter(known))]
+        known[key] = made
+    return known[key]
+
+
+def _key(arguments: Arguments) -> tuple[str, str | None]:
+    """The group of a request and its advice; None stands for the advisers'."""
+    return _text(arguments, "group"), _read(arguments, "recipe", str, None)
+
+
 def _text(arguments: Arguments, name: str) -> str:
-    """A text that the verb cannot do without."""
-    if name not in arguments:
-        raise BadInput("service", f"argument {name}", "it is missing from the request")
-    value = arguments[name]
-    return value if isinstance(value, str) else _refuse(arguments, name, "a text")
-
-
-def _text_or_none(arguments: Arguments, name: str) -> str | None:
-    value = arguments.get(name)
-    return value if value is None or isinstance(value, str) else _refuse(arguments, name, "a text")
-
-
-def _names(arguments: Arguments, name: str) -> tuple[str, ...]:
-    """A list of texts; empty where it is left out."""
-    value = arguments.get(name) or ()
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        return _refuse(arguments, name, "a list of texts")
-    return tuple(value)
+    return _read(arguments, name, str)
 
 
 def _fixed(arguments: Arguments) -> engine.Fixed:
     """Groups of operators, and pairs of them kept apart; none where they are left out."""
-
-    def lists(name: str) -> list[tuple[str, ...]]:
-        value = arguments.get(name) or []
-        if not isinstance(value, list | tuple):
-            return _refuse(arguments, name, "a list of lists of operators")
-        return [_names({name: item or None}, name) for item in value]
-
-    pairs = lists("apart")
-    if any(len(pair) != 2 for pair in pairs):
-        return _refuse(arguments, "apart", "pairs of operators")
-    return engine.Fixed(tuple(lists("groups")), tuple((a, b) for a, b in pairs))
+    groups = _read(arguments, "groups", tuple[tuple[str, ...], ...], ())
+    return engine.Fixed(groups, _read(arguments, "apart", tuple[tuple[str, str], ...], ()))
 
 
-def _sizes(arguments: Arguments, name: str) -> dict[str, int]:
-    """A whole number for each name; empty where it is left out."""
-    value = arguments.get(name) or {}
-    if not isinstance(value, dict) or not all(type(size) is int for size in value.values()):
-        return _refuse(arguments, name, "an object of whole numbers")
-    return dict(value)
-
-
-def _knobs(arguments: Arguments) -> GemmConfig:
-    """The knobs of a contraction."""
-    if not isinstance(arguments.get("knobs"), dict):
-        raise BadInput("service", "argument knobs", "must be an object")
-    return from_json(GemmConfig, arguments["knobs"])
-
-
-def _refuse(arguments: Arguments, name: str, wanted: str) -> NoReturn:
-    raise BadInput("service", f"argument {name}", f"must be {wanted}, not {json.dumps(arguments[name])[:80]}")
+def _read(arguments: Arguments, name: str, kind: type[Item], default: Any = Parameter.empty) -> Item | Any:
+    """An argument as a value of `kind`; `default` where it is left out or null.  BadInput names the argument."""
+    value = arguments.get(name)
+    if value is None and default is not Parameter.empty:
+        return default
+    if name not in arguments:
+        raise BadInput("service", f"argument {name}", "it is missing from the request")
+    try:
+        return from_json(kind, value)
+    except BadInput as misfit:
+        raise BadInput("service", f"argument {name}", misfit.reason, misfit.hint) from misfit
 
 
 def _group(plan: FusionPlan, name: str) -> FusionGroup:
@@ -359,7 +354,7 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             with cycles_left_alone():
                 send("result", _without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
-            send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))
+            send("error", to_json(ProblemDoc(error.stage, error.subject, error.reason, error.hint)))
 
 
 def _without_long_lists(result: Any, send: Send) -> Any:

@@ -35,7 +35,7 @@ def test_help_is_whole_lines_and_an_error_of_usage_is_one() -> None:
 
 
 def test_the_help_of_render_names_every_panel_and_tab() -> None:
-    from app.shell.layout import PERSPECTIVES
+    from app.shell.panels import PERSPECTIVES
     from app.shell.render import render
 
     said = loomscope("render", "--help").stdout

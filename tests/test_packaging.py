@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -14,22 +15,24 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
+TOP = ("app", "engine", "resources", "views")
 
 
-def test_the_package_list_is_the_tree() -> None:
+def packages() -> list[str]:
+    """What setuptools finds: folders with an __init__.py below those that are named."""
+    patterns = SETUPTOOLS["packages"]["find"]["include"]
+    folders = (file.parent.relative_to(ROOT).parts for top in TOP for file in (ROOT / top).rglob("__init__.py"))
+    return [name for name in map(".".join, folders) if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def test_the_packages_that_are_found_are_the_tree() -> None:
     folders = {
         module.parent
-        for top in ("app", "engine", "resources", "views")
+        for top in TOP
         for module in (ROOT / top).rglob("*.py")
         if "__pycache__" not in module.parts
     }
-    found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert sorted(found) == sorted(SETUPTOOLS["packages"])
-
-
-def test_every_package_has_its_init_file() -> None:
-    for package in SETUPTOOLS["packages"]:
-        assert (ROOT / package.replace(".", "/") / "__init__.py").is_file(), package
+    assert sorted(packages()) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
 
 
 def test_every_data_file_is_shipped() -> None:
@@ -81,8 +84,8 @@ def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
     table = README.partition("| `engine/` | |")[2].partition("\n\n")[0]
     first = (row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
     told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
-    packages = (name.split(".") for name in SETUPTOOLS["packages"] if name.startswith("engine."))
-    assert told == {parts[1] for parts in packages if len(parts) == 2}
+    engine = (name.split(".") for name in packages() if name.startswith("engine."))
+    assert told == {parts[1] for parts in engine if len(parts) == 2}
 
 
 def test_what_the_readme_shows_of_the_example_is_what_is_printed() -> None:

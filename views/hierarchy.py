@@ -27,12 +27,12 @@ DEEPEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class GraphBox:
     """A launch, copies of equal launches and boxes, or a part of a level that would be too large."""
 
     key: str
     title: str
-    children: tuple[Box, ...]
+    children: tuple[GraphBox, ...]
     """Boxes of the first copy; empty for a launch."""
     nodes: tuple[NodeDoc, ...]
     """Every launch inside, copy by copy."""
@@ -54,7 +54,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Repetition:
     """`count` equal pieces of `period` launches from `start` on."""
 
     start: int
@@ -62,10 +62,10 @@ class Run:
     count: int
 
 
-def boxes(model: ModelDoc) -> tuple[Box, ...]:
+def boxes(model: ModelDoc) -> tuple[GraphBox, ...]:
     """The top level of the model's graph."""
     number = {node.id: index for index, node in enumerate(model.nodes, 1)}
-    return _parted(_folded(model.nodes, number), number)
+    return _divide_level(_fold_repetitions(model.nodes, number), number)
 
 
 def group_times(model: ModelDoc) -> dict[str, float]:
@@ -84,7 +84,7 @@ def ambiguous_titles(model: ModelDoc) -> frozenset[str]:
     return frozenset(title for title, count in counts.items() if count > 1)
 
 
-def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Run | None:
+def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Repetition | None:
     """The repetition that covers most of `names`; where it could begin at several places, the one along `scopes`."""
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}
     codes = np.array([number[name] for name in names])
@@ -97,7 +97,7 @@ def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Run | None:
         if len(set(names[begin : begin + period])) == 1 and period > 1:
             continue
         covered = count * period
-        best = _aligned(begin, matches + period, period, count, scopes)
+        best = _align_repetition(begin, matches + period, period, count, scopes)
     return best
 
 
@@ -112,13 +112,13 @@ def scope_title(path: Sequence[str]) -> str:
     return " ".join(words[-2:]).replace("_", " ")
 
 
-def _folded(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[Box, ...]:
+def _fold_repetitions(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[GraphBox, ...]:
     """Launches in order, with the repetitions among them as copies."""
-    found: list[Box] = []
-    waiting: list[Sequence[NodeDoc] | Box] = [nodes]
+    found: list[GraphBox] = []
+    waiting: list[Sequence[NodeDoc] | GraphBox] = [nodes]
     while waiting:
         piece = waiting.pop()
-        if isinstance(piece, Box):
+        if isinstance(piece, GraphBox):
             found.append(piece)
             continue
         run = longest_run([node.group for node in piece], [node.scope for node in piece])
@@ -130,7 +130,7 @@ def _folded(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[Box, .
     return tuple(found)
 
 
-def _parted(level: tuple[Box, ...], number: Mapping[str, int], depth: int = 0) -> tuple[Box, ...]:
+def _divide_level(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int = 0) -> tuple[GraphBox, ...]:
     """A level of at most `LEVEL` boxes; `number` counts the launches of the model."""
     if len(level) <= LEVEL:
         return level
@@ -140,44 +140,46 @@ def _parted(level: tuple[Box, ...], number: Mapping[str, int], depth: int = 0) -
     depths = math.ceil(math.log(len(parts), LEVEL) - 1e-9)
     size = math.ceil(len(parts) ** ((depths - 1) / depths) - 1e-9)
     ranges = (parts[start : start + size] for start in range(0, len(parts), size))
-    return tuple(_part(_range_title(inside, number), inside, _parted(inside, number, DEEPEST)) for inside in ranges)
+    return tuple(
+        _part(_range_title(inside, number), inside, _divide_level(inside, number, DEEPEST)) for inside in ranges
+    )
 
 
-def _modules(level: tuple[Box, ...], number: Mapping[str, int], depth: int) -> tuple[Box, ...]:
+def _modules(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int) -> tuple[GraphBox, ...]:
     """Neighbours of one module as one box each."""
     paths = {box.key: common_scope(box.nodes) for box in level}
-    shared = len(_shared(list(paths.values())))
-    found: list[Box] = []
+    shared = len(_common_prefix(list(paths.values())))
+    found: list[GraphBox] = []
     for path, run in groupby(level, key=lambda box: paths[box.key][: shared + 1]):
         inside = tuple(run)
         if len(path) <= shared or len(inside) in (1, len(level)):
             found += inside
         else:
             title = " ".join(path[-2:]).replace("_", " ")
-            found.append(_part(title, inside, _parted(inside, number, depth + 1)))
+            found.append(_part(title, inside, _divide_level(inside, number, depth + 1)))
     return tuple(found)
 
 
-def _part(title: str, inside: Sequence[Box], children: tuple[Box, ...]) -> Box:
+def _part(title: str, inside: Sequence[GraphBox], children: tuple[GraphBox, ...]) -> GraphBox:
     nodes = tuple(node for box in inside for node in box.nodes)
     return _box(f"{nodes[0].id}..{nodes[-1].id}", title, children, nodes)
 
 
-def _range_title(inside: Sequence[Box], number: Mapping[str, int]) -> str:
+def _range_title(inside: Sequence[GraphBox], number: Mapping[str, int]) -> str:
     return f"kernels {number[inside[0].nodes[0].id]:,} – {number[inside[-1].nodes[-1].id]:,}"
 
 
-def _copies(inside: tuple[NodeDoc, ...], run: Run, number: Mapping[str, int]) -> Box:
+def _copies(inside: tuple[NodeDoc, ...], run: Repetition, number: Mapping[str, int]) -> GraphBox:
     first = inside[: run.period]
     if run.period == 1:
         return _box(f"{first[0].id}*{run.count}", first[0].title, (), inside, run.count)
     title = scope_title(common_scope(inside)) or "layer"
-    children = _parted(_folded(first, number), number)
+    children = _divide_level(_fold_repetitions(first, number), number)
     return _box(f"{first[0].id}*{run.count}", title, children, inside, run.count)
 
 
-def _box(key: str, title: str, children: tuple[Box, ...], nodes: tuple[NodeDoc, ...], count: int = 1) -> Box:
-    return Box(key, title, children, nodes, frozenset(node.group for node in nodes), count)
+def _box(key: str, title: str, children: tuple[GraphBox, ...], nodes: tuple[NodeDoc, ...], count: int = 1) -> GraphBox:
+    return GraphBox(key, title, children, nodes, frozenset(node.group for node in nodes), count)
 
 
 def _longest_true(flags: np.ndarray) -> tuple[int, int]:
@@ -191,7 +193,7 @@ def _longest_true(flags: np.ndarray) -> tuple[int, int]:
     return int(starts[longest]), int(lengths[longest])
 
 
-def _aligned(begin: int, length: int, period: int, count: int, scopes: Sequence[str]) -> Run:
+def _align_repetition(begin: int, length: int, period: int, count: int, scopes: Sequence[str]) -> Repetition:
     slack = length - count * period
 
     def depth(offset: int) -> int:
@@ -199,14 +201,14 @@ def _aligned(begin: int, length: int, period: int, count: int, scopes: Sequence[
         copies = (scopes[start + copy * period : start + (copy + 1) * period] for copy in range(count))
         return sum(len(_common(copy)) for copy in copies)
 
-    return Run(begin + max(range(slack + 1), key=depth), period, count)
+    return Repetition(begin + max(range(slack + 1), key=depth), period, count)
 
 
 def _common(scopes: Sequence[str]) -> tuple[str, ...]:
-    return _shared([scope.split(".") if scope else [] for scope in dict.fromkeys(scopes)])
+    return _common_prefix([scope.split(".") if scope else [] for scope in dict.fromkeys(scopes)])
 
 
-def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _common_prefix(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What all the paths begin with."""
     shared: list[str] = []
     for words in zip(*paths, strict=False):

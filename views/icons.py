@@ -19,9 +19,9 @@ def icon(name: str, colour: str, dimmed: str = "") -> QIcon:
     """The icon `name` in `colour` ("#RRGGBB"); `dimmed` is its colour when disabled."""
     made = QIcon()
     for size in SIZES:
-        made.addPixmap(_drawn(name, colour, size), QIcon.Mode.Normal)
+        made.addPixmap(_draw_icon(name, colour, size), QIcon.Mode.Normal)
         if dimmed:
-            made.addPixmap(_drawn(name, dimmed, size), QIcon.Mode.Disabled)
+            made.addPixmap(_draw_icon(name, dimmed, size), QIcon.Mode.Disabled)
     return made
 
 
@@ -30,7 +30,7 @@ def pixmap(name: str, colour: str, size: int = 16) -> QPixmap:
     return icon(name, colour).pixmap(QSize(size, size))
 
 
-def _drawn(name: str, colour: str, size: int) -> QPixmap:
+def _draw_icon(name: str, colour: str, size: int) -> QPixmap:
     source = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
     picture = QPixmap(size, size)
     picture.fill(Qt.GlobalColor.transparent)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.documents.model import ModelDoc
-from views.graph.drawing import Drawing, Plan, first_open
+from views.graph.drawing import Drawing, GraphDrawing, first_open
 from views.hierarchy import boxes
 from views.outline.rows import outline, timed_rows
-from views.rows import Row
-from views.search.index import Index
+from views.rows import TreeRow
+from views.search.index import SearchIndex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,22 +17,22 @@ class Overview:
     """A model with its outline and its graph as they are shown first."""
 
     model: ModelDoc
-    rows: tuple[Row, ...]
-    plan: Plan
+    rows: tuple[TreeRow, ...]
+    plan: GraphDrawing
     opened: frozenset[str]
     """Keys of the boxes that start open."""
     drawing: Drawing
-    index: Index
+    index: SearchIndex
 
 
 def overview(model: ModelDoc) -> Overview:
     """The overview of a model."""
     top = boxes(model)
-    plan, opened = Plan(model, top), first_open(model, top)
-    return Overview(model, outline(model, top), plan, opened, plan.draw(opened), Index(model))
+    plan, opened = GraphDrawing(model, top), first_open(model, top)
+    return Overview(model, outline(model, top), plan, opened, plan.draw(opened), SearchIndex(model))
 
 
-def retimed(known: Overview, model: ModelDoc) -> Overview:
+def with_times(known: Overview, model: ModelDoc) -> Overview:
     """The overview at other times of the same model's kernels; its index, which a search may be using, follows."""
     known.index.show_times(model)
     return replace(known, model=model, rows=timed_rows(known.rows, model))

@@ -100,7 +100,7 @@ def link(text: str) -> QPushButton:
     return made
 
 
-class Strip(QWidget):
+class FixedStrip(QWidget):
     """A horizontal strip of fixed height, also where a dock asks for its title bar's size."""
 
     def __init__(self, role: str, height: int) -> None:
@@ -118,7 +118,7 @@ class Strip(QWidget):
         return QSize(super().minimumSizeHint().width(), self.maximumHeight())
 
 
-class Header(Strip):
+class Header(FixedStrip):
     """The title bar of a panel; it leaves its title out where tabs need the room."""
 
     def __init__(self, title: QLabel) -> None:
@@ -132,14 +132,14 @@ class Header(Strip):
 
     def minimumSizeHint(self) -> QSize:
         """The width of everything but the title."""
-        return QSize(self._needed() - self._title_width(), self.maximumHeight())
+        return QSize(self._needed_width() - self._title_width(), self.maximumHeight())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leaves the title out, or takes it in again."""
         super().resizeEvent(event)
-        self._title.setVisible(self.width() >= self._needed())
+        self._title.setVisible(self.width() >= self._needed_width())
 
-    def _needed(self) -> int:
+    def _needed_width(self) -> int:
         """Pixels for everything, the title included."""
         return self.row.minimumSize().width() + (self._title_width() if self._title.isHidden() else 0)
 
@@ -147,7 +147,7 @@ class Header(Strip):
         return self._title.sizeHint().width() + self.row.spacing()
 
 
-class ChipStrip(Strip):
+class ChipStrip(FixedStrip):
     """Chips from the left, one note at the right; chips that find no room are left out, the last ones first."""
 
     def __init__(self, height: int) -> None:
@@ -190,7 +190,7 @@ class ChipStrip(Strip):
 
 def bar(role: str, height: int) -> tuple[QWidget, QHBoxLayout]:
     """A horizontal strip of fixed height and its layout."""
-    strip = Strip(role, height)
+    strip = FixedStrip(role, height)
     layout = QHBoxLayout(strip)
     layout.setContentsMargins(PADDING, 0, 8, 0)
     layout.setSpacing(8)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QHelpEvent, QResizeEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 
-class Picture(QWidget):
+class ResizedPicture(QWidget):
     """A picture that is laid out anew for every size; tool tips say what stands where the pointer rests."""
 
     def lay_out(self) -> None:

@@ -20,28 +20,28 @@ NOWHERE = QModelIndex()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TreeRow:
     """One row: what it is called, what it stands for, what is under it."""
 
     key: str
     title: str
     value: Any
     """What the view that paints it put there."""
-    children: tuple[Row, ...] = ()
+    children: tuple[TreeRow, ...] = ()
     height: int = 24
     tip: str = ""
     """What the pointer is told; the title where it is empty."""
 
 
 @dataclass(slots=True)
-class _Place:
+class _TreeNode:
     """A row with its way back to the root, as item models need it."""
 
-    row: Row
-    parent: _Place | None
+    row: TreeRow
+    parent: _TreeNode | None
     number: int
     depth: int
-    places: list[_Place] = field(default_factory=list)
+    places: list[_TreeNode] = field(default_factory=list)
 
 
 class RowModel(QAbstractItemModel):
@@ -49,17 +49,17 @@ class RowModel(QAbstractItemModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._top: list[_Place] = []
-        self._by_key: dict[str, _Place] = {}
+        self._top: list[_TreeNode] = []
+        self._by_key: dict[str, _TreeNode] = {}
 
-    def show_rows(self, rows: Iterable[Row]) -> None:
+    def show_rows(self, rows: Iterable[TreeRow]) -> None:
         """Replaces everything."""
         self.beginResetModel()
         self._by_key = {}
         self._top = [self._place(row, None, number, 0) for number, row in enumerate(rows)]
         self.endResetModel()
 
-    def renew(self, rows: Iterable[Row]) -> None:
+    def renew(self, rows: Iterable[TreeRow]) -> None:
         """Replaces what rows show that are there already, with those under them."""
         for row in rows:
             place = self._by_key.get(row.key)
@@ -76,18 +76,18 @@ class RowModel(QAbstractItemModel):
         """Keys of all rows, from top to bottom."""
         return iter(self._by_key)
 
-    def parents(self) -> Iterator[tuple[str, Row]]:
+    def parents(self) -> Iterator[tuple[str, TreeRow]]:
         """Keys and rows of those that have others under them, from top to bottom."""
         return ((key, place.row) for key, place in self._by_key.items() if place.places)
 
-    def row_at(self, index: Index) -> Row:
+    def row_at(self, index: Index) -> TreeRow:
         """The row of a valid index."""
-        place: _Place = index.internalPointer()
+        place: _TreeNode = index.internalPointer()
         return place.row
 
     def depth_at(self, index: Index) -> int:
         """How deep a valid index lies."""
-        place: _Place = index.internalPointer()
+        place: _TreeNode = index.internalPointer()
         return place.depth
 
     def index(self, row: int, column: int, parent: Index = NOWHERE) -> QModelIndex:
@@ -116,8 +116,8 @@ class RowModel(QAbstractItemModel):
             return self.row_at(index).tip or self.row_at(index).title
         return None
 
-    def _place(self, row: Row, parent: _Place | None, number: int, depth: int) -> _Place:
-        place = _Place(row, parent, number, depth)
+    def _place(self, row: TreeRow, parent: _TreeNode | None, number: int, depth: int) -> _TreeNode:
+        place = _TreeNode(row, parent, number, depth)
         self._by_key[row.key] = place
         place.places = [self._place(child, place, index, depth + 1) for index, child in enumerate(row.children)]
         return place
@@ -146,7 +146,7 @@ class RowView(QTreeView):
     row_activated = Signal(object)
 
     def __init__(
-        self, name: str, paint: Callable[[QPainter, Row, RowState, Theme], None], indent: int = INDENT
+        self, name: str, paint: Callable[[QPainter, TreeRow, RowState, Theme], None], indent: int = INDENT
     ) -> None:
         super().__init__()
         self.rows = RowModel()
@@ -159,7 +159,7 @@ class RowView(QTreeView):
         self._toggled: dict[str, bool] = {}
         """Rows that were opened or closed by hand stay so when the rows are replaced."""
         self.setModel(self.rows)
-        self.setItemDelegate(_Delegate(self))
+        self.setItemDelegate(_RowDelegate(self))
         self.setAccessibleName(name)
         self.setHeaderHidden(True)
         self.setIndentation(0)
@@ -174,7 +174,7 @@ class RowView(QTreeView):
         self.collapsed.connect(lambda index: self._remember(index, False))
         self.doubleClicked.connect(lambda index: self.row_activated.emit(self.rows.row_at(index)))
 
-    def show_rows(self, rows: Iterable[Row], opened: Callable[[Row], bool] = lambda row: True) -> None:
+    def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = lambda row: True) -> None:
         """Replaces the rows; those for which `opened` says so start expanded."""
         self._silent = True
         self.rows.show_rows(rows)
@@ -183,7 +183,7 @@ class RowView(QTreeView):
                 self.expand(self.rows.index_of(key))
         self._silent = False
 
-    def renew(self, rows: Iterable[Row]) -> None:
+    def renew(self, rows: Iterable[TreeRow]) -> None:
         """Shows other values of the same rows; what is open, in sight and marked stays."""
         self.rows.renew(rows)
         self.viewport().update()
@@ -245,7 +245,7 @@ class RowView(QTreeView):
             self.row_selected.emit(self.rows.row_at(index))
 
 
-class _Delegate(QStyledItemDelegate):
+class _RowDelegate(QStyledItemDelegate):
     """Paints background and chevron, then hands over to the panel's paint function."""
 
     def __init__(self, view: RowView) -> None:
@@ -291,7 +291,7 @@ def text_width(painter: QPainter, text: str) -> float:
     return painter.fontMetrics().horizontalAdvance(text)
 
 
-def styled(widget: QWidget, role: str) -> QWidget:
+def set_role(widget: QWidget, role: str) -> QWidget:
     """Sets the role by which the style sheet finds a widget."""
     widget.setProperty("role", role)
     return widget

@@ -9,7 +9,7 @@ from typing import Any
 
 import engine
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from app.cli.outcomes import compare_two_manifests, compare_two_times
 from engine import BadInput, Recipe, Unsupported
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
@@ -37,7 +37,7 @@ def compare(a: Path, b: Path, model: str | None, only: str | None, limit: float 
 
 
 def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
-    before, after = (_narrowed(engine.read_recipe(path), path, only, model) for path in (a, b))
+    before, after = (_restrict_to_group(engine.read_recipe(path), path, only, model) for path in (a, b))
     if limit is not None and model is None:
         raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")
     differences = diff(before, after)
@@ -53,7 +53,7 @@ def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limi
     return not slow
 
 
-def _narrowed(recipe: Recipe, path: Path, only: str | None, model: str | None) -> Recipe:
+def _restrict_to_group(recipe: Recipe, path: Path, only: str | None, model: str | None) -> Recipe:
     """The recipe with what it says of one group; with a model, groups that it does not speak of are advised."""
     if only is None:
         return recipe
@@ -67,7 +67,7 @@ def _documents(model: str, a: Path, before: Recipe, b: Path, after: Recipe, only
     """The groups whose kernels the two recipes may make different."""
     if dict(before.dimensions) != dict(after.dimensions):
         raise BadInput("recipe", "dimensions", f"{a} and {b} bind them to other sizes", "compare at equal sizes")
-    job = Job(model, before.target, dict(before.dimensions), only)
+    job = CompileJob(model, before.target, dict(before.dimensions), only)
     old, new = (engine.completed(recipe, job.plan, str(path)) for recipe, path in ((before, a), (after, b)))
     same_machine = replace(old, groups={}) == replace(new, groups={})
     changed = [group for group in job.groups if not same_machine or old.groups[group.name] != new.groups[group.name]]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """The operands that most verbs share; each stage runs when it is first asked for."""
 
     file: str
@@ -48,14 +48,14 @@ class Job:
         """The file."""
         recipe = self._read_recipe
         dimensions = {**(recipe.dimensions if recipe else {}), **self.asked_dimensions}
-        with self._timed("load"):
+        with self._measure_seconds("load"):
             return engine.load(path_of(self.file), dims=dimensions)
 
     @cached_property
     def plan(self) -> FusionPlan:
         """Its kernels to be."""
         graph = self.graph
-        with self._timed("fuse"):
+        with self._measure_seconds("fuse"):
             return engine.fuse(graph, self.target, *self._choices)
 
     @cached_property
@@ -77,14 +77,15 @@ class Job:
         """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
         recipe = engine.default_recipe(self.plan, target=self.target)
         if self._read_recipe is not None:
-            recipe = engine.completed(replace(self._read_recipe, target=self.target), self.plan, str(self.recipe_file))
+            given = replace(self._read_recipe, target=self.target)
+            recipe = engine.complete_recipe(given, self.plan, str(self.recipe_file))
         if self.tree_file is not None:
             if len(self.groups) != 1:
                 names = ", ".join(group.name for group in self.groups[:8])
                 reason = "says nothing about which group it is for"
                 raise BadInput("command line", str(self.tree_file), reason, f"add --group with one of {names}")
             text = engine.read_advice(self.tree_file)
-            recipe = engine.advised(recipe, self.groups[0], text, str(self.tree_file))
+            recipe = engine.merge_advice(recipe, self.groups[0], text, str(self.tree_file))
         return recipe
 
     @cached_property
@@ -103,7 +104,7 @@ class Job:
         return (self.plan.group(self.only),)
 
     @contextlib.contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _measure_seconds(self, stage: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         self.seconds[stage] += time.perf_counter() - started

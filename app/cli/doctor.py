@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Capability:
     """One thing that a verb may need."""
 
     name: str
@@ -31,20 +31,20 @@ class Row:
     hint: str
 
 
-def examine() -> list[Row]:
+def examine() -> list[Capability]:
     """Every row, in the order in which a person would install things."""
     has = machine()
     rows = [
-        Row("Python", platform.python_version(), "everything", ""),
-        Row("display", display(), "loomscope open", "use loomscope render, which needs none"),
-        Row("C++ compiler", has.compiler, "verify", "apt install g++"),
-        Row("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
-        Row("GPU", has.gpu, "measure", GPU_HINT),
-        Row("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
-        Row("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
-        Row("distributed", _version("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
+        Capability("Python", platform.python_version(), "everything", ""),
+        Capability("display", display(), "loomscope open", "use loomscope render, which needs none"),
+        Capability("C++ compiler", has.compiler, "verify", "apt install g++"),
+        Capability("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
+        Capability("GPU", has.gpu, "measure", GPU_HINT),
+        Capability("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
+        Capability("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
+        Capability("distributed", _version("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
     ]
-    return rows + [Row(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
+    return rows + [Capability(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
 
 
 def display() -> str:

@@ -14,9 +14,9 @@ from engine.support.errors import Fault
 from engine.support.user_data import data_folder
 
 
-def reported(error: Exception) -> Fault:
+def report_fault(error: Exception) -> Fault:
     """The fault to show for an exception that nobody foresaw; its traceback is written to a file, which it names."""
-    path = _written(_report(error))
+    path = _write_report(_report(error))
     what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     where = f"please report it with the file {path}" if path else "no report could be written: is the disk full?"
     return Fault("start", "a fault of loomscope", f"this is not your doing ({what})", where)
@@ -27,7 +27,7 @@ def _report(error: Exception) -> str:
     return f"arguments: {sys.argv[1:]}\nPython {platform.python_version()}, {platform.platform()}\n\n{''.join(lines)}"
 
 
-def _written(text: str) -> Path | None:
+def _write_report(text: str) -> Path | None:
     """The file that holds the text: beside the user's data, or else in the folder for temporary files."""
     name = f"fault-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for folder in (data_folder() / "faults", Path(tempfile.gettempdir())):

@@ -31,7 +31,8 @@ from app.cli.options import (
     verb,
 )
 from app.exit_codes import PIPE_CLOSED
-from app.shell.sigint import noted
+from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.sigint import note_interrupts
 
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
@@ -88,7 +89,7 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
     if not display():
         hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.main import run
 
         code = run(file or EXAMPLE, target=target, dimensions=dimensions)
@@ -105,12 +106,11 @@ def render(
         typer.Option(
             "--panel",
             metavar="NAME",
-            help="Only this one: outline, explain, graph, schedule, constraints, moves, code, timing, history, "
-            "problems, jobs, tuning, trials, search, trial, run.",
+            help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.",
         ),
     ] = None,
     perspective: Annotated[
-        str, typer.Option("--perspective", metavar="NAME", help="explore, schedule, pipeline or tune.")
+        str, typer.Option("--perspective", metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")
     ] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
@@ -145,7 +145,7 @@ def render(
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of
 
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.render import render as draw
         from app.shell.render import size_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import engine
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from engine.documents.mappings import WRONG, MappingDoc, MappingsDoc
 from engine.support.serialization import fields_to_json
 from views.format import plural
@@ -16,7 +16,7 @@ SHOWN = 5
 """Mappings of one intrinsic that a table shows."""
 
 
-def mappings(job: Job, check: bool, every: bool, json: bool) -> bool:
+def mappings(job: CompileJob, check: bool, every: bool, json: bool) -> bool:
     """Mappings of each group; whether no kernel of them is wrong."""
     recipe = job.recipe
     found = [

@@ -16,7 +16,7 @@ from app.cli import output
 from app.exit_codes import INTERRUPTED, PIPE_CLOSED
 
 if TYPE_CHECKING:
-    from app.cli.compile_job import Job
+    from app.cli.compile_job import CompileJob
 
 File = Annotated[
     str,
@@ -90,7 +90,7 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
             output.discard()
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
-            output.failure(output.lost(error))
+            output.failure(output.io_error(error))
             raise typer.Exit(MissingCapability.exit_code) from error
         except MemoryError as error:
             short = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
@@ -99,9 +99,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # the last resort: whatever it is, a person gets a message and not a traceback
-            from app.cli.fault import reported
+            from app.cli.fault import report_fault
 
-            fault = reported(error)
+            fault = report_fault(error)
             output.failure(fault)
             raise typer.Exit(fault.exit_code) from error
 
@@ -111,9 +111,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
 def job(
     file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
     recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
-) -> Job:  # fmt: skip
+) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""
-    from app.cli.compile_job import Job
+    from app.cli.compile_job import CompileJob
     from app.session.dimensions import dimensions_of
 
-    return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)
+    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree, policy)

@@ -95,7 +95,7 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
     except SystemExit as end:
         code = end.code
     except OSError as error:
-        failure(lost(error))
+        failure(io_error(error))
         code = 3
     try:
         flush()
@@ -103,7 +103,7 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
         discard()
         code = pipe_closed
     except OSError as error:
-        failure(lost(error))
+        failure(io_error(error))
         code = 3
     return code
 
@@ -119,7 +119,7 @@ def prepare() -> None:
         sys.stdout = _Closed()
 
 
-def lost(error: OSError) -> MissingCapability:
+def io_error(error: OSError) -> MissingCapability:
     """The error for a file or a stream that could not be read or written."""
     from engine.support.errors import MissingCapability
     from engine.support.files import FULL

@@ -6,26 +6,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from engine.regression import baseline as gate
 from engine.support.files import check_place
 from engine.support.serialization import to_json
 from views.format import plural
 
 
-def baseline(job: Job, out: Path) -> None:
+def baseline(job: CompileJob, out: Path) -> None:
     """Count every kernel and write what was found."""
     check_place(out, "gate")
-    found = _taken(job)
+    found = _take_baseline(job)
     gate.write_baseline(found, out)
     output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")
 
 
-def check(job: Job, path: Path, tolerance: float, json: bool) -> bool:
+def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
     """Count again; whether nothing grew by more than `tolerance` percent."""
     before = gate.read_baseline(path)
     asked = job.asked_target or before.target
-    found = _taken(replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions}))
+    found = _take_baseline(
+        replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions})
+    )
     result = gate.compare(before, found, tolerance / 100)
     if json:
         output.document(
@@ -45,7 +47,7 @@ def check(job: Job, path: Path, tolerance: float, json: bool) -> bool:
     return not worse
 
 
-def _taken(job: Job) -> gate.Baseline:
+def _take_baseline(job: CompileJob) -> gate.Baseline:
     kernels = output.track(job.kernels(), len(job.groups), "counting")
     return gate.take(job.plan, kernels, job.target, job.asked_dimensions)
 
@@ -59,7 +61,7 @@ def _cell(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _word(change: gate.Change) -> str:
+def _word(change: gate.FigureChange) -> str:
     if change.worse:
         return "worse"
     if change.before is None or change.after is None:

@@ -24,7 +24,7 @@ from views.format import duration, figure, percent, plural
 
 
 @dataclass(frozen=True)
-class Found:
+class MappingResult:
     """What one run found out about one mapping of one group."""
 
     group: str
@@ -52,7 +52,7 @@ def trials(records: Path, number: int | None, table: Path | None, origin: str | 
         kept = store.counts()
         if table is not None:
             export(store, _origin(origin, chosen, tuple(kept)), table)
-    found = _found(attempts)
+    found = _mapping_results(attempts)
     if json:
         output.document(**_document(runs, chosen, found, rounds, kept))
         return
@@ -71,7 +71,7 @@ def _origin(asked: str | None, run: Run | None, kept: Sequence[str]) -> str:
     return asked or (run.request.origin if run else next(iter(kept), ORIGINS[0]))
 
 
-def _found(attempts: Sequence[Attempt]) -> list[Found]:
+def _mapping_results(attempts: Sequence[Attempt]) -> list[MappingResult]:
     """By group and mapping, in the order in which they were first tried."""
     by_mapping: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
@@ -80,7 +80,7 @@ def _found(attempts: Sequence[Attempt]) -> list[Found]:
     return [_of_mapping(*name, mine) for name, mine in by_mapping.items()]
 
 
-def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Found:
+def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> MappingResult:
     timed = [one for one in attempts if one.microseconds is not None and not one.failure]
     times = np.array([one.microseconds for one in timed], float)
     promised = np.array([one.promised for one in timed], float)
@@ -92,11 +92,17 @@ def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Found:
         importance[name] = explained(times, np.array(values, np.int32)) if timed else 0.0
     failures = Counter(one.failure for one in attempts if one.failure)
     best = min(timed, key=lambda one: (one.microseconds, one.number), default=None)
-    return Found(group, mapping, len(attempts), dict(failures), best, rank_correlation(promised, times), importance)
+    return MappingResult(
+        group, mapping, len(attempts), dict(failures), best, rank_correlation(promised, times), importance
+    )
 
 
 def _document(
-    runs: Sequence[Run], chosen: Run | None, found: Sequence[Found], rounds: Sequence[Round], kept: dict[str, Any]
+    runs: Sequence[Run],
+    chosen: Run | None,
+    found: Sequence[MappingResult],
+    rounds: Sequence[Round],
+    kept: dict[str, Any],
 ) -> dict[str, Any]:
     now = time.time()
     return {
@@ -144,7 +150,7 @@ def _show_runs(runs: Sequence[Run], kept: dict[str, Any]) -> None:
     output.table("", ("run>", "started", "state", "file", "target", "strategy", "runner", "ended"), cells)
 
 
-def _show(run: Run, found: Sequence[Found], rounds: Sequence[Round]) -> None:
+def _show(run: Run, found: Sequence[MappingResult], rounds: Sequence[Round]) -> None:
     cells = (
         (
             one.group, one.mapping, str(one.attempts), str(sum(one.failures.values())),
@@ -160,7 +166,7 @@ def _show(run: Run, found: Sequence[Found], rounds: Sequence[Round]) -> None:
     columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
     output.table(f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, cells)
     if run.refused:
-        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refused(run))
+        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refusal_rows(run))
     spent = Counter[str]()
     for one in rounds:
         spent[one.group] += one.attempts
@@ -176,5 +182,5 @@ def _best(best: Attempt | None) -> str:
     return duration(best.microseconds) + spread
 
 
-def _refused(run: Run) -> Iterator[tuple[str, ...]]:
+def _refusal_rows(run: Run) -> Iterator[tuple[str, ...]]:
     return ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)

@@ -14,7 +14,7 @@ from typing import Any
 
 import engine
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from app.session.named_models import path_of
 from engine import BadInput
 from engine.execution.nodes import MEASURED, PREDICTED
@@ -59,7 +59,7 @@ class Wishes:
     seed: int
 
 
-def tune(job: Job, wishes: Wishes, json: bool) -> None:
+def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
     """Search, show what was found, write the best recipe; an interrupt ends the search and nothing is lost."""
     _refuse(wishes)
     running = runner(wishes.runner, is_here=wishes.cluster is None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import engine
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from app.cli.doctor import examine
 from engine import (
     BadInput,
@@ -28,7 +28,7 @@ from engine.support.serialization import fields_to_json, to_json
 from views.format import amount, duration, figure, plural
 
 
-def inspect(job: Job, json: bool) -> None:
+def inspect(job: CompileJob, json: bool) -> None:
     """Operators, tensors, and what is unsupported."""
     graph = job.graph
     unsupported = job.plan.unsupported
@@ -51,7 +51,7 @@ def inspect(job: Job, json: bool) -> None:
     _say_unsupported(unsupported)
 
 
-def fuse(job: Job, json: bool) -> None:
+def fuse(job: CompileJob, json: bool) -> None:
     """The plan and its reasons."""
     plan = job.plan
     model = engine.model_doc(job.graph, plan, target=job.target)
@@ -89,7 +89,7 @@ def fuse(job: Job, json: bool) -> None:
     _say_unsupported(plan.unsupported)
 
 
-def recipe(job: Job, out: Path) -> None:
+def recipe(job: CompileJob, out: Path) -> None:
     """The recipe as a file."""
     advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
     made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
@@ -97,7 +97,7 @@ def recipe(job: Job, out: Path) -> None:
     output.say(f"{out}: {plural(len(made.groups), 'group')}")
 
 
-def schedule(job: Job, json: bool) -> bool:
+def schedule(job: CompileJob, json: bool) -> bool:
     """Trees and verdicts; whether every required entry holds."""
     rows: list[dict[str, Any]] = []
     holds = True
@@ -146,7 +146,7 @@ def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
     return {**row, "refused": {"because": document.refused}} if document.legal else row
 
 
-def generate(job: Job, out: Path, programs: list[str], json: bool) -> bool:
+def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> bool:
     """`.cu` files and their manifest; whether every group got its kernel."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
     manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
@@ -174,7 +174,7 @@ def generate(job: Job, out: Path, programs: list[str], json: bool) -> bool:
     return not missing
 
 
-def verify(job: Job, whole: bool, json: bool) -> bool:
+def verify(job: CompileJob, whole: bool, json: bool) -> bool:
     """Check kernels, or the model end to end; whether everything that could be checked is right."""
     if whole:
         return _verify_whole(job, json)
@@ -215,7 +215,7 @@ def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
     output.table("\nCounted over the blocks that ran", columns, cells)
 
 
-def _verify_whole(job: Job, json: bool) -> bool:
+def _verify_whole(job: CompileJob, json: bool) -> bool:
     if job.only:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
@@ -253,7 +253,7 @@ def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
     return summary["fail"] == 0
 
 
-def predict(job: Job, json: bool) -> None:
+def predict(job: CompileJob, json: bool) -> None:
     """Modelled times."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
@@ -276,7 +276,7 @@ def predict(job: Job, json: bool) -> None:
     _report_times(job, rows, json)
 
 
-def measure(job: Job, json: bool) -> bool:
+def measure(job: CompileJob, json: bool) -> bool:
     """Times on the GPU; whether every kernel gave one."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "measuring"):
@@ -293,7 +293,7 @@ def measure(job: Job, json: bool) -> bool:
     return not any("failure" in row for row in rows)
 
 
-def _report_times(job: Job, rows: list[dict[str, Any]], json: bool) -> None:
+def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> None:
     timed = [row for row in rows if "microseconds" in row]
     total = sum(row["microseconds"] * row["instances"] for row in timed)
     if json:
@@ -347,14 +347,14 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
     output.say(f"{path}: predictions use it from now on; delete it to undo")
 
 
-def explain(job: Job) -> None:
+def explain(job: CompileJob) -> None:
     """One group in prose."""
     for _, kernel in job.kernels():
         assert not isinstance(kernel, EngineError), "a group asked for by name raises"
         output.say(engine.explain(kernel))
 
 
-def moves(job: Job, json: bool) -> None:
+def moves(job: CompileJob, json: bool) -> None:
     """What can be done next with one group, and what cannot."""
     for group in job.groups:
         found = engine.moves(group, job.recipe)

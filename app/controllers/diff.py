@@ -8,15 +8,15 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.session.client import Pending
-from app.session.history import Step
+from app.session.history import HistoryStep
 from app.session.workspace import Workspace
 from engine.documents.exploration import DiffDoc, FigureDoc
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from views.diff.view import DiffWindow
 from views.theme import Theme
 
 
-class Comparing(QObject):
+class DiffController(QObject):
     """One comparison at a time, in a window that does not stop the other."""
 
     def __init__(self, parent: QWidget, workspace: Workspace) -> None:
@@ -39,24 +39,24 @@ class Comparing(QObject):
         self.window.raise_()
         self.window.activateWindow()
 
-        def answered(document: DiffDoc) -> None:
+        def show(document: DiffDoc) -> None:
             if asked == self._asked:
                 self.view.show_document(document, tuple(self._further(group, before, after)))
 
-        def refused(problem: Problem) -> None:
+        def refuse(problem: ProblemDoc) -> None:
             if asked == self._asked:
-                self.view.show_refusal(f"{problem.subject}: {problem.reason}")
+                self.view.show_refusal(problem.sentence)
 
         arguments = {"group": group, "a": before.text, "b": after.text}
         self._workspace.client.request(
-            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, answered, refused)
+            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, show, refuse)
         )
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self.view.set_theme(theme)
 
-    def _further(self, group: str, a: Step, b: Step) -> Iterator[FigureDoc]:
+    def _further(self, group: str, a: HistoryStep, b: HistoryStep) -> Iterator[FigureDoc]:
         """What was measured, counted and compiled of two steps; one origin a figure."""
         origin = next((step.measured.origin for step in (a, b) if step.measured), "")
         if origin:
@@ -67,10 +67,10 @@ class Comparing(QObject):
             for name in ("sectors", "requests"):
                 before, after = (float(getattr(step.checked, name)) if step.checked else None for step in (a, b))
                 yield FigureDoc(name, "", before, after, "counted", True)
-        yield from _compiled(*(self._workspace.known_kernel(group, step.text) for step in (a, b)))
+        yield from _compiler_figures(*(self._workspace.known_kernel(group, step.text) for step in (a, b)))
 
 
-def _compiled(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[FigureDoc]:
+def _compiler_figures(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[FigureDoc]:
     """NVRTC's figures where either side was compiled."""
     old, new = ({each.architecture: each for each in kernel.compiled} if kernel else {} for kernel in (a, b))
     for name in dict.fromkeys((*old, *new)):

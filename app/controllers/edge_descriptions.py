@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.documents.exploration import JOIN, TAKE_OUT, AttemptDoc, WhyDoc, Wish
-from engine.documents.model import EdgeDoc, LinkDoc, Problem, Term
+from engine.documents.exploration import JOIN, TAKE_OUT, AttemptDoc, FusionEdit, WhyDoc
+from engine.documents.model import EdgeDoc, LinkDoc, ProblemDoc, TermDoc
 from views.format import amount, duration, figure, plural
-from views.fusion.card import Told
+from views.fusion.card import CardContent
 from views.graph.handles import Handle
 
 PREFIX = "cannot be one kernel: "
@@ -15,7 +15,7 @@ PREFIX = "cannot be one kernel: "
 TERMS = {"memory": "Memory", "calls": "Launches", "penalty": "Penalty"}
 
 
-def link_told(links: Sequence[LinkDoc]) -> Told:
+def link_told(links: Sequence[LinkDoc]) -> CardContent:
     """An edge inside a launch."""
     first = links[0]
     title = f"{short(first.producer)} → {short(first.consumer)}"
@@ -23,12 +23,12 @@ def link_told(links: Sequence[LinkDoc]) -> Told:
     chips = (first.scheme, *((f"{amount(saved)} saved",) if saved else ()))
     rows = tuple((link.tensor, amount(link.bytes), "not through global memory") for link in links if link.bytes)
     sentence = f"Handed over by {first.scheme}: {first.because}." if saved else f"{first.because.capitalize()}."
-    return Told(title, chips, sentence, rows if len(rows) > 1 else (), choices=(("Split here", "split"),))
+    return CardContent(title, chips, sentence, rows if len(rows) > 1 else (), choices=(("Split here", "split"),))
 
 
 def boundary_told(
     edge: EdgeDoc, tensors: Sequence[EdgeDoc], names: Sequence[str], why: object, merged: object = None
-) -> Told:
+) -> CardContent:
     """An edge between two launches: why they are two, with the cost terms of making them one.
 
     merged: of an edge that the user keeps apart, what making one kernel of its two ends would come to.
@@ -38,38 +38,38 @@ def boundary_told(
     chips = (crossing, *(("fixed by you",) if edge.fixed else ()))
     release = (("Release", "release"),) if any(each.fixed for each in tensors) else ()
     if not isinstance(why, WhyDoc):
-        sentence = why.reason if isinstance(why, Problem) else edge.because or "Looking why these are two kernels …"
-        return Told(title, chips, f"{sentence[:1].upper()}{sentence[1:]}", choices=release)
+        sentence = why.reason if isinstance(why, ProblemDoc) else edge.because or "Looking why these are two kernels …"
+        return CardContent(title, chips, f"{sentence[:1].upper()}{sentence[1:]}", choices=release)
     reason = f"{why.because[:1].upper()}{why.because[1:]}"
     if edge.fixed and isinstance(merged, AttemptDoc) and merged.legal:
         choices = (("Merge these two", "merge"), *release)
-        return Told(title, chips, f"{reason}.", (("One kernel", *_change_parts(merged)),), choices=choices)
+        return CardContent(title, chips, f"{reason}.", (("One kernel", *_change_parts(merged)),), choices=choices)
     if not why.legal:
-        return Told(title, chips, f"They stay two kernels: {why.because}.", choices=release)
-    rows = tuple((TERMS.get(term.name, term.name), _signed(term), term.because) for term in why.terms)
-    total = ("One kernel", _saved(why.microseconds), "predicted by the search's model, uncalibrated")
+        return CardContent(title, chips, f"They stay two kernels: {why.because}.", choices=release)
+    rows = tuple((TERMS.get(term.name, term.name), _signed_term(term), term.because) for term in why.terms)
+    total = ("One kernel", _saved_time(why.microseconds), "predicted by the search's model, uncalibrated")
     merge = (("Merge these two", "merge"),)
-    return Told(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
+    return CardContent(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
 
 
-def refused_told(wish: Wish | None, problem: Problem) -> Told:
+def refused_told(wish: FusionEdit | None, problem: ProblemDoc) -> CardContent:
     """A wish that could not be carried out: with the operators and figures in the way, and what to do instead."""
     names = wish.operators if wish else ()
     title = "These cannot be one kernel" if wish and wish.kind == JOIN else "This cannot be done"
     reason = problem.reason.removeprefix(PREFIX)
     reason = f"{reason[:1].upper()}{reason[1:]}."
     hint = f" Instead: {problem.hint}." if problem.hint else ""
-    return Told(title, ("refused", "nothing changed"), reason + hint, (), True, names=names)
+    return CardContent(title, ("refused", "nothing changed"), reason + hint, (), True, names=names)
 
 
-def trial_note(source: Handle, target: str, wish: Wish | None, known: object) -> tuple[str, str, str]:
+def trial_note(source: Handle, target: str, wish: FusionEdit | None, known: object) -> tuple[str, str, str]:
     """(title, sentence, verdict) of dropping something."""
     what = short(source.operator) if source.operator else "this kernel"
     if wish is None:
         inside = "" if source.operator else " An operator can also be dropped outside."
         return f"Move {what}", f"Drop it on another kernel.{inside}", "not reached"
     title = f"{what} apart from its group" if wish.kind == TAKE_OUT else f"Merge {what} into {target}"
-    if isinstance(known, Problem):
+    if isinstance(known, ProblemDoc):
         return title, known.reason, "infeasible"
     if not isinstance(known, AttemptDoc):
         return title, "Looking whether that is legal …", "not reached"
@@ -109,9 +109,9 @@ def short(operator: str) -> str:
     return operator.rstrip("/").rpartition("/")[2]
 
 
-def _signed(term: Term) -> str:
+def _signed_term(term: TermDoc) -> str:
     return f"{'+' if term.value >= 0 else '−'}{figure(abs(term.value))} {term.unit}"
 
 
-def _saved(microseconds: float) -> str:
+def _saved_time(microseconds: float) -> str:
     return f"{'▼' if microseconds >= 0 else '▲'} {figure(abs(microseconds))} µs"

@@ -8,31 +8,31 @@ from PySide6.QtCore import QObject
 
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
 from app.controllers.packing_candidates import beside
-from app.session.fusion_edits import Fusing, Pair
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, WhyDoc, Wish
-from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, Problem
+from app.session.fusion_edits import FusionEdits, Pair
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, FusionEdit, WhyDoc
+from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, ProblemDoc
 from views.fusion.chooser import Chooser, Option
-from views.graph.drawing import Line
+from views.graph.drawing import EdgeLine
 from views.graph.handles import Handle
 from views.graph.view import GraphView
 
 MERGE, MOVE = "Merge with…", "Move to…"
 
 
-class Grouping(QObject):
+class FusionController(QObject):
     """The wishes of one graph panel."""
 
-    def __init__(self, view: GraphView, fusing: Fusing) -> None:
+    def __init__(self, view: GraphView, fusing: FusionEdits) -> None:
         super().__init__()
         self.view, self.fusing = view, fusing
         self.workspace = fusing.workspace
         self.chooser = Chooser(view)
-        self._line: Line | None = None
-        self._dragged: Wish | None = None
+        self._line: EdgeLine | None = None
+        self._dragged: FusionEdit | None = None
         self._source: Handle = Handle("")
         self._target: Handle | None = None
         self._titles: dict[str, str] = {}
-        self._options: dict[str, Wish] = {}
+        self._options: dict[str, FusionEdit] = {}
         view.tried.connect(self._try)
         view.dropped.connect(self._drop)
         view.edge_selected.connect(self.show_edge)
@@ -68,12 +68,12 @@ class Grouping(QObject):
         """Splits a group at the edge that is told about, else before the operator that is pointed at."""
         handle, line = self.handle, self._line
         if line is not None and line.links:
-            self.fusing.carry_out(Wish(SPLIT, (line.links[0].producer, line.links[0].consumer)))
+            self.fusing.carry_out(FusionEdit(SPLIT, (line.links[0].producer, line.links[0].consumer)))
         elif handle is not None and handle.operator:
-            self.fusing.carry_out(Wish(SPLIT, (handle.operator,)))
+            self.fusing.carry_out(FusionEdit(SPLIT, (handle.operator,)))
         elif handle is not None:
             self._offer("Split at", [
-                (f"{short(link.producer)} → {short(link.consumer)}", Wish(SPLIT, (link.producer, link.consumer)))
+                (f"{short(link.producer)} → {short(link.consumer)}", FusionEdit(SPLIT, (link.producer, link.consumer)))
                 for link in self._links(handle.node)
             ])  # fmt: skip
 
@@ -82,9 +82,11 @@ class Grouping(QObject):
         handle, model = self.handle, self.workspace.model
         if handle is not None and model is not None:
             own = self._node(handle.node)
-            near = [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)]
+            near = [(_node_title(other), _join_wish(own, other)) for other in self._neighbours(own.id)]
             others = beside(model.nodes, model.edges, own.id)
-            self._offer(MERGE, [*near, *((f"{_told(other)}  ·  beside it", _joined(own, other)) for other in others)])
+            self._offer(
+                MERGE, [*near, *((f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in others)]
+            )
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""
@@ -93,8 +95,8 @@ class Grouping(QObject):
             return
         own = self._node(handle.node)
         operator = handle.operator or own.operators[-1]
-        out = [("a kernel of its own", Wish(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
-        others = [(_told(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
+        out = [("a kernel of its own", FusionEdit(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
+        others = [(_node_title(n), FusionEdit(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
         self._offer(f"{MOVE} {short(operator)}", [*others, *out])
 
     def release(self) -> None:
@@ -102,11 +104,11 @@ class Grouping(QObject):
         handle, line = self.handle, self._line
         pair = self._kept_pair(line) if line is not None else ()
         if pair:
-            self.fusing.carry_out(Wish(RELEASE, pair))
+            self.fusing.carry_out(FusionEdit(RELEASE, pair))
         elif handle is not None:
-            self.fusing.carry_out(Wish(RELEASE, self._node(handle.node).operators))
+            self.fusing.carry_out(FusionEdit(RELEASE, self._node(handle.node).operators))
 
-    def show_edge(self, line: Line | None) -> None:
+    def show_edge(self, line: EdgeLine | None) -> None:
         """Tells about an edge, or no longer."""
         self._line = line
         self.view.scene.mark_edge(line)
@@ -125,10 +127,10 @@ class Grouping(QObject):
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
         known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
-        merged = self.fusing.ask(_joined(*map(self._node, _pair(line)))) if edge.fixed and known else None
+        merged = self.fusing.ask(_join_wish(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
 
-    def _is_boundary(self, line: Line) -> bool:
+    def _is_boundary(self, line: EdgeLine) -> bool:
         return all(_pair(line))
 
     def _choose(self, name: str) -> None:
@@ -140,7 +142,7 @@ class Grouping(QObject):
         elif line is not None and not line.links:
             first, second = (self._node(end) for end in _pair(line))
             if name == "merge":
-                self.fusing.carry_out(_joined(first, second))
+                self.fusing.carry_out(_join_wish(first, second))
 
     def _try(self, source: Handle, target: Handle | None) -> None:
         wish = self._dragged = self._wish(source, target)
@@ -154,32 +156,32 @@ class Grouping(QObject):
         if wish is not None:
             self.fusing.carry_out(wish)
 
-    def _wish(self, source: Handle, target: Handle | None) -> Wish | None:
+    def _wish(self, source: Handle, target: Handle | None) -> FusionEdit | None:
         """What dropping one on another asks for; None where it asks for nothing."""
         if target is not None and target.node == source.node:
             return None
         if target is None:
             alone = len(self._node(source.node).operators) < 2
-            return Wish(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
+            return FusionEdit(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
         own, other = self._node(source.node), self._node(target.node)
-        return Wish(JOIN, (*other.operators, source.operator)) if source.operator else _joined(own, other)
+        return FusionEdit(JOIN, (*other.operators, source.operator)) if source.operator else _join_wish(own, other)
 
-    def _on_answer(self, question: Wish | Pair) -> None:
+    def _on_answer(self, question: FusionEdit | Pair) -> None:
         known = self.fusing.answer(question)
-        if isinstance(question, Wish):
+        if isinstance(question, FusionEdit):
             if question == self._dragged and self.view.canvas.is_dragging:
                 name = self._title(self._target.node) if self._target else ""
                 self.view.canvas.show_trial(*trial_note(self._source, name, question, known))
             self._fill()
             self._show_boundary()
-        elif isinstance(known, WhyDoc | Problem):
+        elif isinstance(known, WhyDoc | ProblemDoc):
             self._show_boundary()
 
-    def _on_refused(self, wish: Wish | None, problem: Problem) -> None:
+    def _on_refused(self, wish: FusionEdit | None, problem: ProblemDoc) -> None:
         self.show_edge(None)
         self.view.card.show_told(refused_told(wish, problem))
 
-    def _offer(self, title: str, options: Iterable[tuple[str, Wish]]) -> None:
+    def _offer(self, title: str, options: Iterable[tuple[str, FusionEdit]]) -> None:
         """Opens the chooser; what is known of each option follows."""
         offered = list(options)
         self._titles = {str(n): name for n, (name, _) in enumerate(offered)}
@@ -229,7 +231,7 @@ class Grouping(QObject):
     def _title(self, node: str) -> str:
         return self._node(node).title if node else "the graph's input or output"
 
-    def _kept_pair(self, line: Line) -> tuple[str, ...]:
+    def _kept_pair(self, line: EdgeLine) -> tuple[str, ...]:
         """The operators at the ends of an edge that are kept apart."""
         edge = next((tensor for tensor in line.tensors if tensor.fixed), None)
         return self._apart(edge) if edge else ()
@@ -242,15 +244,15 @@ class Grouping(QObject):
         return ()
 
 
-def _told(node: NodeDoc) -> str:
+def _node_title(node: NodeDoc) -> str:
     """A launch by its title and its last operator: several may have one title."""
     return f"{node.title}  ·  {short(node.operators[-1])}"
 
 
-def _joined(first: NodeDoc, second: NodeDoc) -> Wish:
-    return Wish(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
+def _join_wish(first: NodeDoc, second: NodeDoc) -> FusionEdit:
+    return FusionEdit(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
 
 
-def _pair(line: Line) -> Pair:
+def _pair(line: EdgeLine) -> Pair:
     """The launches that an edge goes between, in the first copy of what is drawn."""
     return line.tensors[0].source, line.tensors[0].target

@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.fusion_constraints import FUSION, fixed_of
-from app.session.fusion_edits import Fusing
-from app.session.history import FIRST, PREDICTED, History, Step
+from app.session.fusion_edits import FusionEdits
+from app.session.history import FIRST, PREDICTED, History, HistoryStep
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import GroupDoc
 from views.format import amount, duration, figure, origin_of, plural
 from views.history.canvas import Chip
-from views.history.view import Headline, HistoryView
+from views.history.view import HistoryView, StepFigure
 from views.moves.rows import gain_text
 
 UNKNOWN = "—"
@@ -20,13 +20,13 @@ NO_CHANGE = "none"
 GROUPS = "which operators are one kernel"
 
 
-class Stepping(QObject):
+class HistoryController(QObject):
     """Shows the history of the selected group and carries out what is asked of it."""
 
     compare_requested = Signal(str, int, int)
     """A group, its baseline and the step to compare with it."""
 
-    def __init__(self, view: HistoryView, workspace: Workspace, fusing: Fusing) -> None:
+    def __init__(self, view: HistoryView, workspace: Workspace, fusing: FusionEdits) -> None:
         super().__init__()
         self.view, self.workspace, self.fusing = view, workspace, fusing
         # A turn of the event loop of its own: a new kernel also changes the code, the constraints and the graph.
@@ -103,7 +103,7 @@ def _chip(history: History, number: int) -> Chip:
     return Chip(step.title, step.time, gain.part if gain else None, status, _tip(step), gain is None or gain.sure)
 
 
-def _tip(step: Step) -> str:
+def _tip(step: HistoryStep) -> str:
     """Everything known about a step, one origin a line."""
     lines = [step.title]
     for time in (step.predicted, step.measured):
@@ -124,80 +124,80 @@ def _tip(step: Step) -> str:
     return "\n".join(lines)
 
 
-def _headlines(history: History, number: int, group: GroupDoc | None) -> tuple[Headline, ...]:
+def _headlines(history: History, number: int, group: GroupDoc | None) -> tuple[StepFigure, ...]:
     """The summary of a step: its gains, each of its own kind, against the floor, how far checked."""
     step = history.steps[number]
     if group is None:
         return _fixed_headlines(history, number)
     known = step.measured or history.steps[history.baseline].measured
     measured = _gain(history, number, known.origin if known else "measured")
-    others = _gain(history, number, PREDICTED), _counted(history, number), _checked(step), _floor(step, group)
+    others = _gain(history, number, PREDICTED), _event_figure(history, number), _check_figure(step), _floor(step, group)
     return (measured, *others) if known else (*others, measured)
 
 
-def _fixed_headlines(history: History, number: int) -> tuple[Headline, ...]:
+def _fixed_headlines(history: History, number: int) -> tuple[StepFigure, ...]:
     """The summary of a step of the groups: the whole model's gain, and what is fixed."""
     fixed = fixed_of(history.steps[number].text)
     return (
         _gain(history, number, PREDICTED),
-        Headline("Groups fixed", f"{len(fixed.groups):,}", "the rest is explored"),
-        Headline("Author", "search" if number == FIRST else "user", "who decided last"),
-        Headline("Kept apart", f"{len(fixed.apart):,}", f"pair{'s' * (len(fixed.apart) != 1)} of operators"),
-        Headline("Gain, measured", UNKNOWN, "measured kernel by kernel"),
+        StepFigure("Groups fixed", f"{len(fixed.groups):,}", "the rest is explored"),
+        StepFigure("Author", "search" if number == FIRST else "user", "who decided last"),
+        StepFigure("Kept apart", f"{len(fixed.apart):,}", f"pair{'s' * (len(fixed.apart) != 1)} of operators"),
+        StepFigure("Gain, measured", UNKNOWN, "measured kernel by kernel"),
     )
 
 
-def _gain(history: History, number: int, origin: str) -> Headline:
+def _gain(history: History, number: int, origin: str) -> StepFigure:
     """What a step saves against the baseline, in times of one origin."""
     caption = f"Gain, {origin}"
     base, time = (history.steps[each].time_of(origin) for each in (history.baseline, number))
     if number == history.baseline:
-        return Headline(caption, UNKNOWN, f"baseline, {duration(time.microseconds)}" if time else "of the baseline")
+        return StepFigure(caption, UNKNOWN, f"baseline, {duration(time.microseconds)}" if time else "of the baseline")
     if base is None or time is None:
         lacking = "step" if time is None else "baseline"
-        return Headline(caption, UNKNOWN, f"{lacking} not {origin}")
+        return StepFigure(caption, UNKNOWN, f"{lacking} not {origin}")
     gain = history.gain(number, history.baseline, origin)
     if gain is None:
-        return Headline(caption, UNKNOWN, f"baseline on {base.device}")
+        return StepFigure(caption, UNKNOWN, f"baseline on {base.device}")
     detail = f"{duration(base.microseconds)} → {duration(time.microseconds)}"
     if not gain.sure:
-        return Headline(caption, NO_CHANGE, f"{detail}, not significant")
-    return Headline(caption, gain_text(gain.part), detail, _tone(gain.part))
+        return StepFigure(caption, NO_CHANGE, f"{detail}, not significant")
+    return StepFigure(caption, gain_text(gain.part), detail, _tone(gain.part))
 
 
 def _tone(gain: float) -> str:
     return "better" if gain > 0 else "worse" if gain < 0 else ""
 
 
-def _floor(step: Step, group: GroupDoc) -> Headline:
+def _floor(step: HistoryStep, group: GroupDoc) -> StepFigure:
     if step.time is None or group.floor <= 0:
-        return Headline("Against floor", UNKNOWN, "")
+        return StepFigure("Against floor", UNKNOWN, "")
     detail = f"{duration(group.floor)} for {amount(group.bytes)}"
-    return Headline("Against floor", f"{figure(step.time.microseconds / group.floor)}×", detail)
+    return StepFigure("Against floor", f"{figure(step.time.microseconds / group.floor)}×", detail)
 
 
-def _checked(step: Step) -> Headline:
+def _check_figure(step: HistoryStep) -> StepFigure:
     checked = step.checked
     if checked is None:
-        return Headline("Checked", UNKNOWN, "F8 to check")
+        return StepFigure("Checked", UNKNOWN, "F8 to check")
     if checked.status != "pass":
-        return Headline("Checked", checked.status, "see Problems", "worse")
+        return StepFigure("Checked", checked.status, "see Problems", "worse")
     detail = f"blocks, {plural(checked.orders, 'order')}"
-    return Headline("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
+    return StepFigure("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
 
 
-def _counted(history: History, number: int) -> Headline:
+def _event_figure(history: History, number: int) -> StepFigure:
     """The memory events of a check, against the baseline's where both ran as many blocks."""
     checked, base = history.steps[number].checked, history.steps[history.baseline].checked
     if checked is None or not checked.requests:
-        return Headline("Gain, counted", UNKNOWN, "F8 counts sectors")
+        return StepFigure("Gain, counted", UNKNOWN, "F8 counts sectors")
     sectors = amount(checked.sectors, "").strip()
     if number == history.baseline or base is None or not base.sectors:
-        return Headline("Counted", sectors, f"sectors, {amount(checked.requests, '').strip()} requests")
+        return StepFigure("Counted", sectors, f"sectors, {amount(checked.requests, '').strip()} requests")
     if checked.blocks_run * base.blocks_total != base.blocks_run * checked.blocks_total:
-        return Headline("Counted", sectors, "sectors of other blocks")
+        return StepFigure("Counted", sectors, "sectors of other blocks")
     gain = (base.sectors - checked.sectors) / base.sectors
     detail = f"{amount(base.sectors, '').strip()} → {sectors} sectors"
-    return Headline("Gain, counted", gain_text(gain), detail, _tone(gain))
+    return StepFigure("Gain, counted", gain_text(gain), detail, _tone(gain))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject
 
 from app.controllers.roofline import roofline, where
-from app.controllers.timing import Timing
+from app.controllers.timing import TimingController
 from app.session.workspace import Workspace
 from engine.documents.model import Time
 from engine.target import target
@@ -17,10 +17,10 @@ from views.timing.view import ROOFLINE, TimingView
 MEASURED = ("measured", "synthetic")
 
 
-class Times(QObject):
+class KernelTimesController(QObject):
     """Keeps three views in step with what is known."""
 
-    def __init__(self, timing: TimingView, graph: GraphView, workspace: Workspace, samples: Timing) -> None:
+    def __init__(self, timing: TimingView, graph: GraphView, workspace: Workspace, samples: TimingController) -> None:
         super().__init__()
         self._timing, self._graph = timing, graph
         self._workspace, self._samples = workspace, samples
@@ -41,14 +41,14 @@ class Times(QObject):
         measured = self._samples.times
         self._timing.show_times(model, predicted, measured)
         if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when somebody looks
-            baselines = {**self._pinned(MEASURED), **self._samples.baselines}
-            pinned = {**predicted, **self._pinned(("predicted",))}, baselines
+            baselines = {**self._baseline_times(MEASURED), **self._samples.baselines}
+            pinned = {**predicted, **self._baseline_times(("predicted",))}, baselines
             self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))
         self._timing.show_selection(workspace.bus.selection.group)
         modelled, taken = (where(times.values(), machine) for times in (predicted, measured))
         self._graph.show_times(predicted, modelled, measured, taken)
 
-    def _pinned(self, origins: Iterable[str]) -> dict[str, Time]:
+    def _baseline_times(self, origins: Iterable[str]) -> dict[str, Time]:
         """Times of the steps that gains are counted from."""
         found = {}
         for name, history in self._workspace.histories.items():

@@ -17,13 +17,13 @@ def beside(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str, most: 
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
         before.setdefault(edge.target, []).append(edge.source)
-    connected = _reached(name, after) | _reached(name, before)
+    connected = _reachable(name, after) | _reachable(name, before)
     place = next(n for n, node in enumerate(nodes) if node.id == name)
     free = [(abs(n - place), n) for n, node in enumerate(nodes) if node.id not in connected]
     return [nodes[n] for _, n in sorted(free)[:most]]
 
 
-def _reached(name: str, edges: dict[str, list[str]]) -> set[str]:
+def _reachable(name: str, edges: dict[str, list[str]]) -> set[str]:
     """A launch and all that edges lead to from it; inputs and outputs of the graph ("") lead nowhere."""
     found: set[str] = set()
     pending = [name]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from app.controllers.query_queue import Exploring, Question
+from app.controllers.query_queue import QueryQueue, Question
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
 from engine.explore.what_if import turned, what_if_of_chart
 from engine.support.errors import BadInput
@@ -18,22 +18,21 @@ from views.code.view import CUDA, CodeView
 from views.schedule.view import PIPELINE, ScheduleView
 
 
-class Pipelines(QObject):
+class PipelineController(QObject):
     """Keeps chart, what-if and listings in step with the selected group's advice."""
 
-    def __init__(self, schedule: ScheduleView, code: CodeView, workspace: Workspace) -> None:
+    def __init__(self, schedule: ScheduleView, code: CodeView, workspace: Workspace, queries: QueryQueue) -> None:
         super().__init__()
-        self.schedule, self.code, self.workspace = schedule, code, workspace
+        self.schedule, self.code, self.workspace, self.queries = schedule, code, workspace, queries
         self.page = schedule.pipeline
-        self.exploring = Exploring(workspace.client)
         self._knobs: GemmConfig | None = None
         """Where the sliders stand; None where the kernel in use does."""
         self._applying: Question | None = None
         """What is to be applied as soon as the worker has made it."""
         self._refused: RefusalDoc | None = None
         """Why the sliders' values cannot be."""
-        self.exploring.answered.connect(self._on_answered)
-        self.exploring.state_changed.connect(self.refresh)
+        self.queries.answered.connect(self._on_answered)
+        self.queries.state_changed.connect(self.refresh)
         workspace.model_changed.connect(self._forget)
         workspace.kernel_changed.connect(lambda _: self.refresh())
         workspace.bus.changed.connect(lambda _: self._on_selected())
@@ -54,11 +53,6 @@ class Pipelines(QObject):
         """Name of the selected group."""
         return self.workspace.bus.selection.group
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything wanted has been answered."""
-        return self.exploring.is_settled
-
     def preview(self, name: str, value: int) -> None:
         """Puts a slider somewhere, as a person would.  BadInput where there is none of that name."""
         sliders = self.page.what_if.sliders
@@ -72,48 +66,39 @@ class Pipelines(QObject):
         """Says what the visible tabs want, and shows what is known."""
         chart, listing = self._question("chart"), self._listing_question()
         in_sight = self.schedule.isVisible() and self.schedule.tab == PIPELINE
-        wanted = [chart if in_sight else None, listing if self.code.isVisible() else None]
-        self.exploring.want(each for each in wanted if each is not None)
-        self._show_chart(chart)
+        self.queries.want(self, [chart if in_sight else None, listing if self.code.isVisible() else None])
+        self.queries.show_answer(self.page, chart, self._show_chart)
         self._show_listing(listing)
 
-    def _question(self, verb: str) -> Question | None:
+    def _question(self, verb: str, **details: object) -> Question | None:
         """About the advice of the kernel in use; None until it is known."""
         history = self.workspace.histories.get(self.group)
-        return Question(verb, self.group, history.step.text) if history else None
+        return Question(verb, self.group, history.step.text, details) if history else None
 
     def _listing_question(self) -> Question | None:
-        found = self._question("listing")
+        """The text that stands beside the CUDA text; None for the CUDA text itself."""
         language = self.code.language
-        return None if found is None or language == CUDA else Question(
-            found.verb, found.group, found.recipe, language=language
-        )
+        return None if language == CUDA else self._question("listing", language=language)
 
     def _variant_question(self) -> Question | None:
         """About the values that the sliders stand at; None where they are the kernel's own, or cannot be."""
-        found, chart = self._question("variant"), self.page.chart
-        if found is None or chart is None or self._knobs is None or self._knobs == chart.knobs:
+        chart = self.page.chart
+        if chart is None or self._knobs is None or self._knobs == chart.knobs:
             return None
-        return Question(found.verb, found.group, found.recipe, knobs=self._knobs)
+        return self._question("variant", knobs=self._knobs)
 
-    def _show_chart(self, question: Question | None) -> None:
-        self.page.show_loading(question is not None and self.exploring.is_open(question))
-        known = self.exploring.answer(question) if question else None
-        if question is None:
-            self.page.show_nothing()
-        elif isinstance(known, ChartDoc) and known != self.page.chart:
-            self._knobs = known.knobs
-            self.page.show_chart(known)
+    def _show_chart(self, chart: ChartDoc) -> None:
+        if chart != self.page.chart:
+            self._knobs = chart.knobs
+            self.page.show_chart(chart)
             self._show_model()
-        elif isinstance(known, Problem):
-            self.page.show_problem(known)
 
     def _show_listing(self, question: Question | None) -> None:
         if question is None:
             return
-        known = self.exploring.answer(question)
-        if isinstance(known, Problem):
-            self.code.show_listing(None, f"{known.subject}: {known.reason}" if known.subject else known.reason)
+        known = self.queries.answer(question)
+        if isinstance(known, ProblemDoc):
+            self.code.show_listing(None, known.sentence)
         else:
             self.code.show_listing(known if isinstance(known, ListingDoc) else None)
 
@@ -137,8 +122,7 @@ class Pipelines(QObject):
         answer = what_if_of_chart(chart, self._knobs, self.workspace.opened.target)
         self.page.what_if.show_answer(answer, chart)
         self._refused = answer.refusal
-        question = self._variant_question()
-        known = self.exploring.answer(question) if question else None
+        known = self.queries.answer(self._variant_question())
         if isinstance(known, VariantDoc):
             self.page.what_if.show_compiled(known)
 
@@ -147,9 +131,9 @@ class Pipelines(QObject):
         question = self._variant_question()
         if question is None or self._refused is not None:
             return
-        if self.exploring.answer(question) is None:
+        if self.queries.answer(question) is None:
             self.page.what_if.show_compiling()
-            self.exploring.ask(question)
+            self.queries.ask(question)
         else:
             self._on_answered(question)
 
@@ -173,7 +157,7 @@ class Pipelines(QObject):
             self._ask_compiler()
 
     def _on_answered(self, question: Question) -> None:
-        known = self.exploring.answer(question)
+        known = self.queries.answer(question)
         if question.verb != "variant" or question != self._variant_question():
             return
         if isinstance(known, VariantDoc):
@@ -181,7 +165,7 @@ class Pipelines(QObject):
             if question == self._applying:
                 self._applying = None
                 self.workspace.edit(self.group, known.changed)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self._applying = None
             self.page.what_if.show_problem(known)
 
@@ -191,5 +175,4 @@ class Pipelines(QObject):
 
     def _forget(self) -> None:
         self._applying = self._knobs = None
-        self.exploring.forget()
         self.page.show_nothing()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
 
 from app.controllers.recording import Recording, Take
-from app.controllers.sampling import Run
+from app.controllers.sampling import SampleRun
 from views.timing.deck import SPEEDS
 from views.timing.live import Deck
 
@@ -69,7 +69,7 @@ class Player(QObject):
     def finish(self) -> None:
         """Shows what is left of the row at once."""
         self._timer.stop()
-        self.run = Run.of(self.take.title, self.take.row, self.take.time, self.take.looks)
+        self.run = SampleRun.of(self.take.title, self.take.row, self.take.time, self.take.looks)
         self.advanced.emit()
 
     def stop(self) -> None:
@@ -91,10 +91,10 @@ class Player(QObject):
         self._timer.start()
         self.advanced.emit()
 
-    def _fresh(self) -> Run:
+    def _fresh(self) -> SampleRun:
         take = self.take
         time = take.time
-        return Run(take.title, take.row, time.origin, time.device, time.date, time.rounds, len(time.samples))
+        return SampleRun(take.title, take.row, time.origin, time.device, time.date, time.rounds, len(time.samples))
 
     def _tick(self) -> None:
         self._owed += self.speed * min(self._clock.restart(), LATE_MS) / 1000

@@ -1,49 +1,24 @@
-"""Questions about what could be otherwise: asked of the worker while nothing else waits, answers kept per advice."""
+"""Questions to the worker about a group: asked while nothing else waits, answers kept per advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.client import Client, Pending
-from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import Problem
-from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
+from engine.documents.exploration import QUESTIONS
+from engine.documents.model import ProblemDoc
 from engine.support.serialization import to_json
-from engine.tensorize.space import GemmConfig
 
-KINDS = {
-    "moves": MovesDoc,
-    "decisions": DecisionsDoc,
-    "space": SpaceDoc,
-    "order": OrderDoc,
-    "addresses": WarpDoc,
-    "chart": ChartDoc,
-    "variant": VariantDoc,
-    "listing": ListingDoc,
-}
-"""Verb -> the document that answers it."""
-
-TITLES = {
-    "moves": "Trying the next steps of",
-    "decisions": "Looking at the decisions of",
-    "space": "Drawing the iteration space of",
-    "order": "Trying an order of",
-    "addresses": "Running one block of",
-    "chart": "Drawing the pipeline of",
-    "variant": "Compiling other knobs of",
-    "listing": "Listing the instructions of",
-}
 PAUSE_MS = 120
 """How long wishes must stand still before they are sent."""
 KEPT = 256
 """Answers that are remembered; the oldest go first."""
 ATTEMPTS = 4
 """How often an answer that came back incomplete is asked for."""
-
-Answer = MovesDoc | DecisionsDoc | SpaceDoc | OrderDoc | WarpDoc | ChartDoc | VariantDoc | ListingDoc | Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +28,28 @@ class Question:
     verb: str
     group: str
     recipe: str
-    axes: tuple[str, ...] = ()
-    """Of "space": the dimensions to draw; empty leaves the choice to the worker."""
-    order: tuple[str, ...] = ()
-    """Of "space" and "order": dimensions outermost first as they are asked for; empty for the order in use."""
-    tiles: tuple[tuple[str, int], ...] = ()
-    """Of "order": values of one tile along a dimension."""
-    knobs: GemmConfig | None = None
-    """Of "variant": what the kernel would stand at."""
-    language: str = ""
-    """Of "listing": "PTX" or "SASS"."""
+    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The other arguments of the verb's function, under their names."""
 
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""
-        common: dict[str, object] = {"group": self.group, "recipe": self.recipe}
-        if self.verb == "space":
-            return common | {"axes": list(self.axes), "order": list(self.order)}
-        if self.verb == "order":
-            return common | {"order": list(self.order), "tiles": dict(self.tiles)}
-        if self.verb == "variant":
-            return common | {"knobs": to_json(self.knobs)}
-        if self.verb == "listing":
-            return common | {"language": self.language}
-        return common
+        return {"group": self.group, "recipe": self.recipe, **{k: to_json(value) for k, value in self.details.items()}}
 
 
-class Exploring(QObject):
+class AnswerWidget(Protocol):
+    """A panel or a page that shows the answer to a question."""
+
+    def show_loading(self, loading: bool) -> None:
+        """Whether something newer is on its way."""
+
+    def show_nothing(self) -> None:
+        """Nothing is asked."""
+
+    def show_problem(self, problem: ProblemDoc) -> None:
+        """The worker refused."""
+
+
+class QueryQueue(QObject):
     """One question at a time, the most urgent first, and only while the worker has nothing else to do.
 
     What nobody wants any more is not asked; the answer to a question that was already sent is kept for its advice.
@@ -92,9 +63,10 @@ class Exploring(QObject):
     def __init__(self, client: Client) -> None:
         super().__init__()
         self._client = client
-        self._answers: dict[Question, Answer] = {}
+        self._answers: dict[Question, object] = {}
         self._attempts: dict[Question, int] = {}
-        self._wanted: tuple[Question, ...] = ()
+        self._wanted: dict[object, tuple[Question, ...]] = {}
+        """Controller -> what it wants, the most urgent first."""
         self._urgent: tuple[Question, ...] = ()
         self._sent: Question | None = None
         self._pause = QTimer(self)
@@ -109,19 +81,19 @@ class Exploring(QObject):
         """Whether everything wanted has been answered or given up."""
         return self._sent is None and self._next() is None
 
-    def answer(self, question: Question) -> Answer | None:
-        """What is known; a Problem where the worker refused, None while it has not been answered."""
-        return self._answers.get(question)
+    def answer(self, question: Question | None) -> object | None:
+        """The document, once it is known; a Problem where the worker refused, None while it has not been answered."""
+        return self._answers.get(question) if question else None
 
     def is_open(self, question: Question) -> bool:
         """Whether a complete answer is still on its way."""
-        return question == self._sent or (question in (*self._urgent, *self._wanted) and self._is_due(question))
+        return question == self._sent or (question in self._all_questions() and self._is_due(question))
 
-    def want(self, questions: Iterable[Question]) -> None:
-        """Replaces what is wanted, the most urgent first."""
-        wanted = tuple(questions)
-        if wanted != self._wanted:
-            self._wanted = wanted
+    def want(self, controller: object, questions: Iterable[Question | None]) -> None:
+        """Replaces what a controller wants, the most urgent first; None stands for what cannot be asked yet."""
+        wanted = tuple(question for question in questions if question is not None)
+        if wanted != self._wanted.get(controller, ()):
+            self._wanted[controller] = wanted
             self._pause.start()
             self.state_changed.emit()
 
@@ -134,25 +106,44 @@ class Exploring(QObject):
     def retry(self, question: Question) -> None:
         """A question that was refused or stopped may be asked again."""
         self._attempts.pop(question, None)
-        if isinstance(self._answers.get(question), Problem):
+        if isinstance(self._answers.get(question), ProblemDoc):
             del self._answers[question]
 
     def forget(self) -> None:
         """Another file was opened: nothing known is of use."""
         self._answers.clear()
         self._attempts.clear()
-        self._wanted = self._urgent = ()
+        self._wanted.clear()
+        self._urgent = ()
         self.state_changed.emit()
+
+    def show_answer(self, widget: AnswerWidget, question: Question | None, show: Callable[[Any], None]) -> None:
+        """Shows what is known: the document by `show`, a refusal, or that nothing is asked.
+
+        While a first answer is on its way the widget keeps what it shows, under its loading bar.
+        """
+        known = self.answer(question)
+        widget.show_loading(question is not None and self.is_open(question))
+        if question is None:
+            widget.show_nothing()
+        elif isinstance(known, ProblemDoc):
+            widget.show_problem(known)
+        elif known is not None:
+            show(known)
+
+    def _all_questions(self) -> tuple[Question, ...]:
+        """Everything to be asked, the most urgent first."""
+        return (*self._urgent, *(question for wanted in self._wanted.values() for question in wanted))
 
     def _is_due(self, question: Question) -> bool:
         """Whether a question still has to be asked: never answered, or incompletely because a newer request came."""
         if self._attempts.get(question, 0) >= ATTEMPTS:
             return False
         known = self._answers.get(question)
-        return known is None or (isinstance(known, MovesDoc) and not known.complete)
+        return known is None or not getattr(known, "complete", True)
 
     def _next(self) -> Question | None:
-        return next((each for each in (*self._urgent, *self._wanted) if self._is_due(each)), None)
+        return next(filter(self._is_due, self._all_questions()), None)
 
     def _send_next(self) -> None:
         question = self._next()
@@ -160,15 +151,16 @@ class Exploring(QObject):
             return  # a worker that does not run has no file open to be asked about
         self._sent = question
         self._attempts[question] = self._attempts.get(question, 0) + 1
+        kind = QUESTIONS[question.verb]
         pending = Pending(
-            KINDS[question.verb],
+            kind.document,
             lambda answer: self._on_answer(question, answer),
             lambda problem: self._on_answer(question, problem),
         )
-        self._client.request(question.verb, question.arguments(), f"{TITLES[question.verb]} {question.group}", pending)
+        self._client.request(question.verb, question.arguments(), f"{kind.title} {question.group}", pending)
         self.state_changed.emit()
 
-    def _on_answer(self, question: Question, answer: Answer) -> None:
+    def _on_answer(self, question: Question, answer: object) -> None:
         self._sent = None
         self._answers.pop(question, None)
         self._answers[question] = answer
@@ -187,5 +179,5 @@ class Exploring(QObject):
         """The worker was ended, perhaps because this question took too long: it is not asked again by itself."""
         if self._sent is not None:
             given_up, self._sent = self._sent, None
-            stopped = Problem("window", given_up.group, "this was stopped", "select the group again or edit it")
+            stopped = ProblemDoc("window", given_up.group, "this was stopped", "select the group again or edit it")
             self._on_answer(given_up, stopped)

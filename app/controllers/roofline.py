@@ -8,7 +8,7 @@ from math import floor, log10
 from engine.documents.model import GroupDoc, ModelDoc, Time
 from engine.target.nodes import Target
 from views.hierarchy import ambiguous_titles
-from views.roofline.nodes import Point, Roofline, Side
+from views.roofline.nodes import OriginPoints, Point, Roofline
 
 MICRO = 1e-6
 HALVES = ("float16", "bfloat16")
@@ -36,7 +36,7 @@ def roofline(model: ModelDoc, target: Target, times: Sequence[Times], baselines:
     ambiguous = ambiguous_titles(model)
     titles = {group.name: group.name if group.title in ambiguous else group.title for group in model.groups}
 
-    def side(origin: str) -> Side:
+    def side(origin: str) -> OriginPoints:
         points = tuple(
             _point(group, titles[group.name], now, _of(baselines, group.name, origin), dict(ceilings), bandwidth, left)
             for group in model.groups
@@ -44,7 +44,7 @@ def roofline(model: ModelDoc, target: Target, times: Sequence[Times], baselines:
             if now is not None and now.microseconds > 0 and group.bytes
         )
         seen = [time for each in times for time in each.values() if time.origin == origin]
-        return Side(origin, where(seen, target), points, len(model.groups) - len(points))
+        return OriginPoints(origin, where(seen, target), points, len(model.groups) - len(points))
 
     found = {time.origin for each in times for time in each.values()}
     shown = [origin for origin in MEASURED if origin in found] or ["measured"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.documents.model import Time
 from engine.execution.statistics import Summary, compare, in_rounds, summarise
-from views.timing.live import Comparison, Look, Series
+from views.timing.live import GpuReading, SampleComparison, Series
 
 GROWTH = 1.05
 """A run is summed up anew once it has grown so much: summing up takes longer the longer it is."""
@@ -16,7 +16,7 @@ NOTHING = Summary(0.0, 0.0, 0.0, "")
 
 
 @dataclass
-class Run:
+class SampleRun:
     """Samples of one kernel on one device, in the order in which they come."""
 
     title: str
@@ -30,11 +30,11 @@ class Run:
     total: int = 0
     """Samples that will have come in the end; 0 where nobody knows."""
     samples: array[float] = field(default_factory=lambda: array("d"))
-    looks: list[Look] = field(default_factory=list)
+    looks: list[GpuReading] = field(default_factory=list)
     _summed: tuple[int, Summary] = (0, NOTHING)
 
     @classmethod
-    def of(cls, title: str, row: str, time: Time, looks: tuple[Look, ...] = ()) -> Run:
+    def of(cls, title: str, row: str, time: Time, looks: tuple[GpuReading, ...] = ()) -> SampleRun:
         """A whole run."""
         run = cls(title, row, time.origin, time.device, time.date, time.rounds, len(time.samples))
         run.samples.extend(time.samples)
@@ -48,7 +48,7 @@ class Run:
 
     def look(self, clock: float, temperature: float) -> None:
         """Notes the state of the GPU after the samples so far."""
-        self.looks.append(Look(len(self.samples), clock, temperature))
+        self.looks.append(GpuReading(len(self.samples), clock, temperature))
 
     def series(self) -> Series:
         """The run as the window shows it now."""
@@ -58,7 +58,7 @@ class Run:
             found.noise, tuple(self.looks), self.total,
         )  # fmt: skip
 
-    def against(self, baseline: Run) -> Comparison | None:
+    def against(self, baseline: SampleRun) -> SampleComparison | None:
         """What this run changes; None where the two cannot be compared: of other origins or devices, or empty."""
         same = (self.origin, self.device) == (baseline.origin, baseline.device)
         if not (same and self.samples and baseline.samples):
@@ -66,7 +66,7 @@ class Run:
         together = self.row == baseline.row and self.rounds > 0 and self.date == baseline.date
         sides = (baseline._in_rounds(), self._in_rounds())
         found = compare(*sides, interleaved=together and self.is_whole)
-        return Comparison(1 - found.ratio, found.verdict, found.because)
+        return SampleComparison(1 - found.ratio, found.verdict, found.because)
 
     def _in_rounds(self) -> list[Sequence[float]]:
         return in_rounds(self.samples, self.rounds if self.is_whole else 0)

@@ -9,12 +9,12 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.player import Player
 from app.controllers.recording import Recording, Take, read_recording
-from app.controllers.sampling import Run
+from app.controllers.sampling import SampleRun
 from app.session.background import Background
 from app.session.client import Pending
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 from engine.support.errors import EngineError
 from views.timing.live import Live
 from views.timing.view import LIVE, TimingView
@@ -23,7 +23,7 @@ REPAINT_MS = 50
 """Samples that come faster are shown together."""
 
 
-class Timing(QObject):
+class TimingController(QObject):
     """Fills the live page; samples come from the measuring worker or from a recording."""
 
     times_changed = Signal()
@@ -34,12 +34,12 @@ class Timing(QObject):
     def __init__(self, view: TimingView, workspace: Workspace) -> None:
         super().__init__(view)
         self.view, self.workspace = view, workspace
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, SampleRun] = {}
         """Group -> its samples of this machine, of the advice that was measured last."""
-        self.pinned: dict[str, Run] = {}
+        self.pinned: dict[str, SampleRun] = {}
         """What is measured -> the run that later ones are compared with."""
         self.player: Player | None = None
-        self._refusal: tuple[str, Problem] | None = None
+        self._refusal: tuple[str, ProblemDoc] | None = None
         """What could not be measured or replayed, until it is read."""
         self._files = Background()
         self._repaint = QTimer(self)
@@ -63,7 +63,7 @@ class Timing(QObject):
         return self._files.is_idle
 
     @property
-    def refusal(self) -> Problem | None:
+    def refusal(self) -> ProblemDoc | None:
         """Why the last file or kernel was refused, until it is read."""
         return self._refusal[1] if self._refusal else None
 
@@ -84,12 +84,12 @@ class Timing(QObject):
         return found
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> SampleRun | None:
         """The samples that are shown: the replayed ones, else the selected group's."""
         if self.player is not None:
             return self.player.run
         group = self.workspace.bus.selection.group
-        return self.runs.get(group) or self._known(group)
+        return self.runs.get(group) or self._known_run(group)
 
     @property
     def _taken(self) -> dict[str, Take]:
@@ -107,29 +107,29 @@ class Timing(QObject):
         self._refusal = None
         self.stop()
         known = self.workspace.group(group)
-        run = Run(known.title if known else group, group, "measured", self.workspace.gpu or "")
+        run = SampleRun(known.title if known else group, group, "measured", self.workspace.gpu or "")
         text = self.workspace.recipe(group)
         before = self.runs.pop(group, None)
         self.runs[group] = run
 
-        def sampled(microseconds: float) -> None:
+        def on_sample(microseconds: float) -> None:
             run.samples.append(microseconds)
             self._show_soon()
 
-        def measured(time: Time) -> None:
-            self.runs[group] = Run.of(run.title, group, replace(time, samples=time.samples or tuple(run.samples)))
+        def on_time(time: Time) -> None:
+            self.runs[group] = SampleRun.of(run.title, group, replace(time, samples=time.samples or tuple(run.samples)))
             self.runs[group].looks = run.looks
             self.workspace.learn(group, text or "", measured=time)
             self._show_soon()
 
-        def failed(problem: Problem) -> None:
+        def on_problem(problem: ProblemDoc) -> None:
             self.runs.pop(group, None)
             if before is not None:
                 self.runs[group] = before
             self.workspace.add_problem(group, problem)
             self._refuse(f"{run.title} was not measured", problem)
 
-        pending = Pending(Time, measured, failed, sampled, run.look)
+        pending = Pending(Time, on_time, on_problem, on_sample, run.look)
         self.workspace.client.request("measure", {"group": group, "recipe": text}, f"Timing {group}", pending)
         self._show_soon()
 
@@ -194,7 +194,7 @@ class Timing(QObject):
         )
         self.view.live.show_live(live, self.player.deck() if self.player else None)
 
-    def _baseline(self, run: Run) -> tuple[Run | None, str]:
+    def _baseline(self, run: SampleRun) -> tuple[SampleRun | None, str]:
         """The pinned samples, else those of the history's baseline; only of the same origin and device."""
         pinned = self.pinned.get(run.row)
         if pinned is not None and (pinned.origin, pinned.device) == (run.origin, run.device):
@@ -207,12 +207,12 @@ class Timing(QObject):
         time = step.time_of(run.origin)
         if time is None or not time.samples or time.device != run.device:
             return None, ""
-        return Run.of(step.title, run.row, time), f"“{step.title}”"
+        return SampleRun.of(step.title, run.row, time), f"“{step.title}”"
 
-    def _known(self, group: str) -> Run | None:
+    def _known_run(self, group: str) -> SampleRun | None:
         """The samples that the group's present step was measured with."""
         time, known = self.workspace.measured.get(group), self.workspace.group(group)
-        return Run.of(known.title, group, time) if time and time.samples and known else None
+        return SampleRun.of(known.title, group, time) if time and time.samples and known else None
 
     def _is_present(self, take: Take) -> bool:
         """Whether a take is of its group's present kernel, as far as anybody can tell."""
@@ -241,7 +241,7 @@ class Timing(QObject):
             if selection.group in groups:
                 self.player.play(groups.index(selection.group))
 
-    def _refuse(self, title: str, problem: Problem) -> None:
+    def _refuse(self, title: str, problem: ProblemDoc) -> None:
         self._refusal = title, problem
         self.show()
 
@@ -261,7 +261,7 @@ class Timing(QObject):
         self.view.select_tab(LIVE)
 
     def _on_refused(self, path: str, error: EngineError) -> None:
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self._refuse(f"{Path(path).name} cannot be replayed", problem)
         self.view.select_tab(LIVE)
 

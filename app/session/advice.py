@@ -6,7 +6,7 @@ import re
 import textwrap
 from itertools import pairwise
 
-from app.session.advice_spans import Outline, Path, outline
+from app.session.advice_spans import AdviceSpans, Path, outline
 from engine.documents.model import EntryDoc
 
 STAGES = re.compile(r"mark\s+stages\s+\d+")
@@ -30,7 +30,7 @@ def with_stages(text: str, entry: EntryDoc, stages: int) -> str:
     number = _line_of(read, entry)
     if number is not None and STAGES.search(read.lines[number]):
         changed = STAGES.sub(f"mark stages {stages}", read.lines[number])
-        return _joined([*read.lines[:number], changed, *read.lines[number + 1 :]])
+        return _join_lines([*read.lines[:number], changed, *read.lines[number + 1 :]])
     names = ", ".join(entry.statements) or "all"
     return with_entry(text, f"{names} @ {entry.dimension}: mark stages {stages}")
 
@@ -48,7 +48,7 @@ def with_pasted(text: str, pasted: str) -> str:
     parts = [(USER, lines[:first])]
     parts += [(lines[head].split()[1], lines[head + 1 : end]) for head, end in pairwise([*heads, len(lines)])]
     for author, block in parts:
-        text = _added(text, author, block) if any(line.strip() for line in block) else text
+        text = _append_block(text, author, block) if any(line.strip() for line in block) else text
     return text
 
 
@@ -56,7 +56,7 @@ def without_entry(text: str, entry: EntryDoc) -> str:
     """The entry taken out; an author's heading stays, as its number is part of other entries' paths."""
     read = outline(text)
     number = _line_of(read, entry)
-    return text if number is None else _joined([*read.lines[:number], *read.lines[number + 1 :]])
+    return text if number is None else _join_lines([*read.lines[:number], *read.lines[number + 1 :]])
 
 
 def with_moved(text: str, path: Path, place: int) -> str:
@@ -75,7 +75,7 @@ def with_moved(text: str, path: Path, place: int) -> str:
     for number, block in enumerate(blocks):
         head = re.sub(r"^(\s*)(either|or)\b", rf"\1{'or' if number else 'either'}", block[0])
         moved += [head, *block[1:], *(between[number] if number < len(between) else [])]
-    return _joined([*read.lines[: read.heads[around[0]]], *moved, *read.lines[read.end(around[-1]) :]])
+    return _join_lines([*read.lines[: read.heads[around[0]]], *moved, *read.lines[read.end(around[-1]) :]])
 
 
 def _with_switches(text: str, entry: EntryDoc, required: bool | None, enabled: bool | None) -> str:
@@ -93,23 +93,23 @@ def _with_switches(text: str, entry: EntryDoc, required: bool | None, enabled: b
     }
     switches = "".join(f"{word} " for word, on in words.items() if on)
     changed = line[: len(line) - len(body)] + switches + rest
-    return _joined([*read.lines[:number], changed, *read.lines[number + 1 :]])
+    return _join_lines([*read.lines[:number], changed, *read.lines[number + 1 :]])
 
 
-def _added(text: str, author: str, block: list[str]) -> str:
+def _append_block(text: str, author: str, block: list[str]) -> str:
     """Lines at the end of an author's entries; alternatives come last, as the text form wants it."""
     read = outline(text)
     path = next((head for head in read.heads if len(head) == 1 and read.author(head) == author), None)
     indented = textwrap.indent(textwrap.dedent("\n".join(block)), "  ").splitlines()
     if path is None:
-        return _joined([*read.lines, f"advice {author}", *indented])
+        return _join_lines([*read.lines, f"advice {author}", *indented])
     alternatives = read.alternatives(path)
     plain = all(line.split()[0] not in ("either", "or") for line in block if line.strip())
     end = read.heads[alternatives[0]] if alternatives and plain else read.end(path)
-    return _joined([*read.lines[:end], *indented, *read.lines[end:]])
+    return _join_lines([*read.lines[:end], *indented, *read.lines[end:]])
 
 
-def _line_of(read: Outline, entry: EntryDoc) -> int | None:
+def _line_of(read: AdviceSpans, entry: EntryDoc) -> int | None:
     """The entry's line: where its path leads if the same stands there, else the author's line that says the same."""
     wanted = _core(entry.text)
     number = read.entries.get(entry.path)
@@ -125,5 +125,5 @@ def _core(line: str) -> str:
     return " ".join(SWITCHES.sub("", wish).split())
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"

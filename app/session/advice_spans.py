@@ -12,7 +12,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class AdviceSpans:
     """Paths of a text's entries and scenarios; line numbers count from 0."""
 
     lines: tuple[str, ...]
@@ -43,7 +43,7 @@ class Outline:
         return tuple(sorted(head for head in self.heads if len(head) == len(path) + 1 and head[:-1] == path))
 
 
-def outline(text: str) -> Outline:
+def outline(text: str) -> AdviceSpans:
     """Reads the structure of a text; lines that make no sense are entries like any other."""
     lines = tuple(text.splitlines())
     entries: dict[Path, int] = {}
@@ -72,7 +72,7 @@ def outline(text: str) -> Outline:
         else:
             entries[*inside.path, inside.entries] = number
             inside.entries += 1
-    return Outline(lines, entries, heads)
+    return AdviceSpans(lines, entries, heads)
 
 
 @dataclass(slots=True)

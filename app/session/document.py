@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.session.background import Background
-from app.session.history import Trail, is_plain
+from app.session.history import HistoryRecord, is_plain
 from app.session.loom_file import (
     SUFFIX,
     LoomFile,
@@ -21,11 +21,11 @@ from app.session.loom_file import (
     write_loom,
 )
 from app.session.named_models import EXAMPLE, path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.recovery import Journal, Left, Orphan, find_orphans
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.support.errors import EngineError
 
 
@@ -48,7 +48,7 @@ class Document(QObject):
         self._folder = journals
         self._journal = Journal(journals)
         self._background = Background()
-        self._saved: dict[str, Trail] = {}
+        self._saved: dict[str, HistoryRecord] = {}
         self._dirty: set[str] = set()
         self._orphans: list[Orphan] = []
         self._recovering: Orphan | None = None
@@ -100,13 +100,13 @@ class Document(QObject):
         def write() -> None:
             write_loom(replace(content, model=reference_to(opened.path, file.parent)), file)
 
-        def written(_: None) -> None:
+        def on_written(_: None) -> None:
             if self.workspace.path == opened.path:
                 self.workspace.opened = replace(self.workspace.opened, loom=str(file), unsaved=False)
                 self._begin(dict(content.groups))
             self.saved.emit(str(file))
 
-        self._background.run(write, written, lambda error: self._refuse(str(file), error))
+        self._background.run(write, on_written, lambda error: self._refuse(str(file), error))
 
     def content(self) -> LoomFile:
         """The workspace as it is now; the model is named by its path alone."""
@@ -128,15 +128,15 @@ class Document(QObject):
         folder = Path(left.loom).parent if left.loom else Path()
         self._orphans.remove(orphan)
 
-        def ready(opening: Opening) -> None:
+        def ready(opening: OpenRequest) -> None:
             self._recovering = orphan
             self.workspace.open(opening.path, replace(opening, unsaved=True))
 
-        def refused(error: EngineError) -> None:
+        def on_refused(error: EngineError) -> None:
             orphan.release()
             self._refuse(left.loom or left.content.model.path, error)
 
-        self._background.run(lambda: _opening(left.content, left.loom, folder), ready, refused)
+        self._background.run(lambda: _opening(left.content, left.loom, folder), ready, on_refused)
 
     def discard(self, orphan: Orphan) -> None:
         """Removes what was left behind."""
@@ -189,7 +189,7 @@ class Document(QObject):
             self._write(lambda: self._journal.note(group, trail, self.edits))
         self.state_changed.emit()
 
-    def _begin(self, saved: Mapping[str, Trail]) -> None:
+    def _begin(self, saved: Mapping[str, HistoryRecord]) -> None:
         """Everything up to `saved` is in a file now."""
         self._saved = dict(saved)
         trails = self.workspace.trails()
@@ -202,7 +202,7 @@ class Document(QObject):
         try:
             act()
         except OSError as error:
-            problem = Problem(
+            problem = ProblemDoc(
                 "workspace", str(self._folder), f"edits cannot be kept there: {error.strerror}", "save often", "warning"
             )
             self.workspace.add_problem("", problem)
@@ -216,20 +216,21 @@ class Document(QObject):
             self.orphan_found.emit(self._orphans[0])
 
     def _refuse(self, path: str, error: EngineError) -> None:
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.workspace.add_problem("", problem)
         self.refused.emit(path, problem)
 
 
-def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Opening:
+def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> OpenRequest:
     """What a workspace asks to be opened, with a warning where its model is not the one that it was saved with."""
     path = model or find_model(content.model, folder)
     known, found = content.model.sha256, "" if path == EXAMPLE else digest(Path(path))
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[ProblemDoc, ...] = ()
     if known and found and known != found:
         reason = f"is not the file that {Path(loom).name} was saved with"
-        warnings = (Problem("workspace", Path(path).name, reason, "its histories are kept by group name", "warning"),)
-    return Opening(
+        hint = "its histories are kept by group name"
+        warnings = (ProblemDoc("workspace", Path(path).name, reason, hint, "warning"),)
+    return OpenRequest(
         path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
         content.view, loom, warnings, asleep=content.asleep,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.session.history import History, Trail, is_plain
+from app.session.history import History, HistoryRecord, is_plain
 from engine.documents.model import ModelDoc
 from engine.fusion.choices import choices_of, fusion_of
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, Fixed
@@ -40,13 +40,13 @@ def fixed_arguments(text: str) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asleep:
+class DormantHistory:
     """The history of a group that the present plan does not have, to go on where it comes back."""
 
     operators: tuple[str, ...]
     """Of its first launch."""
     statements: tuple[str, ...]
-    trail: Trail
+    trail: HistoryRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Group:
     launches: tuple[tuple[str, ...], ...]
 
 
-def carried(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
+def same_groups(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
     """Groups of a plan that another plan of the model has as well: old name -> new name."""
     known, found = _groups(old), _groups(new)
     home = {(group.statements, launch): name for name, group in known.items() for launch in group.launches}
@@ -69,14 +69,14 @@ def carried(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
     return names
 
 
-def renamed(
-    histories: Mapping[str, History], asleep: Sequence[Asleep], old: ModelDoc, new: ModelDoc
-) -> tuple[dict[str, History], list[Asleep]]:
+def rename_histories(
+    histories: Mapping[str, History], asleep: Sequence[DormantHistory], old: ModelDoc, new: ModelDoc
+) -> tuple[dict[str, History], list[DormantHistory]]:
     """The histories under the names of a new plan: those of groups that are gone sleep, those that are back wake up."""
-    names, before, after = carried(old, new), _groups(old), _groups(new)
+    names, before, after = same_groups(old, new), _groups(old), _groups(new)
     kept = {names.get(name, name): each for name, each in histories.items() if name in names or name not in before}
     left = [
-        Asleep(before[name].launches[0], before[name].statements, trail)
+        DormantHistory(before[name].launches[0], before[name].statements, trail)
         for name, trail in ((name, history.trail()) for name, history in histories.items())
         if name in before and name not in names and not is_plain(trail)
     ]
@@ -92,7 +92,7 @@ def renamed(
 
 def heir(group: str, old: ModelDoc, new: ModelDoc) -> str:
     """The group that has most of what a group was; "" where none has any of it."""
-    names = carried(old, new)
+    names = same_groups(old, new)
     if group in names:
         return names[group]
     launch = next((set(node.operators) for node in old.nodes if node.group == group), set())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from app.session.speedup import Gain, gained
+from app.session.speedup import Speedup, speedup
 from engine.documents.model import CheckDoc, Time
 
 FIRST = 0
@@ -43,7 +43,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """One legal state of a group's advice."""
 
     text: str
@@ -69,10 +69,10 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class HistoryRecord:
     """A history as plain, immutable data: what a file holds."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
     current: int = FIRST
     baseline: int = FIRST
     visited: tuple[tuple[int, int], ...] = ()
@@ -84,7 +84,7 @@ class Trail:
 class History:
     """The tree of one group's steps, where it stands, and its baseline.  At least one step is always there."""
 
-    steps: list[Step]
+    steps: list[HistoryStep]
     current: int = FIRST
     baseline: int = FIRST
     draft: str = ""
@@ -99,12 +99,12 @@ class History:
             self._children.setdefault(step.parent, []).append(number)
 
     @classmethod
-    def started(cls, text: str, title: str) -> History:
+    def start(cls, text: str, title: str) -> History:
         """A history of one step."""
-        return cls([Step(text, title, NO_STEP)])
+        return cls([HistoryStep(text, title, NO_STEP)])
 
     @classmethod
-    def of(cls, trail: Trail) -> History:
+    def of(cls, trail: HistoryRecord) -> History:
         """The history that a file holds.  ValueError where its numbers name steps that are not there."""
         for number, step in enumerate(trail.steps):
             if not (NO_STEP <= step.parent < number) or (step.parent == NO_STEP) != (number == FIRST):
@@ -119,13 +119,13 @@ class History:
         shown = bool(trail.draft)
         return cls(list(trail.steps), trail.current, trail.baseline, trail.draft, shown, dict(trail.visited))
 
-    def trail(self) -> Trail:
+    def trail(self) -> HistoryRecord:
         """The history as plain data."""
         draft = self.draft if self.draft_shown else ""
-        return Trail(tuple(self.steps), self.current, self.baseline, tuple(self._visited.items()), draft)
+        return HistoryRecord(tuple(self.steps), self.current, self.baseline, tuple(self._visited.items()), draft)
 
     @property
-    def step(self) -> Step:
+    def step(self) -> HistoryStep:
         """Where the history stands."""
         return self.steps[self.current]
 
@@ -167,7 +167,7 @@ class History:
         number = next(same, None)
         if number is None:
             number = len(self.steps)
-            self.steps.append(Step(text, title, self.current))
+            self.steps.append(HistoryStep(text, title, self.current))
             self._children.setdefault(self.current, []).append(number)
         self._visited[self.current] = number
         self._stand(number)
@@ -220,7 +220,7 @@ class History:
                 changed.append(number)
         return tuple(changed)
 
-    def gain(self, number: int, reference: int, origin: str = "") -> Gain | None:
+    def gain(self, number: int, reference: int, origin: str = "") -> Speedup | None:
         """What a step saves against a reference step, by default in the origin that the step shows.
 
         None for the reference itself and where the two share no such origin.
@@ -228,16 +228,16 @@ class History:
         step = self.steps[number]
         now = step.time_of(origin) if origin else step.time
         before = self.steps[reference].time_of(now.origin) if now and reference != NO_STEP else None
-        return gained(now, before) if now and before and number != reference else None
+        return speedup(now, before) if now and before and number != reference else None
 
 
-def is_plain(trail: Trail) -> bool:
+def is_plain(trail: HistoryRecord) -> bool:
     """Whether a history holds nothing that opening the model again would not give."""
     first = trail.steps[0]
     return len(trail.steps) == 1 and not (trail.draft or first.note or first.measured or first.checked)
 
 
-def without_figures(trails: Mapping[str, Trail]) -> dict[str, Trail]:
+def without_figures(trails: Mapping[str, HistoryRecord]) -> dict[str, HistoryRecord]:
     """The same steps with nothing known about them: what is left of them on another machine."""
     return {
         group: replace(trail, steps=tuple(_bare(trail.steps)))
@@ -246,5 +246,5 @@ def without_figures(trails: Mapping[str, Trail]) -> dict[str, Trail]:
     }
 
 
-def _bare(steps: Iterable[Step]) -> Iterable[Step]:
-    return (Step(step.text, step.title, step.parent, note=step.note) for step in steps)
+def _bare(steps: Iterable[HistoryStep]) -> Iterable[HistoryStep]:
+    return (HistoryStep(step.text, step.title, step.parent, note=step.note) for step in steps)

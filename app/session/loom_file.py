@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.session.fusion_constraints import FUSION, Asleep, fixed_of
-from app.session.history import History, Trail
+from app.session.fusion_constraints import FUSION, DormantHistory, fixed_of
+from app.session.history import History, HistoryRecord
 from app.session.named_models import is_name, path_of
 from engine.support.errors import BadInput
 from engine.support.files import replace_whole
@@ -52,13 +52,13 @@ class LoomFile:
     model: ModelReference
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Trail] = field(default_factory=dict)
+    groups: Mapping[str, HistoryRecord] = field(default_factory=dict)
     """The history of each group, and that of what is fixed about groups."""
     selection: str = ""
     statements: tuple[str, ...] = ()
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
-    asleep: tuple[Asleep, ...] = ()
+    asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
 
@@ -66,7 +66,7 @@ def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
     text = json.dumps(as_plain(content), ensure_ascii=False, indent=1).encode()
     try:
-        replace_whole(path, text if len(text) < LARGE else _folded(text))
+        replace_whole(path, text if len(text) < LARGE else _compress(text))
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be written: {error.strerror}", f"looked at {path.parent}") from error
 
@@ -81,7 +81,7 @@ def read_loom(path: Path) -> LoomFile:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be read: {error.strerror}", f"looked for {path}") from error
-    return from_plain(_parsed(_unfolded(data, path.name), path.name), path.name)
+    return from_plain(_parse(_decompress(data, path.name), path.name), path.name)
 
 
 def as_plain(content: LoomFile) -> dict[str, object]:
@@ -116,7 +116,7 @@ def from_plain(data: object, name: str) -> LoomFile:
     return content
 
 
-def _check_fixed(trail: Trail, name: str) -> None:
+def _check_fixed(trail: HistoryRecord, name: str) -> None:
     """BadInput where a step of what is fixed about groups cannot be read."""
     for number, step in enumerate(trail.steps):
         try:
@@ -165,7 +165,7 @@ def _digest(file: Path, size: int, changed: int) -> str:
     return found.hexdigest()
 
 
-def _folded(text: bytes) -> bytes:
+def _compress(text: bytes) -> bytes:
     """The JSON as an archive."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
@@ -173,7 +173,7 @@ def _folded(text: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _unfolded(data: bytes, name: str) -> bytes:
+def _decompress(data: bytes, name: str) -> bytes:
     """The JSON of a file, compressed or not."""
     if not data.startswith(b"PK"):
         return data
@@ -189,7 +189,7 @@ def _unfolded(data: bytes, name: str) -> bytes:
         raise BadInput(STAGE, name, f"is damaged or cut short: {error}", "take it from a backup") from error
 
 
-def _parsed(content: bytes, name: str) -> object:
+def _parse(content: bytes, name: str) -> object:
     try:
         return json.loads(content.decode())
     except UnicodeDecodeError:

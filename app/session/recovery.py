@@ -15,7 +15,7 @@ from typing import IO
 
 from PySide6.QtCore import QLockFile, QStandardPaths
 
-from app.session.history import FIRST, NO_STEP, History, Step, Trail
+from app.session.history import FIRST, NO_STEP, History, HistoryRecord, HistoryStep
 from app.session.loom_file import LoomFile, as_plain, from_plain
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json, to_json
@@ -24,11 +24,11 @@ SUFFIX = ".journal"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JournalEntry:
     """What became different in one group's history."""
 
     group: str
-    steps: tuple[tuple[int, Step], ...]
+    steps: tuple[tuple[int, HistoryStep], ...]
     """Steps that are new or know more, with their numbers."""
     current: int
     baseline: int
@@ -61,7 +61,7 @@ class Journal:
         self.path = folder / f"{uuid.uuid4().hex}{SUFFIX}"
         self._lock = _lock(self.path)
         self._file: IO[str] | None = None
-        self._written: dict[str, Trail] = {}
+        self._written: dict[str, HistoryRecord] = {}
         self._base: tuple[LoomFile, str, int] | None = None
 
     def begin(self, content: LoomFile, loom: str, edits: int) -> None:
@@ -72,7 +72,7 @@ class Journal:
         if edits:
             self._open()
 
-    def note(self, group: str, trail: Trail, edits: int) -> None:
+    def note(self, group: str, trail: HistoryRecord, edits: int) -> None:
         """Puts what changed in a group's history on disk.  OSError where the folder cannot be written."""
         change = _change(group, self._written.get(group), trail, edits)
         if change is None or self._base is None:
@@ -164,7 +164,7 @@ def read_journal(path: Path) -> Left | None:
     return Left(replace(content, groups=groups), loom, edits)
 
 
-def _change(group: str, old: Trail | None, new: Trail, edits: int) -> Change | None:
+def _change(group: str, old: HistoryRecord | None, new: HistoryRecord, edits: int) -> JournalEntry | None:
     """What `new` has and `old` has not; None where they are equal."""
     if old == new:
         return None
@@ -174,37 +174,37 @@ def _change(group: str, old: Trail | None, new: Trail, edits: int) -> Change | N
     ]
     known = dict(old.visited) if old else {}
     visited = tuple(pair for pair in new.visited if known.get(pair[0], NO_STEP) != pair[1])
-    return Change(group, tuple(steps), new.current, new.baseline, visited, new.draft, edits)
+    return JournalEntry(group, tuple(steps), new.current, new.baseline, visited, new.draft, edits)
 
 
 @dataclass(slots=True)
 class _Track:
     """A trail that changes are applied to, one after the other."""
 
-    steps: list[Step]
+    steps: list[HistoryStep]
     visited: dict[int, int]
     current: int
     baseline: int
     draft: str
 
     @classmethod
-    def of(cls, trail: Trail) -> _Track:
+    def of(cls, trail: HistoryRecord) -> _Track:
         return cls(list(trail.steps), dict(trail.visited), trail.current, trail.baseline, trail.draft)
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: JournalEntry) -> None:
         for number, step in change.steps:
             self.steps[number : number + 1] = [step]
         self.visited.update(change.visited)
         self.current, self.baseline, self.draft = change.current, change.baseline, change.draft
 
-    def trail(self) -> Trail:
-        return Trail(tuple(self.steps), self.current, self.baseline, tuple(self.visited.items()), self.draft)
+    def trail(self) -> HistoryRecord:
+        return HistoryRecord(tuple(self.steps), self.current, self.baseline, tuple(self.visited.items()), self.draft)
 
 
-def _follow(tracks: dict[str, _Track], line: bytes) -> Change | None:
+def _follow(tracks: dict[str, _Track], line: bytes) -> JournalEntry | None:
     """Applies one line of a journal; None for a line that is not whole."""
     try:
-        change = from_json(Change, json.loads(line))
+        change = from_json(JournalEntry, json.loads(line))
     except (ValueError, BadInput):
         return None
     tracks.setdefault(change.group, _Track([], {}, FIRST, FIRST, "")).follow(change)

@@ -8,7 +8,7 @@ from pathlib import Path
 import engine
 from app.session.fusion_constraints import FREE, fixed_of
 from app.session.named_models import path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 
 HEAD = '''\
 """{title}, as it was in Loomscope."""
@@ -23,7 +23,7 @@ plan = engine.fuse(graph, target={target!r}{fixed})
 
 ONE = """
 group = plan.group({group!r})
-recipe = engine.edited(engine.default_recipe(group, target={target!r}), group, ADVICE)
+recipe = engine.replace_advice(engine.default_recipe(group, target={target!r}), group, ADVICE)
 kernel = engine.compile(group, recipe)
 print(kernel.source.text, end="")
 
@@ -35,7 +35,7 @@ ALL = """
 for group in plan.groups:
     recipe = engine.default_recipe(group, target={target!r})
     if group.name in ADVICE:
-        recipe = engine.edited(recipe, group, ADVICE[group.name])
+        recipe = engine.replace_advice(recipe, group, ADVICE[group.name])
     kernel = engine.compile(group, recipe)
     print(kernel.source.text, end="")
     check = engine.check(kernel)
@@ -43,20 +43,20 @@ for group in plan.groups:
 """
 
 
-def group_script(opened: Opening, group: str, advice: str, fixed: str = FREE) -> str:
+def group_script(opened: OpenRequest, group: str, advice: str, fixed: str = FREE) -> str:
     """A program that prints the CUDA text of one group under `advice`, and checks it.  fixed: about groups."""
     head = _head(f"{group} of {Path(path_of(opened.path)).name}", opened, fixed)
     return f"{head}\nADVICE = {_literal(advice, '    ')}\n{ONE.format(group=group, target=opened.target)}"
 
 
-def workspace_script(opened: Opening, advice: Mapping[str, str], fixed: str = FREE) -> str:
+def workspace_script(opened: OpenRequest, advice: Mapping[str, str], fixed: str = FREE) -> str:
     """A program that prints the CUDA text of every group, and checks them; groups without advice get the advisers'."""
     entries = "".join(f"    {group!r}: {_literal(text, '        ')},\n" for group, text in advice.items())
     head = _head(Path(path_of(opened.path)).name, opened, fixed)
     return f"{head}\nADVICE = {{\n{entries}}}\n{ALL.format(target=opened.target)}"
 
 
-def _head(title: str, opened: Opening, fixed: str) -> str:
+def _head(title: str, opened: OpenRequest, fixed: str) -> str:
     path, groups = str(path_of(opened.path)), _groups(fixed_of(fixed))
     title = title.replace("\\", "/").replace('"', "'")
     return HEAD.format(title=title, path=path, dimensions=dict(opened.dimensions), target=opened.target, fixed=groups)

@@ -9,7 +9,7 @@ from engine.execution.statistics import FASTER, SLOWER, compare, in_rounds
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class Speedup:
     """A part of a time that is saved."""
 
     part: float
@@ -20,12 +20,12 @@ class Gain:
     """What the samples say: "-5.0 %, 95 % between -6.0 % and -4.1 %"; "" for a modelled time."""
 
 
-def gained(now: Time, before: Time) -> Gain | None:
+def speedup(now: Time, before: Time) -> Speedup | None:
     """The gain from `before` to `now`; None where they are of other origins or devices."""
     if (now.origin, now.device) != (before.origin, before.device) or before.microseconds <= 0:
         return None
     part = (before.microseconds - now.microseconds) / before.microseconds
     if not (now.samples and before.samples):
-        return Gain(part, True, "")
+        return Speedup(part, True, "")
     found = compare(in_rounds(before.samples, before.rounds), in_rounds(now.samples, now.rounds))
-    return Gain(part, found.verdict in (FASTER, SLOWER), found.because)
+    return Speedup(part, found.verdict in (FASTER, SLOWER), found.because)

@@ -11,15 +11,15 @@ from itertools import count
 from PySide6.QtCore import QObject
 
 from app.session.fusion_constraints import FUSION
-from app.session.fusion_edits import Fusing
+from app.session.fusion_edits import FusionEdits
 from app.session.history import NO_STEP, History
 from app.session.workspace import Workspace
 
 
-class Undoing(QObject):
+class UndoStack(QObject):
     """Takes back what was done last, of the selected group and of the groups; makes again what was done first."""
 
-    def __init__(self, workspace: Workspace, fusing: Fusing) -> None:
+    def __init__(self, workspace: Workspace, fusing: FusionEdits) -> None:
         super().__init__()
         self.workspace, self.fusing = workspace, fusing
         self._clock = count(1)

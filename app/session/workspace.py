@@ -8,19 +8,28 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.session import advice
+from app.session.advice import with_entry
 from app.session.client import Client, Pending
-from app.session.current_times import present_model, untimed
+from app.session.current_times import present_model, steps_without_time
 from app.session.edit_summaries import FIRST_TITLE, title_of
-from app.session.fusion_constraints import Asleep, carried, heir, renamed
-from app.session.history import Checked, History, Trail
+from app.session.fusion_constraints import DormantHistory, heir, rename_histories, same_groups
+from app.session.history import Checked, History, HistoryRecord
+from app.session.kernel_answers import KernelAnswers
 from app.session.named_models import EXAMPLE, is_name
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
+from engine.documents.model import (
+    CheckDoc,
+    CompiledDoc,
+    GroupDoc,
+    KernelDoc,
+    ModelDoc,
+    ProblemDoc,
+    Time,
+)
 from engine.support.serialization import from_json
-from views.overview import Overview, overview, retimed
+from views.overview import Overview, overview, with_times
 
 
 class Workspace(QObject):
@@ -44,7 +53,7 @@ class Workspace(QObject):
     def __init__(self, client: Client, target: str, dimensions: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self.client = client
-        self.opened = Opening("", target, dict(dimensions or {}))
+        self.opened = OpenRequest("", target, dict(dimensions or {}))
         """The file that is open, and for which machine."""
         self.bus = SelectionBus()
         self.overview: Overview | None = None
@@ -54,11 +63,11 @@ class Workspace(QObject):
         self.gpu: str | None = None
         self.lacking = ""
         """What keeps this machine from measuring, and what to install."""
-        self.problems: list[tuple[str, Problem]] = []
+        self.problems: list[tuple[str, ProblemDoc]] = []
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those that an opened file told of."""
-        self.asleep: list[Asleep] = []
+        self.asleep: list[DormantHistory] = []
         """Histories of groups that other plans of the model had."""
         self.is_fusing = False
         """Whether other groups are being made: those that are shown may be gone in a moment."""
@@ -66,10 +75,7 @@ class Workspace(QObject):
         """Whether `model_changed` tells of other groups of the same model."""
         self._waiting: dict[str, list[str]] = {}
         """Edits of a group that have no kernel yet, in the order in which they were made."""
-        self._kernels: dict[tuple[str, str], KernelDoc] = {}
-        self._legal: dict[str, KernelDoc] = {}
-        self._refused: dict[tuple[str, str], Problem] = {}
-        self._checks: dict[tuple[str, str], CheckDoc] = {}
+        self._answers = KernelAnswers()
         self._asked: set[tuple[str, str | None]] = set()
         self.bus.changed.connect(self._on_selected)
         self.history_changed.connect(lambda _: self._show_present())
@@ -95,12 +101,12 @@ class Workspace(QObject):
         """Asks what this machine can do."""
         self.client.request("machine", {}, "Looking at this machine", Pending(None, self._on_machine, self._on_silent))
 
-    def open(self, path: str, opening: Opening | None = None) -> None:
+    def open(self, path: str, opening: OpenRequest | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
         if not is_name(path):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
-        asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
+        asked = replace(opening or OpenRequest(path, self.opened.target, self.opened.dimensions), path=path)
         self._request_open(asked, f"Opening {Path(path).name}")
 
     def recipe(self, group: str) -> str | None:
@@ -112,37 +118,47 @@ class Workspace(QObject):
 
     def kernel(self, group: str) -> KernelDoc | None:
         """The kernel of the applied advice, legal or not; None while unknown or refused."""
-        return self._kernels.get((group, self.recipe(group) or ""))
+        return self._answers.kernels.get((group, self.recipe(group) or ""))
 
     def known_kernel(self, group: str, text: str) -> KernelDoc | None:
         """The kernel of any advice that was asked for before."""
-        return self._kernels.get((group, text))
+        return self._answers.kernels.get((group, text))
 
     def legal_kernel(self, group: str) -> KernelDoc | None:
         """The kernel of the step where the group's history stands, or the last one shown: for schedule and code."""
         history = self.histories.get(group)
-        kernel = self._kernels.get((group, history.step.text)) if history else None
-        return kernel if kernel and kernel.has_kernel else self._legal.get(group)
+        present = self._answers.runs(group, history.step.text) if history else None
+        return present or self._answers.shown.get(group)
 
-    def refusal(self, group: str) -> Problem | None:
+    def is_refused(self, group: str) -> bool:
+        """Whether the advice that was asked for gave no legal kernel."""
+        kernel = self.kernel(group)
+        return self.refusal(group) is not None or (kernel is not None and not kernel.has_kernel)
+
+    def legal_recipe(self, group: str) -> str | None:
+        """The advice that was asked for, or the last legal one where that was refused; None until one is known."""
+        history = self.histories.get(group)
+        return history.step.text if history and self.is_refused(group) else self.recipe(group)
+
+    def refusal(self, group: str) -> ProblemDoc | None:
         """Why the applied advice gave no kernel at all."""
-        return self._refused.get((group, self.recipe(group) or ""))
+        return self._answers.refusals.get((group, self.recipe(group) or ""))
 
     def check(self, group: str) -> CheckDoc | None:
         """The check of the applied advice."""
-        return self._checks.get((group, self.recipe(group) or ""))
+        return self._answers.checks.get((group, self.recipe(group) or ""))
 
     def group(self, name: str) -> GroupDoc | None:
         """A group of the open model."""
         return next((group for group in self.model.groups if group.name == name), None) if self.model else None
 
-    def trails(self) -> dict[str, Trail]:
+    def trails(self) -> dict[str, HistoryRecord]:
         """The histories of all groups as plain data."""
         return {group: history.trail() for group, history in self.histories.items()}
 
     def want(self, group: str) -> None:
         """Asks for a group's first kernel, unless it is known."""
-        if group not in self.histories and not self._knows(group, ""):
+        if group not in self.histories and not self._answers.is_known(group, ""):
             self._ask_kernel(group, None)
 
     def edit(self, group: str, text: str) -> None:
@@ -196,55 +212,47 @@ class Workspace(QObject):
         self.histories[group].note(number, text)
         self.history_changed.emit(group)
 
-    def switch_entry(self, group: str, entry: EntryDoc, enabled: bool) -> None:
-        """Switches an entry on or off."""
-        self.edit(group, advice.with_enabled(self.recipe(group) or "", entry, enabled))
-
-    def set_stages(self, group: str, entry: EntryDoc, stages: int) -> None:
-        """Sets the stages of an entry's dimension."""
-        self.edit(group, advice.with_stages(self.recipe(group) or "", entry, stages))
+    def change(self, group: str, change: Callable[..., str], *arguments: object) -> None:
+        """Edits a group's advice by a function of `app.session.advice`, which takes the text before the arguments."""
+        text = self.recipe(group)
+        if text is not None:
+            self.edit(group, change(text, *arguments))
 
     def add_entry(self, group: str, line: str) -> None:
         """Adds an entry to the user's advice."""
-        self.edit(group, advice.with_entry(self.recipe(group) or "", line))
+        self.change(group, with_entry, line)
 
     def _show_asked(self, group: str) -> None:
         """Shows what is asked for now; a kernel that is known already comes at once."""
         self.clear_problems(group)
         text = self.recipe(group) or ""
-        if not self._knows(group, text):
+        if not self._answers.is_known(group, text):
             self._ask_kernel(group, text)
         self._settle(group)
-
-    def _knows(self, group: str, text: str) -> bool:
-        """Whether the engine answered for this advice; what a worker that ended said is no answer."""
-        refusal = self._refused.get((group, text))
-        return (group, text) in self._kernels or (refusal is not None and refusal.stage != "service")
 
     def run_check(self, group: str) -> None:
         """Compiles a group's kernel for its figures, and checks it on the CPU against the reference."""
         self._compile(group)
         key = (group, self.recipe(group) or "")
 
-        def checked(check: CheckDoc) -> None:
-            self._checks[key] = check
+        def on_check(check: CheckDoc) -> None:
+            self._answers.checks[key] = check
             self.learn(group, key[1], checked=Checked.of(check))
             self._note_check(group, check)
             self.kernel_changed.emit(group)
 
-        self._request("check", group, f"Checking {group}", CheckDoc, checked)
+        self._request("check", group, f"Checking {group}", CheckDoc, on_check)
 
     def _compile(self, group: str) -> None:
         """Asks NVRTC for registers and spills; they become part of the kernel."""
         key = (group, self.recipe(group) or "")
 
-        def compiled(answer: dict[str, object]) -> None:
+        def on_compiled(answer: dict[str, object]) -> None:
             figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])
-            if key in self._kernels:
-                self._kernels[key] = replace(self._kernels[key], compiled=figures)
+            if self._answers.add_figures(*key, figures):
                 self._settle(group)
 
-        self._request("compile", group, f"Compiling {group} with NVRTC", None, compiled)
+        self._request("compile", group, f"Compiling {group} with NVRTC", None, on_compiled)
 
     def clear_problems(self, group: str | None = None) -> None:
         """Drops the problems of a group, or all."""
@@ -256,7 +264,7 @@ class Workspace(QObject):
         pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))
         self.client.request(verb, arguments, title, pending)
 
-    def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
+    def _request_open(self, opening: OpenRequest, title: str, again: bool = False) -> None:
         pending = Pending(
             ModelDoc,
             lambda opened: self._on_opened(opening, opened, again),
@@ -290,23 +298,23 @@ class Workspace(QObject):
             return
         history = self.histories.get(group)
         for text in {self.recipe(group), history.step.text if history else None}:
-            if not self._knows(group, text or ""):
+            if not self._answers.is_known(group, text or ""):
                 self._ask_kernel(group, text)
 
     def _on_kernel(self, group: str, text: str | None, kernel: KernelDoc) -> None:
         self._asked.discard((group, text))
         if text is None:
             text = kernel.recipe
-            self.histories.setdefault(group, History.started(text, FIRST_TITLE))
-        self._kernels[group, text] = kernel
-        self._refused.pop((group, text), None)
+            self.histories.setdefault(group, History.start(text, FIRST_TITLE))
+        self._answers.kernels[group, text] = kernel
+        self._answers.refusals.pop((group, text), None)
         if kernel.has_kernel:
             self.histories[group].learn(text, predicted=kernel.time)
         self._settle(group)
 
-    def _on_refused(self, group: str, text: str | None, problem: Problem) -> None:
+    def _on_refused(self, group: str, text: str | None, problem: ProblemDoc) -> None:
         self._asked.discard((group, text))
-        self._refused[group, text or ""] = problem
+        self._answers.refusals[group, text or ""] = problem
         if text is None or group in self.histories:
             self._settle(group)
 
@@ -321,22 +329,22 @@ class Workspace(QObject):
         present = present_model(self._as_opened, self.histories, self._present_kernel)
         if present == self.overview.model:
             return False
-        self.overview = retimed(self.overview, present)
+        self.overview = with_times(self.overview, present)
         return True
 
     def _present_kernel(self, group: str) -> KernelDoc | None:
-        return self._kernels.get((group, self.histories[group].step.text))
+        return self._answers.kernels.get((group, self.histories[group].step.text))
 
     def _settle(self, group: str) -> None:
         """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
         history, waiting = self.histories.get(group), self._waiting.get(group, [])
         if history and history.draft_shown:
             self._take(group, history, history.draft)  # what was refused elsewhere may be legal here
-        while history and waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
+        while history and waiting and self._answers.is_settled(group, waiting[0]):
             self._take(group, history, waiting.pop(0))
         kernel, refusal = self.kernel(group), self.refusal(group)
         if kernel and kernel.has_kernel:
-            self._legal[group] = kernel
+            self._answers.shown[group] = kernel
         for problem in problems_of(kernel) if kernel else ():
             self.add_problem(group, problem)
         if refusal:
@@ -347,14 +355,14 @@ class Workspace(QObject):
 
     def _take(self, group: str, history: History, text: str) -> None:
         """Makes a step of an edit whose kernel is legal, else a draft."""
-        known = self._kernels.get((group, text))
-        if known and known.has_kernel:
+        known = self._answers.runs(group, text)
+        if known is not None:
             history.add(text, title_of(history.step.text, text))
             history.learn(text, predicted=known.time)
         else:
             history.refuse(text)
 
-    def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
+    def _on_opened(self, opening: OpenRequest, opened: Overview, again: bool = False) -> None:
         model = opened.model
         same = self.path == opening.path and self._as_opened == model and (again or not opening.trails)
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
@@ -363,18 +371,18 @@ class Workspace(QObject):
         self.opening_changed.emit(False)
         if same:
             return
-        for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks):
-            known.clear()
+        self._waiting.clear()
+        self._answers = KernelAnswers()
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self.asleep = list(opening.asleep)
         self._asked.clear()
-        self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
+        self.problems = [("", ProblemDoc("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
         self.bus.select(Selection())
         self._retime()
         self.model_changed.emit()
         self.problems_changed.emit()
-        for group, text in untimed(self.histories):
+        for group, text in steps_without_time(self.histories):
             if self.group(group) is not None:
                 self._ask_kernel(group, text)
         self.bus.select(opening.selection)
@@ -385,13 +393,10 @@ class Workspace(QObject):
         """Takes other groups of the same model over; what is known of groups that are the same stays theirs."""
         old, new = self.model, opened.model
         assert old is not None
-        names, selected = carried(old, new), heir(self.bus.selection.group, old, new)
-        self.histories, self.asleep = renamed(self.histories, self.asleep, old, new)
+        names, selected = same_groups(old, new), heir(self.bus.selection.group, old, new)
+        self.histories, self.asleep = rename_histories(self.histories, self.asleep, old, new)
         same = {name for name, now in names.items() if name == now}
-        for known in (self._kernels, self._refused, self._checks):
-            for key in [key for key in known if key[0] not in same]:
-                del known[key]
-        self._legal = {name: kernel for name, kernel in self._legal.items() if name in same}
+        self._answers.keep(same)
         self._waiting = {names[name]: texts for name, texts in self._waiting.items() if name in names}
         self.overview, self._as_opened = opened, new
         self._retime()
@@ -410,7 +415,7 @@ class Workspace(QObject):
                 self._ask_kernel(group, texts[-1])
         self._on_selected(self.bus.selection)
 
-    def _on_not_opened(self, opening: Opening, problem: Problem) -> None:
+    def _on_not_opened(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self.add_problem("", problem)
@@ -437,17 +442,17 @@ class Workspace(QObject):
         self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
         self.machine_changed.emit()
 
-    def _on_silent(self, problem: Problem) -> None:
+    def _on_silent(self, problem: ProblemDoc) -> None:
         self.gpu = ""
         self.machine_changed.emit()
 
     def _note_check(self, group: str, check: CheckDoc) -> None:
         for line, kind, message in check.findings:
-            self.add_problem(group, Problem("check", f"{group} line {line}", message, kind))
+            self.add_problem(group, ProblemDoc("check", f"{group} line {line}", message, kind))
         if check.status != "pass" and not check.findings:
-            self.add_problem(group, Problem("check", group, check.message or check.status, ""))
+            self.add_problem(group, ProblemDoc("check", group, check.message or check.status, ""))
 
-    def add_problem(self, group: str, problem: Problem) -> None:
+    def add_problem(self, group: str, problem: ProblemDoc) -> None:
         """Adds a row to the problems, once."""
         if (group, problem) not in self.problems:
             self.problems.append((group, problem))

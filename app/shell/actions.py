@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMainWindow
+
+from app.shell.panels import PANELS
 
 Keys = QKeySequence.StandardKey
 
@@ -161,6 +164,10 @@ ACTIONS = (
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
     ActionInfo("keys", "&Shortcuts", "Every shortcut on one sheet", ("F1",)),
     ActionInfo("about", "&About Loomscope", "What this program is"),
+    *(
+        ActionInfo(info.action, info.title, info.tip, (info.keys,) if info.keys else (), checkable=True)
+        for info in PANELS
+    ),
 )  # fmt: skip
 
 MENUS = (
@@ -197,13 +204,18 @@ MENUS = (
     ("&Help", ("keys", "about")),
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
+LISTED = (*MENUS, ("&Panels", tuple(info.action for info in PANELS)))
+"""The menus with that of the panels: what the palette and the sheet of shortcuts list."""
 
 EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("dark", "light"))
 
 
-def make_actions(window: QMainWindow) -> dict[str, QAction]:
-    """All actions, children of the window, so that their shortcuts work everywhere in it."""
-    made = {info.name: _make(info, window) for info in ACTIONS}
+def make_actions(window: QMainWindow, given: Mapping[str, QAction]) -> dict[str, QAction]:
+    """All actions, belonging to the window, so that their shortcuts work everywhere in it.
+
+    given: those that exist already because Qt makes them, as for showing and hiding a dock.
+    """
+    made = {info.name: _make(info, given.get(info.name) or QAction(window), window) for info in ACTIONS}
     for names in EXCLUSIVE:
         group = QActionGroup(window)
         for name in names:
@@ -211,8 +223,8 @@ def make_actions(window: QMainWindow) -> dict[str, QAction]:
     return made
 
 
-def _make(info: ActionInfo, window: QMainWindow) -> QAction:
-    action = QAction(info.text, window)
+def _make(info: ActionInfo, action: QAction, window: QMainWindow) -> QAction:
+    action.setText(info.text)
     # A platform without its own keys for an action (such as Quit) gives an empty sequence; one whose own keys are those
     # that are meant everywhere gives them twice, and Qt would refuse both as ambiguous.
     sequences = {keys.toString(): keys for keys in [QKeySequence(each) for each in info.keys] if not keys.isEmpty()}

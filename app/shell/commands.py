@@ -12,13 +12,12 @@ from PySide6.QtWidgets import QMessageBox
 from app.session.fusion_constraints import fixed_now
 from app.session.history import without_figures
 from app.session.named_models import EXAMPLE
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
-from app.shell.actions import ACTIONS
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
 from app.shell.target_dialog import MachineDialog
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.notice import News
 from views.theme import THEMES, Theme
 from views.timing.view import LIVE, ROOFLINE
@@ -43,7 +42,7 @@ class Commands(QObject):
         self.focus = FocusRound(self, window.docks)
         self.machine = MachineDialog(window)
         self.machine.chosen.connect(self._open_for)
-        self._asked: Opening | None = None
+        self._asked: OpenRequest | None = None
         """What the dialog about target and dimensions is about; None for what is open."""
         self._connect()
         workspace = self._workspace
@@ -53,7 +52,7 @@ class Commands(QObject):
             signal.connect(self.show_enabled)
         window.wiring.timing.shown.connect(self.show_enabled)
         window.wiring.tuning.state_changed.connect(self.show_enabled)
-        window.wiring.fusing.state_changed.connect(self.show_enabled)
+        window.wiring.fusion_edits.state_changed.connect(self.show_enabled)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
@@ -67,11 +66,11 @@ class Commands(QObject):
         """Enables the actions that can be done now."""
         workspace, group = self._workspace, self._window.wiring.group
         known, selected = group in workspace.histories, workspace.group(group) is not None
-        timing, stepping = self._window.wiring.timing, self._window.stepping
-        fusing, tuning = self._window.wiring.fusing, self._window.wiring.tuning
+        timing, stepping = self._window.wiring.timing, self._window.history
+        fusing, tuning = self._window.wiring.fusion_edits, self._window.wiring.tuning
         enabled = {
-            "undo": self._window.undoing.can_undo(group),
-            "redo": self._window.undoing.can_redo(group),
+            "undo": self._window.undo_stack.can_undo(group),
+            "redo": self._window.undo_stack.can_redo(group),
             "cancel": not workspace.client.is_idle,
             "script": known and selected,
             **dict.fromkeys(("pin", "note"), stepping.history is not None),
@@ -82,7 +81,7 @@ class Commands(QObject):
             **dict.fromkeys(("operators", "groups"), workspace.model is not None),
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
-            **tuning.enabled(),
+            **tuning.action_states(),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
         }
         for name, can in enabled.items():
@@ -90,16 +89,16 @@ class Commands(QObject):
 
     def _connect(self) -> None:
         window, workspace = self._window, self._workspace
-        panels, stepping, files = window.panels, window.stepping, window.files
-        timing, grouping, tuning = window.wiring.timing, window.wiring.grouping, window.wiring.tuning
+        panels, stepping, files = window.panels, window.history, window.files
+        timing, grouping, tuning = window.wiring.timing, window.wiring.fusion, window.wiring.tuning
         reactions = {
             "open": files.ask_open,
             "example": lambda: window.open_file(EXAMPLE),
             "save": files.save,
             "save-as": files.ask_save,
             "quit": window.close,
-            "undo": lambda: window.undoing.undo(window.wiring.group),
-            "redo": lambda: window.undoing.redo(window.wiring.group),
+            "undo": lambda: window.undo_stack.undo(window.wiring.group),
+            "redo": lambda: window.undo_stack.redo(window.wiring.group),
             "pin": stepping.pin,
             "compare": stepping.compare,
             "note": self._edit_note,
@@ -152,9 +151,8 @@ class Commands(QObject):
             "keys": self.shortcuts.ask,
             "about": self._show_about,
         } | {name: lambda theme=name: window.set_theme(theme) for name in THEMES}
-        for info in ACTIONS:
-            react = reactions[info.name]
-            window.action(info.name).triggered.connect(lambda _=False, react=react: react())
+        for name, react in reactions.items():
+            window.action(name).triggered.connect(lambda _=False, react=react: react())
 
     def _show_groups(self) -> None:
         """The history of the groups is in sight where no group is selected."""
@@ -193,12 +191,12 @@ class Commands(QObject):
             )  # fmt: skip
         workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
 
-    def _ask_machine(self, opening: Opening | None = None) -> None:
+    def _ask_machine(self, opening: OpenRequest | None = None) -> None:
         self._asked = opening
         about = opening or self._workspace.opened
         self.machine.ask(about.target, about.dimensions)
 
-    def _ask_sizes(self, opening: Opening, problem: Problem) -> None:
+    def _ask_sizes(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A model whose dimensions have no sizes yet asks for them."""
         if NO_SIZE in problem.reason:
             choices = (("Give sizes…", lambda: self._ask_machine(opening)),)

@@ -1,4 +1,4 @@
-"""Where the panels stand in each perspective."""
+"""Puts the panels where their declarations say, in each perspective."""
 
 from __future__ import annotations
 
@@ -8,25 +8,12 @@ from itertools import pairwise
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
+from app.shell.panels import PANELS, PERSPECTIVES, Behind, Bottom, Column
 from views.panel import Panel
 
-PERSPECTIVES = {
-    "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
-    "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.62), ("moves", 0.38))),
-    "Pipeline": ((("code", 1.0),), (("schedule", 1.0),)),
-    "Tune": ((("tuning", 0.53), ("trials", 0.47)), (("search", 0.71), ("run", 0.29))),
-}
-"""Perspective -> columns from left to right, each from top to bottom with its share of the height."""
-
-WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3), "Pipeline": (0.306, 0.694),
-          "Tune": (0.64, 0.36)}  # fmt: skip
-ALONG = {"Schedule": "history"}
-"""Perspective -> the panel along its whole bottom."""
-ALONG_HEIGHT = 132
-BEHIND = {"Schedule": {"moves": "timing"}, "Tune": {"search": "trial"}}
-"""Perspective -> a panel, and the one that is a tab behind it."""
-BOTTOM = ("problems", "jobs")
-BOTTOM_HEIGHT = 132
+STRIP_HEIGHT = 132
+LEFT, BOTTOM = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.BottomDockWidgetArea
+ACROSS, DOWN = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
 
 
 class Dock(QDockWidget):
@@ -44,62 +31,83 @@ class Dock(QDockWidget):
         )
 
 
-def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) -> None:
+Docks = Mapping[str, Dock]
+
+
+def arrange(window: QMainWindow, docks: Docks, perspective: str) -> None:
     """Puts the docks of a perspective in their places and hides the others."""
     for dock in docks.values():
         window.removeDockWidget(dock)
-    columns = PERSPECTIVES[perspective]
-    heads = [docks[column[0][0]] for column in columns]
-    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, heads[0])
+    columns = _columns(docks, perspective)
+    heads = [column[0][0] for column in columns]
+    window.addDockWidget(LEFT, heads[0])
     for left, right in pairwise(heads):
-        window.splitDockWidget(left, right, Qt.Orientation.Horizontal)
+        window.splitDockWidget(left, right, ACROSS)
     for column in columns:
         for (upper, _), (lower, _) in pairwise(column):
-            window.splitDockWidget(docks[upper], docks[lower], Qt.Orientation.Vertical)
-        for name, _ in column:
-            docks[name].show()
-    behind = BEHIND.get(perspective, {})
-    for front, back in behind.items():
-        window.tabifyDockWidget(docks[front], docks[back])
-        docks[back].show()
-        docks[front].raise_()
-    along = docks.get(ALONG.get(perspective, ""))
-    if along is not None:
-        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, along)
-        window.splitDockWidget(along, docks[BOTTOM[0]], Qt.Orientation.Vertical)
-        along.show()
-    else:
-        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
-    window.splitDockWidget(docks[BOTTOM[0]], docks[BOTTOM[1]], Qt.Orientation.Horizontal)
-    placed = {name for column in columns for name, _ in column} | {*behind.values(), ALONG.get(perspective, "")}
-    absent = docks.keys() - placed
-    for name in sorted(absent):
-        # A dock without a place would be shown by `restoreState`, so what is absent stands hidden at the bottom.
-        if name not in BOTTOM:
-            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[name])
-        docks[name].hide()
+            window.splitDockWidget(upper, lower, DOWN)
+        for dock, _ in column:
+            dock.show()
+    for info in PANELS:
+        place = info.places.get(perspective)
+        if isinstance(place, Behind):
+            window.tabifyDockWidget(docks[place.front], docks[info.name])
+            docks[info.name].show()
+            docks[place.front].raise_()
+    _arrange_bottom(window, docks, perspective)
     proportion(window, docks, perspective)
 
 
-def proportion_bottom(window: QMainWindow, docks: Mapping[str, Dock]) -> None:
-    """Gives problems more room than jobs, and both little height."""
-    shown = [docks[name] for name in BOTTOM if docks[name].isVisible()]
-    shares = {"problems": 0.62, "jobs": 0.38}
-    widths = [round(window.width() * shares[name]) for name in BOTTOM if docks[name].isVisible()]
-    window.resizeDocks(shown, widths, Qt.Orientation.Horizontal)
-    window.resizeDocks(shown, [BOTTOM_HEIGHT] * len(shown), Qt.Orientation.Vertical)
+def _arrange_bottom(window: QMainWindow, docks: Docks, perspective: str) -> None:
+    """Below the columns what stands along the edge, below it the strip; the strip and what is absent are hidden."""
+    along = [docks[info.name] for info in PANELS if isinstance(info.places.get(perspective), Bottom)]
+    strip = [docks[info.name] for info in PANELS if info.strip]
+    window.addDockWidget(BOTTOM, [*along, *strip][0])
+    for upper, lower in pairwise([*along, strip[0]]):
+        window.splitDockWidget(upper, lower, DOWN)
+    for left, right in pairwise(strip):
+        window.splitDockWidget(left, right, ACROSS)
+    for dock in along:
+        dock.show()
+    for info in PANELS:
+        dock = docks[info.name]
+        if perspective not in info.places:
+            # A dock without a place would be shown by `restoreState`, so what is absent stands hidden at the bottom.
+            if dock not in strip:
+                window.addDockWidget(BOTTOM, dock)
+            dock.hide()
 
 
-def proportion(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) -> None:
+def proportion_strip(window: QMainWindow, docks: Docks) -> None:
+    """Divides the strip at the bottom among its panels in sight, and gives them little height."""
+    shown = [(docks[info.name], info.strip) for info in PANELS if info.strip and docks[info.name].isVisible()]
+    _resize(window, [(dock, window.width() * share) for dock, share in shown], ACROSS)
+    _resize(window, [(dock, STRIP_HEIGHT) for dock, _ in shown], DOWN)
+
+
+def proportion(window: QMainWindow, docks: Docks, perspective: str) -> None:
     """Gives every dock its share of the window."""
-    columns = PERSPECTIVES[perspective]
-    heads = [docks[column[0][0]] for column in columns]
-    widths = [round(window.width() * part) for part in WIDTHS[perspective]]
-    window.resizeDocks(heads, widths, Qt.Orientation.Horizontal)
+    columns = _columns(docks, perspective)
+    heads = [column[0][0] for column in columns]
+    widths = [window.width() * part for part in PERSPECTIVES[perspective]]
+    _resize(window, list(zip(heads, widths, strict=True)), ACROSS)
     for column in columns:
-        inside = [docks[name] for name, _ in column]
-        heights = [round(window.height() * part) for _, part in column]
-        window.resizeDocks(inside, heights, Qt.Orientation.Vertical)
-    along = docks.get(ALONG.get(perspective, ""))
-    if along is not None:
-        window.resizeDocks([along], [ALONG_HEIGHT], Qt.Orientation.Vertical)
+        _resize(window, [(dock, window.height() * part) for dock, part in column], DOWN)
+    for info in PANELS:
+        place = info.places.get(perspective)
+        if isinstance(place, Bottom):
+            _resize(window, [(docks[info.name], place.height)], DOWN)
+
+
+def _resize(window: QMainWindow, sizes: list[tuple[Dock, float]], orientation: Qt.Orientation) -> None:
+    window.resizeDocks([dock for dock, _ in sizes], [round(size) for _, size in sizes], orientation)
+
+
+def _columns(docks: Docks, perspective: str) -> list[list[tuple[Dock, float]]]:
+    """The columns of a perspective from left to right, each from top to bottom with its parts of the height."""
+    columns: list[list[tuple[Dock, float]]] = [[] for _ in PERSPECTIVES[perspective]]
+    for info in PANELS:
+        place = info.places.get(perspective)
+        if isinstance(place, Column):
+            columns[place.number].append((docks[info.name], place.height))
+    return columns

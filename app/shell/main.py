@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from app.session.client import COMMAND, Client
 from app.session.workspace import Workspace
 from app.shell.gc_control import Collector
-from app.shell.sigint import noted
+from app.shell.sigint import note_interrupts
 from app.shell.window import Window
 from engine.target import DEFAULT_TARGET
 from views.theme import face, load_faces
@@ -54,7 +54,7 @@ def make_window(
 
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
     """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
-    with noted() as interrupts:
+    with note_interrupts() as interrupts:
         program = application()
         window = make_window(target, dimensions)
         window.restore_layout()

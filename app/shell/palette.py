@@ -8,9 +8,9 @@ from PySide6.QtCore import QEvent, QObject, QRectF, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.shell.actions import ACTIONS, MENUS, ActionInfo
+from app.shell.actions import ACTIONS, LISTED, ActionInfo
 from views.field import Field
-from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.theme import Theme, face, semibold
 
 SIZE = (560, 420)
@@ -74,12 +74,12 @@ class Palette(QWidget):
         return super().eventFilter(watched, event)
 
     def _show_matches(self, text: str) -> None:
-        self.list.show_rows(Row(info.name, title, (self._actions[info.name], info), (), 28, info.tip)
+        self.list.show_rows(TreeRow(info.name, title, (self._actions[info.name], info), (), 28, info.tip)
                             for title, info in matches(text))  # fmt: skip
         first = next(iter(self.list.rows), None)
         self.list.mark([] if first is None else [first])
 
-    def _run(self, row: Row) -> None:
+    def _run(self, row: TreeRow) -> None:
         action, _ = row.value
         if action.isEnabled():
             self.hide()
@@ -103,11 +103,11 @@ class Shortcuts(QWidget):
         """Opens beside the window."""
         infos = {info.name: info for info in ACTIONS}
         self.list.show_rows(
-            Row(menu, plain(menu), None, tuple(
-                Row(name, plain(infos[name].text), (self._actions[name], infos[name]), (), 24, infos[name].tip)
+            TreeRow(menu, plain(menu), None, tuple(
+                TreeRow(name, plain(infos[name].text), (self._actions[name], infos[name]), (), 24, infos[name].tip)
                 for name in names if name in infos and not self._actions[name].shortcut().isEmpty()
             ))
-            for menu, names in MENUS
+            for menu, names in LISTED
         )  # fmt: skip
         self.list.expandAll()
         self.show()
@@ -131,7 +131,7 @@ def matches(text: str) -> Sequence[tuple[str, ActionInfo]]:
     words = text.lower().split()
     found = [
         (f"{plain(menu)}: {plain(info.text)}", info)
-        for menu, names in MENUS
+        for menu, names in LISTED
         for name in names
         for info in ACTIONS
         if info.name == name
@@ -152,7 +152,7 @@ def plain(text: str) -> str:
     return text.replace("&", "")
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     box = state.box
     left, right = state.left + 4, box.right() - 12
     if row.value is None:

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.session.advice import with_pasted
 from app.session.client import COMMAND
-from app.shell.layout import PERSPECTIVES
 from app.shell.main import application, make_window
-from app.shell.sigint import noted
+from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.sigint import note_interrupts
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc
 from engine.support.errors import BadInput, EngineError, OverBudget
@@ -27,8 +27,6 @@ from views.tuning.view import TABS as TUNING
 
 UNREADABLE = "recipe"
 """The stage that problems of a text come from which is no advice, or speaks of what the group has not."""
-SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
-"""Panels that the Explore perspective does not show."""
 QUIET_MS = 120
 LARGEST = 8192
 """Pixels of a side of the window, at most."""
@@ -73,13 +71,13 @@ def render(
     try:
         window.resize(*size)
         window.show()
-        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else _PERSPECTIVES[perspective])
-        model = _opened(window, path)
+        window.set_perspective(_perspective_of(panel, _PERSPECTIVES[perspective]))
+        model = _open_model(window, path)
         if replay is not None:
             _replay(window, replay)
         if records is not None:
             _attach(window, records)
-        window.workspace.bus.select_group(_known(model, group) if group else _first(window, model))
+        window.workspace.bus.select_group(_check_group(model, group) if group else _first(window, model))
         _wait_idle(window)
         if window.wiring.timing.player is not None:
             window.wiring.timing.player.finish()
@@ -89,7 +87,7 @@ def render(
         _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else _TABS[tab])
         _wait_idle(window)
         for name, value in (what_if or {}).items():
-            window.wiring.pipelines.preview(name, value)
+            window.wiring.pipeline.preview(name, value)
         if tile is not None:
             _select_tile(window, tile)
         _wait_idle(window)
@@ -107,6 +105,12 @@ def _check_names(theme: str, perspective: str, tab: str) -> None:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
 
 
+def _perspective_of(panel: str | None, wanted: str) -> str:
+    """The one that was asked for, or the first that has the panel: what is out of sight asks the worker nothing."""
+    places = next((info.places for info in PANELS if info.name == panel), {})
+    return wanted if wanted in places or not places else next(iter(places))
+
+
 def size_of(text: str) -> tuple[int, int]:
     """(width, height) of "1440x900"; BadInput where it is not that or no window of ours fits."""
     match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
@@ -117,7 +121,7 @@ def size_of(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _opened(window: Window, path: str) -> ModelDoc:
+def _open_model(window: Window, path: str) -> ModelDoc:
     """Opens the file; the error of the worker where it is refused."""
     window.workspace.start()
     window.open_file(path)
@@ -138,7 +142,7 @@ def _first(window: Window, model: ModelDoc) -> str:
     return tuned if any(each.name == tuned for each in model.groups) else dearest_group(model)
 
 
-def _known(model: ModelDoc, group: str) -> str:
+def _check_group(model: ModelDoc, group: str) -> str:
     if all(each.name != group for each in model.groups):
         raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
     return group
@@ -239,7 +243,7 @@ def _wait_idle(window: Window) -> None:
 
 def _is_idle(window: Window) -> bool:
     wiring = window.wiring
-    settled = window.workspace.client.is_idle and wiring.explored.exploring.is_settled and wiring.pipelines.is_settled
+    settled = window.workspace.client.is_idle and wiring.queries.is_settled
     settled = settled and window.wiring.timing.is_idle and window.wiring.tuning.is_settled
     return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 
@@ -249,7 +253,7 @@ def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
     loop = QEventLoop()
     quiet = QTimer()
     quiet.setInterval(QUIET_MS)
-    with noted() as interrupts:
+    with note_interrupts() as interrupts:
         quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)
         quiet.start()
         QTimer.singleShot(limit, lambda: loop.exit(1))

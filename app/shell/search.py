@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from engine.documents.model import StatementDoc
 from views.field import Field
 from views.panel import label
-from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.search.hits import Hit, hits, summary
-from views.search.index import Index
+from views.search.index import SearchIndex
 from views.search.query import QueryError
 from views.theme import Theme, face
 
@@ -37,7 +37,7 @@ class SearchBox(Field):
         self.setToolTip(f"Go to a group, an operator, or a statement of the selected group (Ctrl+P)\n{SYNTAX}")
         self.setMinimumWidth(96)
         self.setMaximumWidth(300)
-        self._index: Index | None = None
+        self._index: SearchIndex | None = None
         self._statements: tuple[StatementDoc, ...] = ()
         self._shown = ""
         self.list = RowView("Found", _paint)
@@ -50,7 +50,7 @@ class SearchBox(Field):
         self.textEdited.connect(self._show_found)
         self.returnPressed.connect(self._go_to_current)
 
-    def show_index(self, index: Index) -> None:
+    def show_index(self, index: SearchIndex) -> None:
         """What is searched from now on."""
         self._index = index
         self._shown = ""
@@ -107,7 +107,7 @@ class SearchBox(Field):
             except QueryError as error:
                 said = str(error)
         self.summary.setText(said)
-        self.list.show_rows(Row(str(number), hit.title, hit, (), ROW) for number, hit in enumerate(listed))
+        self.list.show_rows(TreeRow(str(number), hit.title, hit, (), ROW) for number, hit in enumerate(listed))
         self.list.mark(["0"] if listed else [])
         self.found.emit(groups)
 
@@ -149,12 +149,12 @@ class SearchBox(Field):
         if index.isValid():
             self._go(self.list.rows.row_at(index))
 
-    def _go(self, row: Row) -> None:
+    def _go(self, row: TreeRow) -> None:
         self._close()
         self.chosen.emit(row.value)
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     hit, box = row.value, state.box
     assert isinstance(hit, Hit)
     left, right = box.x() + 12, box.right() - 20

@@ -20,7 +20,7 @@ class Interrupts:
 
 
 @contextmanager
-def noted() -> Iterator[Interrupts]:
+def note_interrupts() -> Iterator[Interrupts]:
     """While this is entered, Ctrl-C is no exception but a note; at the end, KeyboardInterrupt is raised for it.
 
     Python sees a signal only between two of its own instructions, so an event loop has to run some now and then: a

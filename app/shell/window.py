@@ -17,22 +17,23 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.controllers.diff import Comparing
-from app.controllers.history import Stepping
+from app.controllers.diff import DiffController
+from app.controllers.history import HistoryController
 from app.session.document import Document
 from app.session.named_models import EXAMPLE
 from app.session.recovery import journal_folder
 from app.session.selection import Selection
-from app.session.undo_stack import Undoing
+from app.session.undo_stack import UndoStack
 from app.session.workspace import Workspace
 from app.shell.actions import ACTIONS, MENUS, make_actions
 from app.shell.commands import Commands
 from app.shell.drops import FileDrops
-from app.shell.files import Files
-from app.shell.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
+from app.shell.files import FileActions
+from app.shell.layout import Dock, arrange, proportion_strip
+from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.search import SearchBox
 from app.shell.window_frame import MenuBar, Segments, StatusBar
-from app.shell.wiring import Panels, Wiring, make_panels
+from app.shell.wiring import Panels, Wiring
 from views.format import duration
 from views.icons import icon
 from views.notice import Notice
@@ -64,18 +65,20 @@ class Window(QMainWindow):
         self.settings = QSettings()
         self.document = Document(workspace, journals or journal_folder())
         self.notice = Notice()
-        self.files = Files(self, self.document, self.settings, self.notice)
+        self.files = FileActions(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
         self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
-        self.panels: Panels = make_panels(self.theme)
+        self.panels = Panels()
         self.wiring: Wiring = Wiring(self.panels, workspace)
-        self.stepping = Stepping(self.panels.history, workspace, self.wiring.fusing)
-        self.undoing = Undoing(workspace, self.wiring.fusing)
-        self.wiring.tuning.applying.tied.connect(self.undoing.tie)
-        self.comparing = Comparing(self, workspace)
-        self.stepping.compare_requested.connect(self.comparing.compare)
-        self.actions_by_name: dict[str, QAction] = make_actions(self)
+        self.history = HistoryController(self.panels.history, workspace, self.wiring.fusion_edits)
+        self.undo_stack = UndoStack(workspace, self.wiring.fusion_edits)
+        self.wiring.tuning.applying.tied.connect(self.undo_stack.tie)
+        self.diff = DiffController(self, workspace)
+        self.history.compare_requested.connect(self.diff.compare)
+        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.by_name().items()}
+        shown = {info.action: self.docks[info.name].toggleViewAction() for info in PANELS}
+        self.actions_by_name: dict[str, QAction] = make_actions(self, shown)
         self.perspective = "Explore"
         self._layouts: dict[str, QByteArray] = {}
         self._make_frame()
@@ -83,10 +86,8 @@ class Window(QMainWindow):
         self.setDockNestingEnabled(True)
         self.setMinimumSize(QSize(*SMALLEST))
         self.resize(QSize(*USUAL))
-        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.named().items()}
         arrange(self, self.docks, self.perspective)
         self.drops = FileDrops(self, self.docks.values(), self.open_file)
-        self._fill_panels_menu()
         self.commands = Commands(self)
         self.set_theme(self.theme.name)
         self._show_counts()
@@ -111,10 +112,10 @@ class Window(QMainWindow):
         if application.styleSheet() != sheet:  # setting it again would restyle every widget of every window
             application.setPalette(palette(self.theme))
             application.setStyleSheet(sheet)
-        for panel in self.panels.named().values():
+        for panel in self.panels.by_name().values():
             panel.set_theme(self.theme)
-        self.comparing.set_theme(self.theme)
-        self.wiring.grouping.chooser.set_theme(self.theme)
+        self.diff.set_theme(self.theme)
+        self.wiring.fusion.chooser.set_theme(self.theme)
         self.commands.set_theme(self.theme)
         self.search.set_theme(self.theme)
         self.notice.set_theme(self.theme)
@@ -187,10 +188,8 @@ class Window(QMainWindow):
     def _make_frame(self) -> None:
         self.menu = MenuBar()
         self.setMenuBar(self.menu)
-        self._submenus: dict[str, QMenu] = {}
         for title, names in MENUS:
             self._fill_menu(self.menu.addMenu(title), names)
-        self.files.fill_recent(self._submenus["recent"])
         self.perspectives = Segments(tuple(PERSPECTIVES), "Perspective")
         self.perspectives.choose(self.perspective)
         self.perspectives.chosen.connect(self.set_perspective)
@@ -214,9 +213,9 @@ class Window(QMainWindow):
     def _fill_menu(self, menu: QMenu, names: tuple[str, ...]) -> None:
         for name in names:
             if name == "recent":
-                self._submenus[name] = menu.addMenu("Open &Recent")
+                self.files.fill_recent(menu.addMenu("Open &Recent"))
             elif name == "panels":
-                self._submenus[name] = menu.addMenu("&Panels")
+                self._fill_menu(menu.addMenu("&Panels"), tuple(info.action for info in PANELS))
             elif name:
                 menu.addAction(self.action(name))
             else:
@@ -357,11 +356,7 @@ class Window(QMainWindow):
     def _toggle(self, name: str) -> None:
         dock = self.docks[name]
         dock.setVisible(not dock.isVisible())
-        proportion_bottom(self, self.docks)
-
-    def _fill_panels_menu(self) -> None:
-        for dock in self.docks.values():
-            self._submenus["panels"].addAction(dock.toggleViewAction())
+        proportion_strip(self, self.docks)
 
 
 def _spring() -> QWidget:

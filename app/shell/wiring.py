@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from app.controllers.exploration import Explored
-from app.controllers.fusion import Grouping
-from app.controllers.kernel_times import Times
-from app.controllers.pipeline import Pipelines
-from app.controllers.timing import Timing
-from app.controllers.tuning.tuning import LiveTuning
-from app.session.advice import with_moved, with_pasted, with_required, without_entry
-from app.session.fusion_edits import Fusing
+from app.controllers.exploration import ExplorationController
+from app.controllers.fusion import FusionController
+from app.controllers.kernel_times import KernelTimesController
+from app.controllers.pipeline import PipelineController
+from app.controllers.query_queue import QueryQueue
+from app.controllers.timing import TimingController
+from app.controllers.tuning.tuning import TuningController
+from app.session.advice import with_enabled, with_moved, with_pasted, with_required, with_stages, without_entry
+from app.session.fusion_edits import FusionEdits
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import EntryDoc
+from app.shell.panels import PANELS
 from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
@@ -27,7 +28,6 @@ from views.panel import Panel
 from views.problems.jobs import JobState, JobsView
 from views.problems.view import ProblemsView
 from views.schedule.view import ScheduleView
-from views.theme import Theme
 from views.timing.view import TimingView
 from views.tuning.panels import TuningPanels
 from views.tuning.run import RunView
@@ -37,9 +37,8 @@ from views.tuning.trial_table import TrialsView
 from views.tuning.view import TuningView
 
 
-@dataclass(frozen=True)
 class Panels:
-    """All panels of the window."""
+    """The views of one window, under the names of their declarations; annotated are those that other code addresses."""
 
     outline: OutlineView
     explain: ExplainView
@@ -58,36 +57,19 @@ class Panels:
     trial: TrialView
     run: RunView
 
-    @property
-    def tuner(self) -> TuningPanels:
-        """Those of a tuning run."""
-        return TuningPanels(self.tuning, self.trials, self.search, self.trial, self.run)
+    def __init__(self) -> None:
+        for info in PANELS:
+            setattr(self, info.name, load(info.view)())
 
-    def named(self) -> dict[str, Panel]:
-        """The panels under their names."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    def by_name(self) -> dict[str, Panel]:
+        """The panels under their names, in the order of their declarations."""
+        return dict(vars(self))
 
 
-def make_panels(theme: Theme) -> Panels:
-    """Empty panels."""
-    return Panels(
-        OutlineView(),
-        ExplainView(),
-        GraphView(theme),
-        ScheduleView(),
-        ConstraintsView(),
-        MovesView(),
-        CodeView(),
-        TimingView(),
-        HistoryView(),
-        ProblemsView(),
-        JobsView(),
-        TuningView(),
-        TrialsView(),
-        SearchView(),
-        TrialView(),
-        RunView(),
-    )
+def load(path: str) -> Any:
+    """What "MODULE:NAME" names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 class Wiring:
@@ -96,13 +78,21 @@ class Wiring:
     def __init__(self, panels: Panels, workspace: Workspace) -> None:
         self.panels = panels
         self.workspace = workspace
-        self.explored = Explored(panels.schedule, panels.constraints, panels.moves, workspace)
-        self.pipelines = Pipelines(panels.schedule, panels.code, workspace)
-        self.timing = Timing(panels.timing, workspace)
-        self.fusing = Fusing(workspace)
-        self.times = Times(panels.timing, panels.graph, workspace, self.timing)
-        self.grouping = Grouping(panels.graph, self.fusing)
-        self.tuning = LiveTuning(panels.tuner, workspace)
+        self.queries = QueryQueue(workspace.client)
+        workspace.model_changed.connect(self.queries.forget)  # before a controller asks about the new model
+        self.exploration = ExplorationController(panels.schedule, panels.constraints, workspace, self.queries)
+        self.pipeline = PipelineController(panels.schedule, panels.code, workspace, self.queries)
+        self.questions = [
+            load(info.controller)(panels.by_name()[info.name], info.question, workspace, self.queries)
+            for info in PANELS
+            if info.question
+        ]
+        self.timing = TimingController(panels.timing, workspace)
+        self.fusion_edits = FusionEdits(workspace)
+        self.times = KernelTimesController(panels.timing, panels.graph, workspace, self.timing)
+        self.fusion = FusionController(panels.graph, self.fusion_edits)
+        tuner = TuningPanels(panels.tuning, panels.trials, panels.search, panels.trial, panels.run)
+        self.tuning = TuningController(tuner, workspace)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
@@ -122,7 +112,7 @@ class Wiring:
         panels, bus = self.panels, self.workspace.bus
         for by_group in (panels.outline, panels.graph, panels.timing):
             by_group.group_selected.connect(bus.select_group)
-        for by_statement in (panels.schedule, panels.code, panels.constraints, panels.moves):
+        for by_statement in (panels.schedule, panels.code, panels.constraints):
             by_statement.statements_selected.connect(bus.select_statements)
         panels.problems.jump_requested.connect(self._jump)
         panels.problems.clear_requested.connect(lambda: self.workspace.clear_problems())
@@ -131,26 +121,17 @@ class Wiring:
         constraints, workspace = self.panels.constraints, self.workspace
         constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
         constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
-        constraints.enabled_requested.connect(self._switch)
-        constraints.stages_requested.connect(self._set_stages)
-        constraints.required_requested.connect(lambda entry, on: self._edit(with_required, entry, on))
-        constraints.removal_requested.connect(lambda entry: self._edit(without_entry, entry))
-        constraints.scenario_moved.connect(lambda path, place: self._edit(with_moved, path, place))
-        constraints.pasted.connect(lambda text: self._edit(with_pasted, text))
-        for panel in self.panels.named().values():
+        for signal, change in (
+            (constraints.enabled_requested, with_enabled),
+            (constraints.stages_requested, with_stages),
+            (constraints.required_requested, with_required),
+            (constraints.removal_requested, without_entry),
+            (constraints.scenario_moved, with_moved),
+            (constraints.pasted, with_pasted),
+        ):
+            signal.connect(lambda *arguments, change=change: workspace.change(self.group, change, *arguments))
+        for panel in self.panels.by_name().values():
             panel.cancel_requested.connect(workspace.client.cancel)
-
-    def _switch(self, entry: EntryDoc, enabled: bool) -> None:
-        self.workspace.switch_entry(self.group, entry, enabled)
-
-    def _edit(self, change: Callable[..., str], *arguments: object) -> None:
-        """Applies a change of the advice's text."""
-        text = self.workspace.recipe(self.group)
-        if text is not None:
-            self.workspace.edit(self.group, change(text, *arguments))
-
-    def _set_stages(self, entry: EntryDoc, stages: int) -> None:
-        self.workspace.set_stages(self.group, entry, stages)
 
     def _show_model(self) -> None:
         overview = self.workspace.overview
@@ -215,7 +196,7 @@ class Wiring:
             panels.timing.show_kernel(legal, group.title)
         elif refused is not None:
             for panel in (panels.schedule, panels.code, panels.constraints):
-                panel.show_empty(f"{refused.subject}: {refused.reason}")
+                panel.show_empty(refused.sentence)
         self._show_statements(workspace.bus.selection)
 
     def _show_problems(self) -> None:

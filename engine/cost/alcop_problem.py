@@ -21,7 +21,7 @@ from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import AsyncCopy, Load, TileProgram, operations
+from engine.tile.nodes import TileProgram, operations
 
 CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
@@ -151,8 +151,8 @@ def _copied(
 def _width(tile: TileProgram, array: str) -> int:
     """Elements that one copy of an operand moves in the main loop."""
     loop = main_loop(tile.body)
-    copies = [op for op in operations(loop.body) if isinstance(op, AsyncCopy | Load)] if loop else []
-    return next((op.width for op in copies if op.source == array), 1)
+    regions = (region for op in operations(loop.body if loop else ()) for region in op.regions_read)
+    return next((region.width for region in regions if region.buffer == array), 1)
 
 
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:

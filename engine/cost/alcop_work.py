@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.nodes import Work
-from engine.graph.nodes import DTYPES
 from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import REGISTER_BYTES, SUM_BYTES, VECTOR_BYTES
 from engine.target.registers import (
@@ -15,18 +14,11 @@ from engine.target.registers import (
     GEMM_PER_NARROW_COPY,
     GEMM_PER_SUM,
 )
-from engine.tensorize.nodes import ROW_BYTES
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import (
-    AsyncCopy,
     For,
-    If,
-    Load,
-    MatrixLoad,
-    Store,
     TileOp,
     TileProgram,
-    UniformIf,
     before_meeting,
     operations,
 )
@@ -92,7 +84,7 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
 def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
     """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked."""
     blocks, steps = facts.blocks, facts.serial_steps
-    fetched = _moved(tile, (AsyncCopy, Load), "global") * facts.threads
+    fetched = _bytes_read(tile, "global") * facts.threads
     inner = _inner_steps(tile)
     total = facts.tensor_flops or facts.flops
     grid, panels = _grid_and_panels(tile, blocks, fetched)
@@ -111,7 +103,7 @@ def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
         register_stages=tile.register_stages,
         fetched=fetched,
         panels=panels,
-        fragments=_moved(tile, (MatrixLoad, Load), "shared") * facts.threads / inner,
+        fragments=_bytes_read(tile, "shared") * facts.threads / inner,
         operations=total / (blocks * steps * inner),
         unit=facts.tensor_type,
         results=outputs,
@@ -145,8 +137,8 @@ def copied_buffers(tile: TileProgram) -> frozenset[str]:
     """Shared buffers that the main loop copies to: those that have stages."""
     loop = main_loop(tile.body)
     ops = tuple(operations(loop.body)) if loop else ()
-    copies = (op.target for op in ops if isinstance(op, AsyncCopy | Store))
-    return frozenset(name for name in copies if tile.buffers[name].scope == "shared")
+    targets = (region.buffer for op in ops for region in op.regions_written)
+    return frozenset(name for name in targets if tile.buffers[name].scope == "shared")
 
 
 def _inner_steps(tile: TileProgram) -> int:
@@ -169,27 +161,16 @@ def _partial_sums(tile: TileProgram) -> float:
 
 def _is_fragment_load(op: TileOp, tile: TileProgram) -> bool:
     """Whether an operation reads shared memory."""
-    return isinstance(op, MatrixLoad) or (isinstance(op, Load) and tile.buffers[op.source].scope == "shared")
+    return any(tile.buffers[region.buffer].scope == "shared" for region in op.regions_read)
 
 
-def _moved(tile: TileProgram, kinds: tuple[type[TileOp], ...], scope: str) -> float:
-    """Bytes that one thread moves out of `scope` in one step of the main loop, by operations of some kinds."""
+def _bytes_read(tile: TileProgram, scope: str) -> float:
+    """Bytes that one thread reads from `scope` in one step of the main loop, where every branch is taken."""
 
-    def moved(body: tuple[TileOp, ...]) -> float:
-        total = 0.0
-        for op in body:
-            match op:
-                case For(_, extent, inner):
-                    total += extent * moved(inner)
-                case If(_, inner) | UniformIf(_, inner):
-                    total += moved(inner)
-                case MatrixLoad() if MatrixLoad in kinds:
-                    total += ROW_BYTES
-                case Load() | AsyncCopy() if type(op) in kinds and tile.buffers[op.source].scope == scope:
-                    total += op.width * DTYPES[tile.buffers[op.source].dtype]
-                case _:
-                    continue
-        return total
+    def read_in(body: tuple[TileOp, ...]) -> float:
+        regions = (region for op in body for region in op.regions_read)
+        own = sum(r.bytes_in(tile.buffers[r.buffer]) for r in regions if tile.buffers[r.buffer].scope == scope)
+        return own + sum(inner.extent * read_in(inner.operations) for op in body for inner in op.bodies)
 
     loop = main_loop(tile.body)
-    return moved(loop.body) if loop else 0.0
+    return float(read_in(loop.body)) if loop else 0.0

@@ -10,24 +10,8 @@ from dataclasses import dataclass, replace
 
 from engine.cost.alcop_work import copied_buffers, main_loop
 from engine.tensor.index import Index
-from engine.tile.nodes import (
-    Assign,
-    AsyncCopy,
-    Barrier,
-    Commit,
-    For,
-    If,
-    Let,
-    Load,
-    MatrixLoad,
-    MatrixMultiply,
-    Store,
-    TileOp,
-    TileProgram,
-    UniformIf,
-    Wait,
-    operations,
-)
+from engine.tile.nodes import Commit, For, Let, Region, TileOp, TileProgram, Wait, operations
+from engine.tile.nodes.operation import Body
 
 MOST_STEPS = 512
 """Iterations of the main loop that are walked, at most."""
@@ -113,7 +97,7 @@ def _with_stages(actions: Sequence[Action]) -> tuple[Action, ...]:
 
 def _is_copy(op: TileOp, tile: TileProgram) -> bool:
     """Whether an operation brings global memory into a buffer that the block shares."""
-    return isinstance(op, AsyncCopy) or (isinstance(op, Store) and tile.buffers[op.target].scope == "shared")
+    return any(tile.buffers[region.buffer].scope == "shared" for region in op.regions_written)
 
 
 class _Walker:
@@ -123,76 +107,63 @@ class _Walker:
         self.tile, self.loop = tile, loop
         self.copied = copied_buffers(tile)
         """What the main loop brings to shared memory; results that leave through it are no part of the pipeline."""
-        stores = (op for op in operations(loop.body) if isinstance(op, Store) and op.target in self.copied)
-        self.held = {op.slot.buffer for op in stores}
+        fills = (op for op in operations(loop.body) if self.copied.intersection(op.buffers_written))
+        self.held = {register for op in fills if not op.is_asynchronous for register in op.buffers_read}
         """Registers that hold it on the way."""
-        self.weight = sum(_arithmetic(op) for op in loop.body) or 1.0
+        self.weight = _products(loop.body) or 1
         self.is_over = False
 
     def walk(self, body: tuple[TileOp, ...], values: Mapping[str, Index], step: int) -> Iterator[Action]:
         """The actions of a body under the values of its variables."""
         known = dict(values)
         for op in body:
-            match op:
-                case Let(name, index):
-                    known[name] = self._value(index, known)
-                case For(name, extent, inner):
-                    yield from self._loop(op, name, extent, inner, known, step)
-                case If(_, inner):
-                    yield from self.walk(inner, known, step)
-                case UniformIf(condition, inner):
-                    if self._value(condition, known).constant >= 0:
-                        yield from self.walk(inner, known, step)
-                case _:
-                    yield from self._single(op, known, step)
+            if isinstance(op, Let):
+                known[op.name] = self._value(op.index, known)
+            yield from self._single(op, known, step)
+            for inner in op.bodies:
+                if inner.condition is None or self._value(inner.condition, known).constant >= 0:
+                    yield from self._loop(inner, known, step)
 
-    def _loop(
-        self, op: For, name: str, extent: int, inner: tuple[TileOp, ...], known: Mapping[str, Index], step: int
-    ) -> Iterator[Action]:
-        if op is self.loop:
-            for number in range(min(extent, MOST_STEPS)):
-                yield from self.walk(inner, {**known, name: Index((), number)}, number)
+    def _loop(self, inner: Body, known: Mapping[str, Index], step: int) -> Iterator[Action]:
+        """The actions of a body, in each of its iterations where it has several."""
+        if inner.operations is self.loop.body:
+            for number in range(min(inner.extent, MOST_STEPS)):
+                yield from self.walk(inner.operations, {**known, inner.counter: Index((), number)}, number)
             self.is_over = True
-        elif any(isinstance(below, Wait | Barrier | Commit) for below in operations(inner)):
-            for number in range(extent):
-                yield from self.walk(inner, {**known, name: Index((), number)}, step)
+        elif any(isinstance(op, Commit | Wait) or op.meets == "block" for op in operations(inner.operations)):
+            for number in range(inner.extent):
+                yield from self.walk(inner.operations, {**known, inner.counter: Index((), number)}, step)
         else:
-            for action in self.walk(inner, {**known, name: Index()}, step):
-                yield _scaled(action, extent)
+            for action in self.walk(inner.operations, {**known, inner.counter: Index()}, step):
+                yield replace(action, amount=action.amount * inner.extent)
 
     def _single(self, op: TileOp, known: Mapping[str, Index], step: int) -> Iterator[Action]:
         here = self.loop.extent if self.is_over else step
-        match op:
-            case AsyncCopy(target, position):
-                yield Action("issue", here, target, self._stage(target, position, known), amount=1)
-            case Store(target) if self.tile.buffers[target].scope == "shared" and target not in self.copied:
-                return
-            case Store(target, position) if self.tile.buffers[target].scope == "shared":
-                yield Action(
-                    "issue", here, target, self._stage(target, position, known), amount=1, is_blocking=True
-                )
-            case Store():
+        for region in op.regions_read:
+            if region.buffer in self.copied:
+                yield Action("read", here, region.buffer, self._stage(region, known))
+            else:
+                held = (name for name in op.buffers_written if name in self.held)
+                yield from (Action("fetch", here, name, amount=1) for name in held)
+        if op.products is not None and 0 <= here < self.loop.extent:
+            yield Action("use", here, amount=op.products / self.weight)
+        for region in op.regions_written:
+            if self.tile.buffers[region.buffer].scope != "shared":
                 yield Action("store", here)
-            case Commit():
-                yield Action("commit", here)
-            case Wait(pending):
-                yield Action("wait", here, pending=pending)
-            case Barrier():
-                yield Action("barrier", here)
-            case MatrixLoad(_, _, source, position) | Load(_, source, position):
-                if source in self.copied:
-                    yield Action("read", here, source, self._stage(source, position, known))
-                elif isinstance(op, Load) and op.slot.buffer in self.held:
-                    yield Action("fetch", here, op.slot.buffer, amount=1)
-            case MatrixMultiply() | Assign() if 0 <= here < self.loop.extent:
-                yield Action("use", here, amount=_arithmetic(op) / self.weight)
-            case _:
-                return
+            elif op.is_asynchronous or region.buffer in self.copied:
+                stage = self._stage(region, known)
+                yield Action("issue", here, region.buffer, stage, amount=1, is_blocking=not op.is_asynchronous)
+        if isinstance(op, Commit):
+            yield Action("commit", here)
+        elif isinstance(op, Wait):
+            yield Action("wait", here, pending=op.pending)
+        elif op.meets == "block":
+            yield Action("barrier", here)
 
-    def _stage(self, buffer: str, position: Index, known: Mapping[str, Index]) -> int:
-        """Which of a buffer's stages a position lies in."""
-        size = self.tile.buffers[buffer].elements // (self.tile.stages if buffer in self.copied else 1)
-        return self._value(position, known).constant // size
+    def _stage(self, region: Region, known: Mapping[str, Index]) -> int:
+        """Which of a buffer's stages a region lies in."""
+        stages = self.tile.stages if region.buffer in self.copied else 1
+        return self._value(region.position, known).constant // (self.tile.buffers[region.buffer].elements // stages)
 
     def _value(self, index: Index, known: Mapping[str, Index]) -> Index:
         """An index at thread 0 of block 0, every loop that is not walked at its first iteration."""
@@ -200,20 +171,7 @@ class _Walker:
         return index.substitute(names, {})
 
 
-def _arithmetic(op: TileOp) -> float:
-    """Multiplications of an operation, in all its iterations."""
-    match op:
-        case For(_, extent, inner):
-            return extent * sum(map(_arithmetic, inner))
-        case If(_, inner) | UniformIf(_, inner):
-            return sum(map(_arithmetic, inner))
-        case MatrixMultiply():
-            return 1.0
-        case Assign():
-            return 1.0 if op.combine else 0.0
-        case _:
-            return 0.0
-
-
-def _scaled(action: Action, times: int) -> Action:
-    return replace(action, amount=action.amount * times)
+def _products(body: tuple[TileOp, ...]) -> int:
+    """Multiply-adds of a body, in all its iterations."""
+    own = sum(op.products or 0 for op in body)
+    return own + sum(inner.extent * _products(inner.operations) for op in body for inner in op.bodies)

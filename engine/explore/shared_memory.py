@@ -7,7 +7,7 @@ from engine.documents.pipeline import SharedDoc
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, VECTOR_BYTES
 from engine.tensorize.nodes import MATRIX_ROWS
-from engine.tile.nodes import AsyncCopy, Buffer, Load, Store, TileProgram, operations
+from engine.tile.nodes import Buffer, TileProgram, operations
 from engine.tile.storage import shared_map
 
 
@@ -48,9 +48,10 @@ def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -
 def _array(tile: TileProgram, name: str) -> str:
     """What is copied into a buffer; "" where values are computed into it."""
     ops = tuple(operations(tile.body))
-    copied = next((op.source for op in ops if isinstance(op, AsyncCopy) and op.target == name), "")
-    stored = {op.slot.buffer for op in ops if isinstance(op, Store) and op.target == name}
-    return copied or next((op.source for op in ops if isinstance(op, Load) and op.slot.buffer in stored), "")
+    fills = [op for op in ops if name in op.buffers_written]
+    stored = {register for op in fills for register in op.buffers_read}
+    loads = [op for op in ops if stored.intersection(op.buffers_written)]
+    return next((region.buffer for op in (*fills, *loads) for region in op.regions_read), "")
 
 
 def _table(row_bytes: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:

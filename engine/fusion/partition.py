@@ -20,7 +20,7 @@ from engine.fusion.subprogram import Alone
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
-from engine.tensor.rewrite import renamed
+from engine.tensor.rewrite import rename_statement
 from engine.tensor.traffic import compulsory_bytes
 
 
@@ -174,7 +174,7 @@ def _copies(
         names[statement.name] = f"{statement.name}~{number}" if statement.write.array in copied else statement.name
     for array in copied:
         arrays[arrays_of[array]] = replace(arrays[array], name=arrays_of[array])
-    made = tuple(renamed(s, names[s.name], s.operator, arrays_of) for s in statements)
+    made = tuple(rename_statement(s, names[s.name], s.operator, arrays_of) for s in statements)
     return made, shape.renamed(names)
 
 

@@ -15,20 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
 from engine.tile.nodes import (
-    AsyncCopy,
     Declare,
     For,
-    Load,
-    MatrixLoad,
     PipelineRequest,
-    Store,
     TileOp,
     TileProgram,
     operations,
@@ -58,8 +53,8 @@ def _decision(program: TileProgram, wish: PipelineRequest, shared_limit: int) ->
     assert isinstance(loop, For)
     if refusal or wish.stages == 1:
         return Decision(wish, 1, path, loop, refusal)
-    stored = [op for one in used.values() for _, op in one.fills if isinstance(op, Store)]
-    held = tuple(dict.fromkeys(load.source for op in stored for _, load in _loads_of(program, op)))
+    loads = [load for one in used.values() for _, fill in one.fills for _, load in _loads_of(program, fill)]
+    held = tuple(dict.fromkeys(region.buffer for load in loads for region in load.regions_read))
     if wish.mark == SHARED:
         stages, limit = _shared_stages(program, wish, shared_limit, path, held)
     else:
@@ -85,12 +80,12 @@ def _refusal(
 
 def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> Refusal | None:
     """Why a buffer is not filled by copies that can run ahead alone; None where it is."""
-    copies = (AsyncCopy,) if mark == SHARED else (Load, MatrixLoad)
     for place, op in used.fills:
-        if isinstance(op, copies):
+        # Registers need no special copy: the scoreboard lets a thread run on until it uses what it loads.
+        if op.is_asynchronous if mark == SHARED else op.regions_read:
             continue
-        if isinstance(op, Store):
-            refusal = _stored(program, place, op, loop)
+        if op.regions_written:
+            refusal = _refuse_stores(program, buffer, (place, op), loop)
             if refusal:
                 return refusal
             continue
@@ -101,21 +96,27 @@ def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path
     return None
 
 
-def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) -> Refusal | None:
-    """Why a buffer that ordinary stores fill cannot be loaded a tile ahead of them; None where it can."""
-    held = store.slot.buffer
+def _refuse_stores(
+    program: TileProgram, buffer: str, placed: tuple[Path, TileOp], loop: Path | None
+) -> Refusal | None:
+    """Why a buffer that an ordinary store fills cannot be loaded a tile ahead of it; None where it can.
+
+    placed: the store with its place.
+    """
+    place, store = placed
+    (held,) = store.buffers_read
     loads = _loads_of(program, store)
     writers = [op for op in operations(program.body) if held in op.buffers_written]
     if not loads or len(loads) < len(writers):
-        because = f"{store.target} is filled with computed values, and an asynchronous copy only copies"
-        return Refusal(1, because, f"copy what they are computed from, and compute where {store.target} is used")
+        because = f"{buffer} is filled with computed values, and an asynchronous copy only copies"
+        return Refusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
     declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
         return None
-    first = loads[0][1]
-    source, elements = program.buffers[first.source], program.buffers[held].elements
-    size = DTYPES[source.dtype] * first.width
+    first = loads[0][1].regions_read[0]
+    source, elements = program.buffers[first.buffer], program.buffers[held].elements
+    size = first.bytes_in(source)
     run = max(1, SMALLEST_COPY // size)
     because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
     room = f"its loads and stores take turns, {elements} at a time, as all of a tile do not fit a thread's registers"
@@ -124,10 +125,11 @@ def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) 
     return Refusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
 
 
-def _loads_of(program: TileProgram, store: Store) -> list[tuple[Path, Load]]:
-    """The loads of the register that a store stores, with their places."""
+def _loads_of(program: TileProgram, store: TileOp) -> list[tuple[Path, TileOp]]:
+    """What loads the registers that a store stores, with the places; nothing for other operations."""
+    held = set(store.buffers_read) if store.regions_written and not store.is_asynchronous else set()
     found = numbered_operations(program.body)
-    return [(path, op) for path, op in found if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
+    return [(path, op) for path, op in found if op.regions_read and held.intersection(op.buffers_written)]
 
 
 # Rule 2

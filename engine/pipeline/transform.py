@@ -33,7 +33,6 @@ from engine.target import Target
 from engine.tensor.index import Index
 from engine.tile.nodes import (
     Barrier,
-    BreakIf,
     Buffer,
     Comment,
     Commit,
@@ -42,7 +41,6 @@ from engine.tile.nodes import (
     Let,
     Mask,
     Note,
-    Store,
     TileOp,
     TileProgram,
     UniformIf,
@@ -146,7 +144,7 @@ class _Rewriting:
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
-        leaving = [number + 1 for number, op in enumerate(loop.body) if isinstance(op, BreakIf)]
+        leaving = [number + 1 for number, op in enumerate(loop.body) if op.leaves_loop]
         ends = loop.body[: max(leaving, default=0)]  # before anything is awaited or copied for a tile that nobody uses
         parts = _parted(loop.body[len(ends) :], decision.wish.buffers)
         filled = self._early(decision, loop, "ahead", parts.filled)
@@ -265,8 +263,8 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
     Commits, the wait with its barrier, and the barrier at the end belong to the copies, which get new ones.
     """
     fills = {n for n, op in enumerate(body) if any(_fills(o, buffers) for o in operations((op,)))}
-    put = {n for n in fills if any(isinstance(o, Store) for o in operations((body[n],)))}
-    held = {o.slot.buffer for n in put for o in operations((body[n],)) if isinstance(o, Store)}
+    put = {n for n in fills if any(map(_is_store, operations((body[n],))))}
+    held = {name for n in put for o in operations((body[n],)) if _is_store(o) for name in o.buffers_read}
     declared = {n for n, op in enumerate(body) if isinstance(op, Declare) and op.buffer in held}
     loads = {n for n, op in enumerate(body) if any(_fills(o, held) for o in operations((op,)))} - declared
     old = {n for n, op in enumerate(body) if isinstance(op, Commit | Wait)}
@@ -288,6 +286,11 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
 def _fills(op: TileOp, buffers: Collection[str]) -> bool:
     """Whether an operation fills one of the buffers; one that changes what it holds does not."""
     return any(name in buffers and name not in op.buffers_read for name in op.buffers_written)
+
+
+def _is_store(op: TileOp) -> bool:
+    """Whether an operation puts registers into memory, in turn with what follows it."""
+    return bool(op.regions_written) and not op.is_asynchronous
 
 
 def _with_names(body: Sequence[TileOp], names: set[int], chosen: set[int]) -> list[TileOp]:

@@ -27,7 +27,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class GlobalWorkspace:
     """Global memory that one launch has for itself: a raw pointer after those of the buffers."""
 
     parameter: str
@@ -90,7 +90,7 @@ class CudaSource:
     footprints: tuple[Footprint, ...] = ()
     team: int = 1
     """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
-    workspaces: tuple[Workspace, ...] = ()
+    workspaces: tuple[GlobalWorkspace, ...] = ()
     """Memory that whoever launches has to give besides the buffers, in the order of their parameters."""
 
     def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:

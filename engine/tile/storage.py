@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.graph.nodes import DTYPES
 from engine.tile.nodes import Buffer, TileProgram, operations
-from engine.tile.source import Workspace
+from engine.tile.source import GlobalWorkspace
 
 ALIGNMENT = 16
 
@@ -24,12 +24,12 @@ def alignments(program: TileProgram) -> dict[str, int]:
     return found
 
 
-def workspaces(program: TileProgram) -> tuple[Workspace, ...]:
+def workspaces(program: TileProgram) -> tuple[GlobalWorkspace, ...]:
     """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
     aligned = alignments(program)
     zeroed = {name for op in operations(program.body) for name in op.zeroed}
     return tuple(
-        Workspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in zeroed)
+        GlobalWorkspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in zeroed)
         for b in program.buffers.values()
         if b.scope == "workspace"
     )

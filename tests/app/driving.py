@@ -6,7 +6,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from app.controllers.timing import Timing
+from app.controllers.timing import TimingController
 from app.shell.window import Window
 from engine.documents.model import KernelDoc
 
@@ -48,7 +48,7 @@ def advice(window: Window, group: str = "softmax_0") -> str:
     return text
 
 
-def play(window: Window, qtbot: object, path: str, speed: int = 1000) -> Timing:
+def play(window: Window, qtbot: object, path: str, speed: int = 1000) -> TimingController:
     """Replays a file and waits until its first samples are there."""
     timing = window.wiring.timing
     timing.replay(path)

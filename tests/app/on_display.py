@@ -15,8 +15,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from app.shell.actions import ACTIONS
-from app.shell.layout import PERSPECTIVES
 from app.shell.main import application, make_window
+from app.shell.panels import PERSPECTIVES
 from app.shell.render import wait
 from app.shell.window import SMALLEST, Window
 from tests.app.conftest import keep_settings_in
@@ -69,7 +69,7 @@ def drops(window: Window) -> dict[str, bool]:
     for perspective in PERSPECTIVES:
         window.set_perspective(perspective)
         QTest.qWait(1)
-        for name, panel in window.panels.named().items():
+        for name, panel in window.panels.by_name().items():
             if shown(panel):
                 opened.clear()
                 dragged(panel, file_data(PATH))
@@ -87,7 +87,7 @@ def cut(window: Window) -> list[str]:
         window.set_perspective(perspective)
         QTest.qWait(1)
         bars = [*window.tool_buttons.values(), *window.perspectives.buttons.values()]
-        tabs = [tab for panel in window.panels.named().values() if shown(panel) for tab in panel.tabs.values()]
+        tabs = [tab for panel in window.panels.by_name().values() if shown(panel) for tab in panel.tabs.values()]
         found += [f"{perspective}: {part.text()}" for part in (*bars, *tabs) if not whole(part)]
     return found
 

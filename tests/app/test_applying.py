@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.controllers.tuning.follower import Follower
-from app.controllers.tuning.preview import merged
-from app.controllers.tuning.tuning import LiveTuning
+from app.controllers.tuning.preview import merge_advice
+from app.controllers.tuning.tuning import TuningController
 from app.shell.window import Window
 from engine.execution.nodes import MEASURED
 from engine.records.nodes import CHECKED, FINISHED, RUNNING, Round
@@ -25,7 +25,7 @@ def checked(number: int, group: str) -> Round:
 
 
 @pytest.fixture
-def several(quiet: Window, qtbot: object, tmp_path: Path) -> LiveTuning:
+def several(quiet: Window, qtbot: object, tmp_path: Path) -> TuningController:
     """A run of three groups: two became faster, of which one has no history in the window yet."""
     for group in (SLOWER, OTHER, GROUP):
         select(quiet, qtbot, group)
@@ -78,12 +78,12 @@ def test_what_the_user_said_meanwhile_stays(tuned: Window, qtbot: object) -> Non
 def test_entries_of_the_user_replace_those_of_the_trial() -> None:
     tried = "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ i: split 4\n"
     present = "advice map\n  S0 @ i: mark block 8\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(tried, tried) is tried
+    assert merge_advice(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
+    assert merge_advice(tried, tried) is tried
 
 
 def test_the_best_of_all_groups_is_one_step_that_undo_takes_back(
-    quiet: Window, several: LiveTuning, qtbot: object
+    quiet: Window, several: TuningController, qtbot: object
 ) -> None:
     histories = quiet.workspace.histories
     first, slower = histories[GROUP].step.text, histories[SLOWER].step.text
@@ -108,7 +108,7 @@ def test_the_best_of_all_groups_is_one_step_that_undo_takes_back(
     assert histories[GROUP].current == histories[OTHER].current == 1, "from whichever group"
 
 
-def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: LiveTuning, qtbot: object) -> None:
+def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: TuningController, qtbot: object) -> None:
     histories = quiet.workspace.histories
     quiet.action(ALL).trigger()
     wait(qtbot, lambda: OTHER in histories and len(histories[OTHER].steps) == len(histories[GROUP].steps) == 2)
@@ -127,7 +127,7 @@ def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: L
     assert histories[OTHER].current == 0 and histories[GROUP].current == 2, "what was edited since stays"
 
 
-def test_the_entries_of_the_user_stay_in_every_group(quiet: Window, several: LiveTuning, qtbot: object) -> None:
+def test_the_entries_of_the_user_stay_in_every_group(quiet: Window, several: TuningController, qtbot: object) -> None:
     workspace = quiet.workspace
     select(quiet, qtbot, OTHER)
     for group in (GROUP, OTHER):

@@ -32,7 +32,7 @@ def compared(make: Callable[..., Window], qtbot: object) -> Window:
 
 def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot: object) -> None:
     window = compared(make, qtbot)
-    shown = window.comparing
+    shown = window.diff
     assert shown.window.isVisible() and not shown.window.isModal()
     assert DiffLine("-", "  BLOCKS = 12,", 14, 0) in shown.view.texts["CUDA"].lines
     assert DiffLine("+", "  BLOCKS = 48,", 0, 14) in shown.view.texts["CUDA"].lines
@@ -56,7 +56,7 @@ def test_figures_of_the_history_stand_under_their_origin(make: Callable[..., Win
     history.learn(history.text, measured=Time(2.0, "measured", "H200"))
     window.action("compare").trigger()
     settle(window, qtbot)
-    rows = window.comparing.view.figures.rows
+    rows = window.diff.view.figures.rows
     titles = {key: rows.row_at(rows.index_of(key)).title for key in rows}
     assert titles["measured time"] == "time: — → 2.00 µs", "the other step was not measured, so there is no gain"
     assert titles["counted sectors"].startswith("sectors: — → 12,288")
@@ -67,9 +67,9 @@ def test_a_step_that_does_not_compile_any_more_is_said(make: Callable[..., Windo
     window = compared(make, qtbot)
     history = window.workspace.histories[GROUP]
     history.add("advice user\n  S9 @ i: split 4\n", "of an older program")
-    window.comparing.compare(GROUP, 0, 2)
+    window.diff.compare(GROUP, 0, 2)
     settle(window, qtbot)
-    assert "S9" in window.comparing.view.empty.sentence.text()
+    assert "S9" in window.diff.view.empty.sentence.text()
 
 
 def test_gains_have_a_sign_and_an_origin() -> None:

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtWidgets import QWidget
 
-from app.shell.layout import PERSPECTIVES
+from app.shell.panels import PERSPECTIVES
 from app.shell.window import Window
 from tests.app.driving import select, settle
 from tests.app.dropping import dragged, file_data
@@ -27,7 +27,7 @@ def opened(quiet: Window, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def parts(window: Window) -> Iterator[tuple[str, QWidget]]:
     """Whatever is under the pointer somewhere in a panel in sight."""
-    for name, panel in window.panels.named().items():
+    for name, panel in window.panels.by_name().items():
         for part in (panel.header, panel, *panel.findChildren(QWidget)):
             if part.isVisible() and part.visibleRegion().contains(part.rect().center()):
                 yield name, part

@@ -10,7 +10,7 @@ from engine.tensorize.space import Space
 from tests.app.driving import advice, select, settle
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
-from views.rows import Row
+from views.rows import TreeRow
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 ILLEGAL = "  required S2 @ j: parallel true"
@@ -116,7 +116,7 @@ def test_advice_that_does_not_parse_is_said_inline(window: Window, qtbot: object
     assert "not an entry" not in window.panels.constraints.text.message.text()
 
 
-def entry_row(window: Window, part: str) -> Row:
+def entry_row(window: Window, part: str) -> TreeRow:
     rows = window.panels.constraints.tree.rows
     return next(row for row in (rows.row_at(rows.index_of(key)) for key in rows) if part in row.title)
 
@@ -131,7 +131,7 @@ def click(window: Window, qtbot: object, part: str) -> None:
     settle(window, qtbot)
 
 
-def links_row(window: Window) -> Row:
+def links_row(window: Window) -> TreeRow:
     tree = window.panels.constraints.tree
     rows = (tree.rows.row_at(tree.rows.index_of(key)) for key in tree.rows)
     return next(row for row in rows if isinstance(row.value, Links))

@@ -18,7 +18,7 @@ from views.constraints.view import TEXT
 from views.constraints.view import TREE as ENTRIES
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, TREE
 from views.space.geometry import ACROSS, DOWN
-from views.space.trial import Trial
+from views.space.trial import AxisDrag
 
 ALTERNATIVES = """\
 advice user
@@ -53,8 +53,8 @@ def editing(opened: Window, qtbot: object) -> Window:
 def explored(window: Window, qtbot: object) -> None:
     """Waits until everything wanted has been answered."""
     settle(window, qtbot)
-    exploring = window.wiring.explored.exploring
-    qtbot.waitUntil(lambda: exploring.is_settled and window.workspace.client.is_idle)  # type: ignore[attr-defined]
+    queries = window.wiring.queries
+    qtbot.waitUntil(lambda: queries.is_settled and window.workspace.client.is_idle)  # type: ignore[attr-defined]
 
 
 def apply(window: Window, qtbot: object, text: str) -> None:
@@ -73,10 +73,10 @@ def test_a_hidden_panel_asks_for_nothing(opened: Window, qtbot: object) -> None:
     select(opened, qtbot)
     explored(opened, qtbot)
     question = Question("moves", "softmax_0", advice(opened))
-    assert opened.wiring.explored.exploring.answer(question) is None
+    assert opened.wiring.queries.answer(question) is None
     opened.set_perspective("Schedule")
     explored(opened, qtbot)
-    assert opened.wiring.explored.exploring.answer(question) is not None
+    assert opened.wiring.queries.answer(question) is not None
 
 
 def test_a_move_is_one_step_and_its_answers_are_kept(editing: Window, qtbot: object) -> None:
@@ -88,7 +88,7 @@ def test_a_move_is_one_step_and_its_answers_are_kept(editing: Window, qtbot: obj
     assert advice(editing) == moves("softmax_0", before).possible[0].recipe
     editing.action("undo").trigger()
     assert advice(editing) == before
-    assert editing.wiring.explored.exploring.is_settled, "what was answered for this advice is not asked again"
+    assert editing.wiring.queries.is_settled, "what was answered for this advice is not asked again"
     known = editing.panels.moves.moves
     assert known is not None and known.recipe == before
 
@@ -145,10 +145,10 @@ def test_a_drop_faster_than_its_answer_is_applied_all_the_same(editing: Window, 
     before, schedule = advice(editing), editing.panels.schedule
     schedule.select_tab(SPACE)
     explored(editing, qtbot)
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, tile=8))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, tile=8))
     explored(editing, qtbot)
     assert advice(editing) == with_lines(before, ["all @ j: split 8"])
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, tile=64))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, tile=64))
     explored(editing, qtbot)
     assert advice(editing) == with_lines(before, ["all @ j: split 8"]), "an illegal tile is said, not applied"
     assert "exceeds the registers" in schedule.space.verdict.sentence.text()
@@ -160,14 +160,14 @@ def test_an_illegal_order_is_drawn_before_it_is_asked_for(editing: Window, qtbot
     before = advice(editing)
     schedule.select_tab(SPACE)
     explored(editing, qtbot)
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, target=DOWN))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, target=DOWN))
     explored(editing, qtbot)
     assert advice(editing) == before and schedule.space.chip.text() == "tried, not applied"
     assert [button.text() for button in schedule.space.verdict.buttons] == ["Ask Anyway", "Back"]
     schedule.space.verdict.buttons[1].click()
     explored(editing, qtbot)
     assert schedule.space.chip.text() == "order in use"
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, target=DOWN))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, target=DOWN))
     explored(editing, qtbot)
     schedule.space.verdict.buttons[0].click()
     explored(editing, qtbot)
@@ -322,15 +322,15 @@ def test_a_refused_edit_is_told_again_when_its_group_is_selected_again(editing: 
 
 
 def test_cancelling_gives_a_question_up_until_it_is_asked_again(editing: Window, qtbot: object) -> None:
-    exploring = editing.wiring.explored.exploring
+    queries = editing.wiring.queries
     editing.workspace.edit("softmax_0", advice(editing) + "# slow\n")
     question = Question("moves", "softmax_0", advice(editing))
     client = editing.workspace.client
-    qtbot.waitUntil(lambda: exploring.is_open(question) and [job.verb for job in client.jobs] == ["moves"])  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: queries.is_open(question) and [job.verb for job in client.jobs] == ["moves"])  # type: ignore[attr-defined]
     editing.action("cancel").trigger()
     explored(editing, qtbot)
     assert "stopped" in editing.panels.moves.empty.sentence.text()
-    exploring.ask(question)
+    queries.ask(question)
     explored(editing, qtbot)
     assert editing.panels.moves.subtitle.text() == "4 legal"
 

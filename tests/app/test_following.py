@@ -15,7 +15,7 @@ from app.controllers.tuning.figures import causes, cuts, importance, shares, sum
 from app.controllers.tuning.follower import Follower
 from app.controllers.tuning.launch import Order, order_again, records_of, write_present
 from app.controllers.tuning.shown import Shown
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from engine.recipe_files import read_recipe
 from engine.records.nodes import (
     FAILED,
@@ -121,14 +121,14 @@ def test_a_run_without_trials_has_no_figures(log: RunLog, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("opening", "same"),
     [
-        (Opening("/models/a.onnx", "h200"), True),
-        (Opening("/models/a.onnx", "a100"), False),
-        (Opening("/models/b.onnx", "h200"), False),
-        (Opening("/models/a.onnx", "h200", {"batch": 8}), True),
-        (Opening("/models/a.onnx", "h200", {"batch": 4}), False),
+        (OpenRequest("/models/a.onnx", "h200"), True),
+        (OpenRequest("/models/a.onnx", "a100"), False),
+        (OpenRequest("/models/b.onnx", "h200"), False),
+        (OpenRequest("/models/a.onnx", "h200", {"batch": 8}), True),
+        (OpenRequest("/models/a.onnx", "h200", {"batch": 4}), False),
     ],
 )
-def test_a_run_is_of_a_file_a_target_and_sizes(opening: Opening, same: bool) -> None:
+def test_a_run_is_of_a_file_a_target_and_sizes(opening: OpenRequest, same: bool) -> None:
     assert is_of(replace(REQUEST, dimensions={"batch": 8}), opening) is same
 
 

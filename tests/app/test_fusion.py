@@ -13,16 +13,16 @@ from PySide6.QtTest import QTest
 import engine
 from app.session.client import COMMAND
 from app.session.fusion_constraints import FUSION
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.recovery import journal_folder, read_journal
 from app.shell.window import Window
-from engine.documents.exploration import SPLIT, TAKE_OUT, Wish
+from engine.documents.exploration import SPLIT, TAKE_OUT, FusionEdit
 from tests.app.driving import PATIENCE, settle
 from tests.fusion.test_plan import model
 from tests.semantics.single import Node
 from tests.support.pointer import drag_over
 from tests.support.stalls import assert_fluent
-from views.graph.drawing import Placed
+from views.graph.drawing import PlacedBox
 
 FLOAT = "float32"
 NODES: list[Node] = [
@@ -53,7 +53,7 @@ def window(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> Iterat
 
 def settled(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
-    fusing, client = window.wiring.fusing, window.workspace.client
+    fusing, client = window.wiring.fusion_edits, window.workspace.client
     qtbot.waitUntil(lambda: fusing.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
     settle(window, qtbot)
 
@@ -65,7 +65,7 @@ def groups(window: Window) -> list[set[str]]:
     return sorted((set(node.operators) for node in opened.nodes), key=min)
 
 
-def placed(window: Window, operator: str) -> Placed:
+def placed(window: Window, operator: str) -> PlacedBox:
     """The box of an operator where its launch is open, else that of its launch."""
     drawn = window.panels.graph.scene.drawing.placed
     inside = next((each for each in drawn if each.box.operator == operator), None)
@@ -107,7 +107,7 @@ def outside(window: Window) -> QPointF:
 
 
 def undo_all(window: Window, qtbot: object) -> None:
-    for _ in window.wiring.fusing.history.path(window.wiring.fusing.history.current)[1:]:
+    for _ in window.wiring.fusion_edits.history.path(window.wiring.fusion_edits.history.current)[1:]:
         window.action("undo").trigger()
         settled(window, qtbot)
 
@@ -124,7 +124,7 @@ def test_by_mouse_and_its_longest_stall(window: Window, qtbot: object) -> None:
         merge_by_mouse(window, qtbot)
         be_refused_by_mouse(window, qtbot)
         undo_all(window, qtbot)
-        assert groups(window) == TOGETHER and window.wiring.fusing.history.current == 0
+        assert groups(window) == TOGETHER and window.wiring.fusion_edits.history.current == 0
 
     assert_fluent(work)
 
@@ -184,7 +184,7 @@ def press(window: Window, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.Keybo
 
 def test_by_keyboard(window: Window, qtbot: object) -> None:
     """Split, merged, moved and released with keys alone; advice of a group that stays is kept throughout."""
-    fusing, graph = window.wiring.fusing, window.panels.graph
+    fusing, graph = window.wiring.fusion_edits, window.panels.graph
     last = next(node.group for node in window.workspace.model.nodes if "n6" in node.operators)  # type: ignore[union-attr]
     window.workspace.bus.select_group(last)
     settled(window, qtbot)
@@ -209,8 +209,8 @@ def test_by_keyboard(window: Window, qtbot: object) -> None:
     assert group is not None and window.panels.explain.subtitle.text() == group.title, "the selection survives"
     window.action("merge").trigger()
     settled(window, qtbot)
-    chooser = window.wiring.grouping.chooser
-    qtbot.waitUntil(lambda: window.wiring.fusing.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
+    chooser = window.wiring.fusion.chooser
+    qtbot.waitUntil(lambda: window.wiring.fusion_edits.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
     QTest.keyClick(chooser.list, K.Key_Return)
     settled(window, qtbot)
     assert groups(window)[0] == TOGETHER[0] and [step.title for step in fusing.history.steps][-1].startswith("Merge")
@@ -236,7 +236,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     settled(window, qtbot)
     assert graph.card.told is not None and "They stay two kernels: a tile of" in graph.card.told.sentence
     assert graph.card.told.chips[0] == "24.6 kB through global memory"
-    window.wiring.fusing.carry_out(Wish(SPLIT, ("n2", "n3")))
+    window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n2", "n3")))
     settled(window, qtbot)
     line = next(line for line in graph.scene.drawing.lines if line.tensors and line.tensors[0].tensor == "m")
     graph.edge_selected.emit(line)
@@ -249,7 +249,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
 
 
 def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object, tmp_path: Path) -> None:
-    window.wiring.fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     expected = groups(window)
     assert expected == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
@@ -268,7 +268,7 @@ def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object,
     window.open_file(str(file))
     qtbot.waitUntil(lambda: window.document.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
     settled(window, qtbot)
-    assert groups(window) == expected and window.wiring.fusing.history.step.title.startswith("Split")
+    assert groups(window) == expected and window.wiring.fusion_edits.history.step.title.startswith("Split")
     window.action("undo").trigger()
     settled(window, qtbot)
     assert groups(window) == TOGETHER and FUSION in window.workspace.histories
@@ -276,14 +276,14 @@ def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object,
 
 def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object) -> None:
     """Advice, then a split that ends its group: the history sleeps, wakes with the undo, and is undone after it."""
-    workspace, fusing = window.workspace, window.wiring.fusing
+    workspace, fusing = window.workspace, window.wiring.fusion_edits
     group = next(node.group for node in workspace.model.nodes if "n0" in node.operators)  # type: ignore[union-attr]
     workspace.bus.select_group(group)
     settled(window, qtbot)
     first = workspace.recipe(group) or ""
     workspace.edit(group, first + "# mine\n")
     settled(window, qtbot)
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert [each.trail.steps[-1].text for each in workspace.asleep] == [first + "# mine\n"]
     assert all("# mine" not in history.text for history in workspace.histories.values())
@@ -292,7 +292,7 @@ def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object)
     assert groups(window) == TOGETHER and workspace.recipe(group) == first + "# mine\n" and workspace.asleep == []
     window.action("undo").trigger()
     settled(window, qtbot)
-    assert workspace.recipe(group) == first and not window.undoing.can_undo(group)
+    assert workspace.recipe(group) == first and not window.undo_stack.can_undo(group)
     for _ in range(2):
         window.action("redo").trigger()
         settled(window, qtbot)
@@ -300,36 +300,36 @@ def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object)
 
 
 def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) -> None:
-    window.wiring.fusing.carry_out(Wish(TAKE_OUT, ("n3",)))
+    window.wiring.fusion_edits.carry_out(FusionEdit(TAKE_OUT, ("n3",)))
     settled(window, qtbot)
     assert window.document.is_modified
     (journal,) = journal_folder().glob("*.journal")
     left = read_journal(journal)
     assert left is not None and left.edits == 1
-    assert Opening("", "h200", trails=left.content.groups).arguments()["apart"] == [["n2", "n3"]]
+    assert OpenRequest("", "h200", trails=left.content.groups).arguments()["apart"] == [["n2", "n3"]]
 
 
 def test_cancelling_leaves_the_groups_as_they_are(window: Window, qtbot: object) -> None:
-    fusing = window.wiring.fusing
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing = window.wiring.fusion_edits
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     qtbot.waitUntil(lambda: window.workspace.is_fusing, timeout=PATIENCE)  # type: ignore[attr-defined]
     window.action("cancel").trigger()
     settled(window, qtbot)
     assert groups(window) == TOGETHER and not fusing.is_busy and len(fusing.history.steps) == 1
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert groups(window)[0] == {"n0", "n1"}
 
 
 def test_the_history_of_the_groups_is_a_tree_that_one_can_walk(window: Window, qtbot: object) -> None:
-    fusing = window.wiring.fusing
-    for wish in (Wish(SPLIT, ("n1", "n2")), Wish(TAKE_OUT, ("n0",))):
+    fusing = window.wiring.fusion_edits
+    for wish in (FusionEdit(SPLIT, ("n1", "n2")), FusionEdit(TAKE_OUT, ("n0",))):
         fusing.carry_out(wish)
         settled(window, qtbot)
     assert groups(window) == [{"n0"}, {"n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
     window.action("groups").trigger()
     history = window.panels.history
-    assert window.stepping.group == FUSION and window.stepping.history is fusing.history
+    assert window.history.group == FUSION and window.history.history is fusing.history
     history.step_requested.emit(1)
     settled(window, qtbot)
     assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]

@@ -103,7 +103,7 @@ def test_what_nothing_connects_is_packed_by_keys(make: Callable[..., Window], qt
     settled(window, qtbot)
     window.action("merge").trigger()
     settled(window, qtbot)
-    chosen, fusing = window.wiring.grouping.chooser.list, window.wiring.fusing
+    chosen, fusing = window.wiring.fusion.chooser.list, window.wiring.fusion_edits
     qtbot.waitUntil(lambda: fusing.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
     offered = {key: chosen.rows.row_at(chosen.rows.index_of(key)) for key in chosen.rows}
     told = {row.title.split("  ·  ")[1]: (key, row.value.outcome, row.value.sentence) for key, row in offered.items()}

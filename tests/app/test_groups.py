@@ -9,13 +9,13 @@ import pytest
 from app.session.fusion_constraints import (
     FREE,
     FUSION,
-    Asleep,
-    carried,
+    DormantHistory,
     fixed_arguments,
     fixed_of,
     fixed_text,
     heir,
-    renamed,
+    rename_histories,
+    same_groups,
 )
 from app.session.history import History
 from engine.documents.model import GroupDoc, ModelDoc, NodeDoc
@@ -45,8 +45,8 @@ AFTER = plan(("sum_0", SUM, (("n1",), ("n9",))), ("sum_1", SUM, (("n4",),)), ("m
 
 
 def test_groups_are_the_same_by_what_they_compute_and_where() -> None:
-    assert carried(BEFORE, BEFORE) == {"norm_0": "norm_0", "sum_0": "sum_0", "matmul_0": "matmul_0"}
-    assert carried(BEFORE, AFTER) == {"sum_0": "sum_1"}, "neither an equal name nor equal statements are enough"
+    assert same_groups(BEFORE, BEFORE) == {"norm_0": "norm_0", "sum_0": "sum_0", "matmul_0": "matmul_0"}
+    assert same_groups(BEFORE, AFTER) == {"sum_0": "sum_1"}, "neither an equal name nor equal statements are enough"
 
 
 def test_the_heir_has_most_of_the_group() -> None:
@@ -56,23 +56,23 @@ def test_the_heir_has_most_of_the_group() -> None:
 
 
 def test_histories_follow_their_groups_sleep_and_wake() -> None:
-    histories = {name: History.started(f"advice of {name}", "first") for name in ("norm_0", "sum_0", FUSION)}
+    histories = {name: History.start(f"advice of {name}", "first") for name in ("norm_0", "sum_0", FUSION)}
     histories["norm_0"].note(0, "a remark")
-    kept, asleep = renamed(histories, [], BEFORE, AFTER)
+    kept, asleep = rename_histories(histories, [], BEFORE, AFTER)
     assert kept == {"sum_1": histories["sum_0"], FUSION: histories[FUSION]}
-    assert asleep == [Asleep(("n0", "n1"), NORM, histories["norm_0"].trail())]
-    back, none = renamed(kept, asleep, AFTER, BEFORE)
+    assert asleep == [DormantHistory(("n0", "n1"), NORM, histories["norm_0"].trail())]
+    back, none = rename_histories(kept, asleep, AFTER, BEFORE)
     assert {name: history.text for name, history in back.items()} == {n: h.text for n, h in histories.items()}
     assert none == []
 
 
 def test_what_opening_again_would_give_does_not_sleep() -> None:
-    assert renamed({"norm_0": History.started("", "first")}, [], BEFORE, AFTER) == ({}, [])
+    assert rename_histories({"norm_0": History.start("", "first")}, [], BEFORE, AFTER) == ({}, [])
 
 
 def test_a_history_of_a_stranger_stays() -> None:
-    histories = {"gone_7": History.started("", "first")}
-    assert renamed(histories, [], BEFORE, AFTER) == (histories, [])
+    histories = {"gone_7": History.start("", "first")}
+    assert rename_histories(histories, [], BEFORE, AFTER) == (histories, [])
 
 
 def test_what_is_fixed_survives_as_text() -> None:
@@ -86,4 +86,4 @@ def test_what_is_fixed_survives_as_text() -> None:
 
 def test_equal_launches_of_other_statements_are_other_groups() -> None:
     changed = replace(BEFORE, groups=tuple(replace(group, statements=PRODUCT) for group in BEFORE.groups))
-    assert carried(BEFORE, changed) == {"matmul_0": "matmul_0"}
+    assert same_groups(BEFORE, changed) == {"matmul_0": "matmul_0"}

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from app.session.edit_summaries import title_of
-from app.session.history import NO_STEP, Checked, History, Step, Trail, without_figures
+from app.session.history import NO_STEP, Checked, History, HistoryRecord, HistoryStep, without_figures
 from engine.documents.model import CheckDoc, CountDoc, Time
 from tests.app.fake_documents import ADVICE
 
@@ -25,7 +25,7 @@ def saved(history: History, number: int, reference: int, origin: str = "") -> fl
 
 def grown(count: int) -> History:
     """A history of `count` steps in a row after the first."""
-    history = History.started("0", "As advised")
+    history = History.start("0", "As advised")
     for number in range(1, count + 1):
         history.add(str(number), f"step {number}")
     return history
@@ -78,7 +78,7 @@ def test_ten_thousand_steps_there_and_back() -> None:
 def test_random_walks_match_a_list_of_texts() -> None:
     """The reference keeps for every node its parent and the child visited last, as nested dictionaries."""
     random_walk = random.Random(7)
-    history = History.started("", "As advised")
+    history = History.start("", "As advised")
     root: dict[str, object] = {"text": "", "parent": None, "last": None, "children": {}}
     node = root
     for _ in range(2000):
@@ -154,7 +154,7 @@ def test_figures_reach_every_step_with_the_advice() -> None:
 
 
 def test_another_machine_knows_no_figures_of_this_one() -> None:
-    history, untouched = grown(1), History.started("0", "As advised")
+    history, untouched = grown(1), History.start("0", "As advised")
     history.learn("1", predicted=predicted(3.0))
     trails = without_figures({"a": history.trail(), "b": untouched.trail()})
     assert list(trails) == ["a"] and [step.predicted for step in trails["a"].steps] == [None, None]
@@ -163,15 +163,15 @@ def test_another_machine_knows_no_figures_of_this_one() -> None:
 @pytest.mark.parametrize(
     "trail",
     [
-        Trail((Step("a", "a", 0),)),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", 1))),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", NO_STEP))),
-        Trail((Step("a", "a", NO_STEP),), current=1),
-        Trail((Step("a", "a", NO_STEP),), baseline=-1),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", 0)), visited=((1, 1),)),
+        HistoryRecord((HistoryStep("a", "a", 0),)),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", 1))),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", NO_STEP))),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP),), current=1),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP),), baseline=-1),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", 0)), visited=((1, 1),)),
     ],
 )
-def test_a_trail_that_contradicts_itself_is_refused(trail: Trail) -> None:
+def test_a_trail_that_contradicts_itself_is_refused(trail: HistoryRecord) -> None:
     with pytest.raises(ValueError, match="step"):
         History.of(trail)
 

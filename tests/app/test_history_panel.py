@@ -14,14 +14,14 @@ from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QApplication
 
 from app.session.client import COMMAND
-from app.session.history import NO_STEP, History, Step
+from app.session.history import NO_STEP, History, HistoryStep
 from app.session.recovery import journal_folder, read_journal
 from app.shell.window import Window
 from engine.documents.model import Time
 from tests.app.driving import select, settle
 from tests.app.test_real_session import MODEL
 from tests.support.stalls import assert_fluent, assert_fluent_in
-from views.history.layout import placed
+from views.history.layout import lay_out_steps
 
 GROUP = "softmax_0"
 """Of the made-up model."""
@@ -40,14 +40,14 @@ REAL_GROUP = "matmul_1"
     ],
 )
 def test_branches_stand_in_lanes_below(parents: list[int], lanes: list[int]) -> None:
-    assert list(placed(parents).lanes) == lanes
+    assert list(lay_out_steps(parents).lanes) == lanes
 
 
 def test_no_two_chips_share_a_place() -> None:
     dice = random.Random(5)
     for _ in range(60):
         parents = [-1] + [dice.randrange(max(number - 6, 0), number) for number in range(1, 80)]
-        places = placed(parents)
+        places = lay_out_steps(parents)
         cells = list(zip(places.columns, places.lanes, strict=True))
         assert len(set(cells)) == len(cells)
         for number, parent in enumerate(parents[1:], 1):
@@ -64,7 +64,7 @@ def test_ten_thousand_steps_are_placed_in_a_blink(shape: str) -> None:
         "star": [-1] + [0] * 999,
     }[shape]
     started = time.process_time()
-    placed(parents)
+    lay_out_steps(parents)
     assert time.process_time() - started < 0.5
 
 
@@ -163,8 +163,8 @@ def test_ten_thousand_steps_hold_up_nothing(window: Window, qtbot: object) -> No
     """Shown, walked, edited and journalled with 10,000 steps."""
     kernel = select(window, qtbot, GROUP)
     window.set_perspective("Schedule")
-    steps = [Step(kernel.recipe, "As advised", NO_STEP, kernel.time)]
-    steps += [Step(f"{kernel.recipe}# {number}\n", f"step {number}", number - 1) for number in range(1, 10_000)]
+    steps = [HistoryStep(kernel.recipe, "As advised", NO_STEP, kernel.time)]
+    steps += [HistoryStep(f"{kernel.recipe}# {number}\n", f"step {number}", number - 1) for number in range(1, 10_000)]
     window.workspace.histories[GROUP] = History(steps)
     window.workspace.go(GROUP, 0)
     window.workspace.edit(GROUP, kernel.recipe.replace("block 8", "block 3"))

@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import QTimer
 
 from app.shell.render import wait
-from app.shell.sigint import noted
+from app.shell.sigint import note_interrupts
 from tests.support.commands import ROOT, heed_interrupts
 
 
@@ -23,15 +23,15 @@ def interrupt() -> None:
 def test_an_interrupt_is_raised_at_the_end_and_what_stood_before_is_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     reached = []
-    with pytest.raises(KeyboardInterrupt), noted() as outer:
-        with pytest.raises(KeyboardInterrupt), noted() as inner:
+    with pytest.raises(KeyboardInterrupt), note_interrupts() as outer:
+        with pytest.raises(KeyboardInterrupt), note_interrupts() as inner:
             interrupt()
             reached.append(inner.any)
         assert outer is inner
         reached.append(outer.any)
     assert reached == [True, True]
     assert signal.getsignal(signal.SIGINT) is before
-    with noted() as notes:
+    with note_interrupts() as notes:
         pass
     assert not notes.any
 

@@ -72,8 +72,8 @@ class Walk:
     def answered(self) -> str:
         """Waits for the worker and returns the advice."""
         settle(self.window, self._qtbot)
-        exploring, client = self.window.wiring.explored.exploring, self.window.workspace.client
-        self._qtbot.waitUntil(lambda: exploring.is_settled and client.is_idle)  # type: ignore[attr-defined]
+        queries, client = self.window.wiring.queries, self.window.workspace.client
+        self._qtbot.waitUntil(lambda: queries.is_settled and client.is_idle)  # type: ignore[attr-defined]
         text = self.window.workspace.recipe(GROUP)
         assert text is not None
         return text

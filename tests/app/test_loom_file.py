@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.session.history import NO_STEP, Checked, Step, Trail
+from app.session.history import NO_STEP, Checked, HistoryRecord, HistoryStep
 from app.session.loom_file import (
     LARGE,
     LoomFile,
@@ -28,15 +28,15 @@ from engine.support.errors import BadInput
 
 
 def content(steps: int = 3, text: str = "advice map\n") -> LoomFile:
-    made = [Step(text, "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
-    made += [Step(f"{text}# {number}\n", f"step {number}", number - 1) for number in range(1, steps)]
+    made = [HistoryStep(text, "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
+    made += [HistoryStep(f"{text}# {number}\n", f"step {number}", number - 1) for number in range(1, steps)]
     made[-1] = replace(
         made[-1],
         measured=Time(2.0, "measured", "H200, today", 1.9, 2.2, (1.9, 2.0, 2.2)),
         checked=Checked("pass", 8, 64, 2, 4096, 128),
         note="faster ✓",
     )
-    trail = Trail(tuple(made), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
+    trail = HistoryRecord(tuple(made), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
     groups = {"softmax_0": trail, "gone_3": trail}
     model = ModelReference("softmax.onnx", "ab" * 32)
     return LoomFile(model, "h100", {"batch": 4}, groups, "softmax_0", ("S1",), {"perspective": "Schedule"})

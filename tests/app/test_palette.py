@@ -16,7 +16,7 @@ from app.shell.actions import ACTIONS
 from app.shell.palette import matches
 from app.shell.render import wait
 from app.shell.window import Window
-from engine.documents.exploration import JOIN, Wish
+from engine.documents.exploration import JOIN, FusionEdit
 from engine.records.nodes import RUNNING, STOPPED
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written
@@ -139,8 +139,8 @@ def fix(window: Window) -> None:
     opened = window.workspace.model
     assert opened is not None
     first, second = (node for node in opened.nodes if node.id in ("matmul_1#0", f"{GROUP}#0"))
-    fusing = window.wiring.fusing
-    fusing.carry_out(Wish(JOIN, (*first.operators, *second.operators)))
+    fusing = window.wiring.fusion_edits
+    fusing.carry_out(FusionEdit(JOIN, (*first.operators, *second.operators)))
     assert wait(lambda: fusing.is_settled and bool(fusing.fixed), PATIENCE)
 
 
@@ -227,4 +227,4 @@ def test_letters_are_typed_where_there_is_text(window: Window, qtbot: object) ->
     window.set_perspective("Schedule")
     window.search.setFocus()
     qtbot.keyClicks(window.search, "bdn")  # type: ignore[attr-defined]
-    assert window.search.text() == "bdn" and not window.comparing.window.isVisible()
+    assert window.search.text() == "bdn" and not window.diff.window.isVisible()

@@ -16,7 +16,7 @@ from tests.app.conftest import keep_settings_in
 from tests.app.driving import PATIENCE
 from tests.support.needs import needs_nvrtc
 from views.code.view import CUDA, PTX, SASS
-from views.pipeline.geometry import Place
+from views.pipeline.geometry import ChartMark
 from views.schedule.view import PIPELINE
 
 ROW = "suite:gta/gemm-16x512x128"
@@ -27,10 +27,10 @@ pytestmark = needs_nvrtc
 
 def ready(window: Window, qtbot: object) -> None:
     """Waits until the worker has answered everything that the tabs want."""
-    pipelines, client, scene = window.wiring.pipelines, window.workspace.client, window.panels.graph.scene
+    queries, client, scene = window.wiring.queries, window.workspace.client, window.panels.graph.scene
 
     def settled() -> bool:
-        return client.is_idle and pipelines.is_settled and not scene.is_building
+        return client.is_idle and queries.is_settled and not scene.is_building
 
     qtbot.waitUntil(settled, timeout=4 * PATIENCE)  # type: ignore[attr-defined]  # real kernels, compiled by NVRTC
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_refused_and_the_nearest_is_taken(piped: Window, qtbot
 
 def test_a_selected_tile_marks_its_lines_in_every_language(piped: Window, qtbot: object) -> None:
     page, code = piped.panels.schedule.pipeline, piped.panels.code
-    page.canvas.select(Place("compute", 1, 1))
+    page.canvas.select(ChartMark("compute", 1, 1))
     marked = code.text.marked
     lines = code.text.toPlainText().splitlines()
     assert marked and all("ldmatrix" in lines[n - 1] or "mma_" in lines[n - 1] for n in marked)

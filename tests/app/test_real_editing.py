@@ -33,8 +33,8 @@ ALTERNATIVES = """\
 def explored(window: Window, qtbot: object) -> None:
     """Waits until the worker has answered everything that the panels want."""
     settle(window, qtbot)
-    exploring, client = window.wiring.explored.exploring, window.workspace.client
-    qtbot.waitUntil(lambda: exploring.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+    queries, client = window.wiring.queries, window.workspace.client
+    qtbot.waitUntil(lambda: queries.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
     qtbot.wait(1)  # type: ignore[attr-defined]  # what a person does next comes in a later turn of the event loop
 
 

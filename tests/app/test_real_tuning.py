@@ -10,7 +10,7 @@ from time import perf_counter
 
 import pytest
 
-from app.controllers.tuning.tuning import LiveTuning
+from app.controllers.tuning.tuning import TuningController
 from app.session.client import COMMAND, ROOT
 from app.shell.main import make_window
 from app.shell.window import Window
@@ -31,11 +31,11 @@ def wait(qtbot: object, done: Callable[[], bool]) -> None:
     qtbot.waitUntil(done, timeout=PATIENCE)  # type: ignore[attr-defined]
 
 
-def state(tuning: LiveTuning) -> str:
+def state(tuning: TuningController) -> str:
     return tuning.shown.state if tuning.shown else ""
 
 
-def count(tuning: LiveTuning) -> int:
+def count(tuning: TuningController) -> int:
     return len(tuning.shown.trials) if tuning.shown else 0
 
 

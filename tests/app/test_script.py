@@ -10,7 +10,7 @@ from pathlib import Path
 from PySide6.QtGui import QGuiApplication
 
 from app.session.client import COMMAND, ROOT
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
 from app.shell.window import Window
 from tests.app.driving import select, settle
@@ -59,7 +59,7 @@ def test_a_refused_draft_is_not_in_the_script(make: Callable[..., Window], qtbot
 
 
 def test_names_and_paths_cannot_break_out_of_their_literals() -> None:
-    opened = Opening("/tmp/a'b\"\"\"\\x.onnx", "h200", {"batch\n": 4})
+    opened = OpenRequest("/tmp/a'b\"\"\"\\x.onnx", "h200", {"batch\n": 4})
     for script in (group_script(opened, "g'\"", 'say """ \\ \n'), workspace_script(opened, {"g": ""})):
         compile(script, "script", "exec")
     assert repr("/tmp/a'b\"\"\"\\x.onnx") in script

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog
 
-from app.controllers.sampling import Run
+from app.controllers.sampling import SampleRun
 from app.shell.window import Window
 from engine.documents.model import Time
 from tests.app.driving import MODEL, PATIENCE, afresh, play, select, settle
@@ -311,7 +311,7 @@ def test_synthetic_dots_are_hollow_and_measured_ones_filled(window: Window, qtbo
     filled = {}
     for origin in ("measured", "synthetic"):
         time = Time(10.0, origin, samples=(10.0, 10.2, 9.9, 10.1))
-        plot.show_live(Live(Run.of("softmax", "softmax_0", time).series()))
+        plot.show_live(Live(SampleRun.of("softmax", "softmax_0", time).series()))
         image = plot.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
         colour = window.theme.colour("text-2").rgb()
         filled[origin] = sum(

@@ -11,8 +11,8 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
-from app.shell.actions import ACTIONS, MENUS
-from app.shell.layout import PERSPECTIVES
+from app.shell.actions import ACTIONS, LISTED
+from app.shell.panels import PERSPECTIVES
 from app.shell.render import render, size_of
 from app.shell.window import LAYOUT_VERSION, SMALLEST, USUAL, Window
 from engine.support.errors import BadInput
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_is_a_problem_and_is_replaced(window: Window, qtbot: 
 
 
 def test_every_action_is_in_a_menu_and_tells_what_it_does() -> None:
-    listed = {name for _, names in MENUS for name in names}
+    listed = {name for _, names in LISTED for name in names}
     assert {info.name for info in ACTIONS} <= listed
     assert all(info.tip for info in ACTIONS)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.controllers.tuning.tuning import LiveTuning
+from app.controllers.tuning.tuning import TuningController
 from app.shell.window import Window
 from engine.execution.nodes import PREDICTED, Failure, Timing
 from engine.recipe import Recipe
@@ -100,7 +100,7 @@ def wait(qtbot: object, done: Callable[[], bool]) -> None:
     qtbot.waitUntil(done, timeout=PATIENCE)  # type: ignore[attr-defined]
 
 
-def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTuning:
+def attached(window: Window, qtbot: object, path: Path, count: int) -> TuningController:
     """Follows a file until so many trials are there."""
     tuning = window.wiring.tuning
     tuning.control.attach(str(path))

@@ -25,7 +25,7 @@ from engine.suite import read_suite, suite_names
 from engine.support.errors import BadInput, EngineError
 from engine.support.serialization import from_json, to_json
 from engine.target import target as target_of
-from engine.tile.source import Buffer, Workspace
+from engine.tile.source import Buffer, GlobalWorkspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PreparedKernel:
     parameters: tuple[Buffer, ...]
     launched: Launched
     """As the model of times sees it; its count is that of the whole row."""
-    workspaces: tuple[Workspace, ...] = ()
+    workspaces: tuple[GlobalWorkspace, ...] = ()
     """Pointers after those of the parameters."""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nodes import Finding
-from engine.tile.source import Buffer, CudaSource, Workspace
+from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
 from tests.execution.written_kernels import ALL, Written, matmul, vector_add
 from tests.support.needs import needs_compiler
 
@@ -48,7 +48,7 @@ def test_an_address_is_a_multiple_of_what_is_asked_and_of_no_more(
         Buffer("x_", "x", stored, 4, True, False, alignment),
         Buffer("y_", "y", "int64", 3, False, True, 8),
     )
-    own = (Workspace("parts_", "parts", "float32", 4, 16, False),)
+    own = (GlobalWorkspace("parts_", "parts", "float32", 4, 16, False),)
     text = ADDRESSES.format(kind=kind)
     source = CudaSource(text, "addresses", (1, 1, 1), (32, 1, 1), 0, buffers, (), workspaces=own)
     run, outputs, _ = emulate(source, {"x": np.zeros(4, stored)}, checked=checked)
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(32) meet(float* __restrict__ y_, in
   if (threadIdx.x == 0) y.store(0, 1.0f);
 }
 """
-    own = Workspace("arrivals_", "arrivals", "int32", 1, 4, True)
+    own = GlobalWorkspace("arrivals_", "arrivals", "int32", 1, 4, True)
     buffers = (Buffer("y_", "y", "float32", 1, False, True, 4),)
     source = CudaSource(text, "meet", (2, 1, 1), (32, 1, 1), 0, buffers, (), team=2, workspaces=(own,))
     run, outputs, _ = emulate(source, {})

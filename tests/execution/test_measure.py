@@ -20,7 +20,7 @@ from engine.execution.measure_worker import unfit_device
 from engine.execution.nodes import Compiled, Failure, GpuState
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import Buffer, CudaSource, Workspace
+from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
 
 STAND_IN = Path(__file__).parent / "stand_in"
 SOURCE = CudaSource(
@@ -231,7 +231,10 @@ def test_a_faulting_kernel_is_a_crash_with_the_driver_s_words(monkeypatch: pytes
     assert found == Failure("crash", "an illegal memory access was encountered")
 
 
-OWN = (Workspace("parts", "parts", "float32", 4, 16, False), Workspace("arrivals", "arrivals", "int32", 2, 4, True))
+OWN = (
+    GlobalWorkspace("parts", "parts", "float32", 4, 16, False),
+    GlobalWorkspace("arrivals", "arrivals", "int32", 2, 4, True),
+)
 
 
 def test_workspaces_are_given_after_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from app.session.history import NO_STEP, Step, Trail
+from app.session.history import NO_STEP, HistoryRecord, HistoryStep
 from app.session.loom_file import LoomFile, ModelReference, as_plain, write_loom
 from engine.documents.model import Time
 from engine.scheduling.text import to_text
@@ -119,14 +119,14 @@ def _behind(trick: Path) -> Path:
 
 def _workspaces(folder: Path) -> Iterator[tuple[str, bytes, tuple[Mutator, ...]]]:
     """A workspace as text, and one that is large enough to be compressed."""
-    steps = [Step("advice map\n", "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
-    steps += [Step(f"advice map\n# {at}\n", f"step {at}", at - 1) for at in range(1, 4)]
-    trail = Trail(tuple(steps), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
+    steps = [HistoryStep("advice map\n", "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
+    steps += [HistoryStep(f"advice map\n# {at}\n", f"step {at}", at - 1) for at in range(1, 4)]
+    trail = HistoryRecord(tuple(steps), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
     content = LoomFile(
         ModelReference("softmax.onnx", "ab" * 32), "h100", {"batch": 4}, {"softmax_0": trail}, "softmax_0"
     )
     yield "text", json.dumps(as_plain(content)).encode(), JSON
-    large = Trail((Step("x" * 1_200_000, "long", NO_STEP),))
+    large = HistoryRecord((HistoryStep("x" * 1_200_000, "long", NO_STEP),))
     path = folder / "large.loom"
     write_loom(LoomFile(ModelReference("a.onnx"), "h200", groups={"g": large}), path)
     yield "archive", path.read_bytes(), JSON[:3]

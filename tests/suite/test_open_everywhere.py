@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from tests.support.commands import document, loomscope, program, refused
 
 ROW = "suite:gta/gemm-16x512x128"
@@ -35,7 +35,7 @@ def test_a_row_has_recipes_and_baselines(tmp_path: Path) -> None:
 
 
 def test_the_window_asks_the_worker_for_the_row_itself() -> None:
-    assert Opening(ROW, "h200").arguments()["path"] == ROW
+    assert OpenRequest(ROW, "h200").arguments()["path"] == ROW
 
 
 def test_the_window_draws_a_row(tmp_path: Path) -> None:

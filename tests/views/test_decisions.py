@@ -11,7 +11,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from engine.documents.exploration import LanesDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import addresses, decisions
-from views.schedule.addresses import Access, AddressesPage, _words_by_bank, address_rows, count, describe
+from views.schedule.addresses import AccessPair, AddressesPage, _words_by_bank, address_rows, count, describe
 from views.schedule.decisions import DecisionModel, DecisionsPage
 from views.theme import load_theme
 
@@ -79,10 +79,10 @@ def test_accesses_are_paired_with_the_baselines() -> None:
     )
     alone = replace(after, lanes=after.lanes[:1])
     (x, gone, _) = (row.value for row in address_rows(alone, before))
-    assert isinstance(x, Access) and x.before is not None
-    assert isinstance(gone, Access) and gone.after is None and gone.lanes.array == "shared_memory"
+    assert isinstance(x, AccessPair) and x.before is not None
+    assert isinstance(gone, AccessPair) and gone.after is None and gone.lanes.array == "shared_memory"
     (only,) = (row.value for row in address_rows(alone, None))
-    assert isinstance(only, Access) and not only.compared
+    assert isinstance(only, AccessPair) and not only.compared
 
 
 def test_passes_are_counted_for_shared_memory() -> None:

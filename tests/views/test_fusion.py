@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QWidget
 
 from engine.documents.model import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc, OperatorDoc
 from tests.support.pointer import drag_over
-from views.fusion.card import FusionCard, Told
+from views.fusion.card import CardContent, FusionCard
 from views.fusion.chooser import Chooser, Option
-from views.graph.drawing import reopened
+from views.graph.drawing import keys_to_reopen
 from views.graph.handles import Handle
 from views.graph.items import SCHEMES, distance
 from views.graph.view import GraphView
@@ -45,7 +45,8 @@ def made() -> ModelDoc:
 
 @pytest.fixture
 def view(qtbot: object) -> GraphView:
-    panel = GraphView(THEME)
+    panel = GraphView()
+    panel.set_theme(THEME)
     qtbot.addWidget(panel)  # type: ignore[attr-defined]
     panel.set_theme(THEME)
     panel.resize(700, 800)
@@ -92,7 +93,7 @@ def test_what_is_open_stays_open_with_other_groups(view: GraphView) -> None:
                       groups=(replace(model.groups[0], name="x_0"), model.groups[1]), edges=(), links=())  # fmt: skip
     view.show_model(overview(changed), keep=True)
     assert view.scene.opened == {"x_0#0", "two_0#0"}, "both have operators of the launch that was open"
-    assert reopened([], overview(model).plan.top) == frozenset()
+    assert keys_to_reopen([], overview(model).plan.top) == frozenset()
 
 
 def test_clicks_select_operators_and_edges(view: GraphView, qtbot: object) -> None:
@@ -146,10 +147,12 @@ def test_the_card_tells_and_asks(qtbot: object) -> None:
     chosen: list[str] = []
     card.chosen.connect(chosen.append)
     names = tuple(f"op{number}" for number in range(12))
-    card.show_told(Told("a → b", ("1 kB",), "Because.", (("Memory", "+1 µs", "why"),), False, (("Split", "split"),)))
+    card.show_told(
+        CardContent("a → b", ("1 kB",), "Because.", (("Memory", "+1 µs", "why"),), False, (("Split", "split"),))
+    )
     assert card.isVisible() and list(card.buttons) == ["split"] and card.names.isHidden()
     card.buttons["split"].click()
-    card.show_told(Told("No", (), "Never.", (), True, (), names))
+    card.show_told(CardContent("No", (), "Never.", (), True, (), names))
     assert chosen == ["split"] and card.buttons == {} and card.sentence.property("role") == "wrong-text"
     assert card.names.text().endswith("op7 and 4 more") and card.names.toolTip().splitlines() == list(names)
     card.close_card()

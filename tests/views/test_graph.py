@@ -13,10 +13,10 @@ from PySide6.QtGui import QImage, QPainter
 
 from engine.documents.model import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
-from views.graph.drawing import Drawing, Plan, first_open
-from views.graph.items import BoxItem, Look
-from views.graph.layout import WIDEST, Size, layered
-from views.hierarchy import LEVEL, Box, boxes, longest_run
+from views.graph.drawing import Drawing, GraphDrawing, first_open
+from views.graph.items import BoxItem, SceneState
+from views.graph.layout import WIDEST, Size, lay_out_layers
+from views.hierarchy import LEVEL, GraphBox, boxes, longest_run
 from views.theme import load_theme
 
 BOX = Size(100.0, 40.0)
@@ -25,7 +25,7 @@ BOX = Size(100.0, 40.0)
 def drawn(whole: ModelDoc, opened: Collection[str] | None = None) -> Drawing:
     """A model with these boxes open, or with those that start open."""
     top = boxes(whole)
-    return Plan(whole, top).draw(first_open(whole, top) if opened is None else opened)
+    return GraphDrawing(whole, top).draw(first_open(whole, top) if opened is None else opened)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_layer_that_differs_stays_outside() -> None:
     assert counts == [6, 6]
 
 
-def leaves(level: tuple[Box, ...]) -> list[Box]:
+def leaves(level: tuple[GraphBox, ...]) -> list[GraphBox]:
     return [leaf for box in level for leaf in (leaves(box.children) if box.children else [box])]
 
 
@@ -102,7 +102,7 @@ def test_what_does_not_repeat_is_parted_into_levels(scoped: bool) -> None:
     assert [leaf.nodes[0] for leaf in leaves(top)] == list(nodes)
     titles = ["net stage0", "net stage1"] if scoped else ["kernels 1 – 45", "kernels 46 – 90"]
     assert [box.title for box in top[:2]] == titles
-    plan = Plan(large, top)
+    plan = GraphDrawing(large, top)
     path = plan.path_to("n1234")
     assert path[-1] == "n1234" and plan.path_to("nowhere") == ()
     drawing = plan.draw(frozenset(path[:-1]))
@@ -132,7 +132,7 @@ def test_a_random_graph_is_drawn_cleanly(seed: int) -> None:
     random.seed(seed)
     keys = [f"n{number}" for number in range(random.randint(4, 18))]
     edges = {(a, b) for a, b in itertools.combinations(keys, 2) if random.random() < 2.0 / len(keys)}
-    level = layered(dict.fromkeys(keys, BOX), sorted(edges))
+    level = lay_out_layers(dict.fromkeys(keys, BOX), sorted(edges))
     rectangles = {key: (x - 50, y, x + 50, y + 40) for key, (x, y) in level.places.items()}
     for one, other in itertools.combinations(rectangles.values(), 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -149,12 +149,12 @@ def test_ports_stand_alone_above_and_below() -> None:
     """Also where a box has no edge to them, and ends above others."""
     sizes = {"in": Size(0.0, 0.0), "a": BOX, "free": BOX, "b": BOX, "c": BOX, "out": Size(0.0, 0.0)}
     edges = [("in", "a"), ("a", "b"), ("free", "b"), ("b", "c"), ("a", "out")]
-    tops = {key: y for key, (_, y) in layered(sizes, edges, "in", "out").places.items()}
+    tops = {key: y for key, (_, y) in lay_out_layers(sizes, edges, "in", "out").places.items()}
     assert all(tops["in"] < tops[key] < tops["out"] for key in ("a", "free", "b", "c"))
 
 
 def test_an_edge_against_the_order_is_left_out() -> None:
-    level = layered({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
+    level = lay_out_layers({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
     assert set(level.routes) == {("a", "b")}
 
 
@@ -185,7 +185,7 @@ def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     frame = next(placed for placed in drawn(whole).placed if placed.opened)
     long = "reducemean + sub + pow + add"
     placed = replace(frame, width=width, box=replace(frame.box, title=long, count=1))
-    look = Look(load_theme("dark"))
+    look = SceneState(load_theme("dark"))
     look.sums[placed.box.key] = 12.5
     image = QImage(400, 400, QImage.Format.Format_ARGB32)
     painter = QPainter(image)

@@ -23,7 +23,7 @@ NOW = Time(18.3, "predicted")
 def panel(qtbot: object) -> MovesView:
     made = MovesView()
     qtbot.addWidget(made)  # type: ignore[attr-defined]
-    made.show_moves(moves("softmax_0", ADVICE), NOW)
+    made.show_document(moves("softmax_0", ADVICE), NOW)
     return made
 
 
@@ -91,10 +91,10 @@ def test_a_move_is_copied_as_the_lines_it_adds(panel: MovesView) -> None:
 def test_an_answer_cut_short_says_so_and_keeps_the_chosen_row(panel: MovesView) -> None:
     panel.table.setCurrentIndex(panel.table.rows.index_of(list(panel.table.rows)[1]))
     known = moves("softmax_0", ADVICE)
-    panel.show_moves(replace(known, possible=known.possible[1:], complete=False), NOW)
+    panel.show_document(replace(known, possible=known.possible[1:], complete=False), NOW)
     assert panel.subtitle.text() == "3 legal, not all tried yet"
     assert panel.preview.lines.text() == "S0 @ j: mark vector 8"
-    panel.show_moves(known, NOW, stale=True)
+    panel.show_document(known, NOW, stale=True)
     assert panel.subtitle.text() == "4 legal from the last legal advice"
 
 

@@ -9,13 +9,13 @@ import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
 import engine
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
 from engine.tensorize.space import GemmConfig
 from views.pipeline.canvas import PipelineCanvas, describe
-from views.pipeline.geometry import Place, Plan
+from views.pipeline.geometry import ChartGeometry, ChartMark
 from views.pipeline.shared import SharedMap
 from views.pipeline.slider import ChoiceSlider
 from views.pipeline.view import PipelinePage
@@ -43,7 +43,7 @@ def answer(name: str, value: int) -> WhatIfDoc:
 
 
 def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
-    plan = Plan(gelu(), SIZE)
+    plan = ChartGeometry(gelu(), SIZE)
     for bar in plan.doc.bars:
         box = plan.bar_box(bar)
         assert plan.left <= box.left() and box.right() <= plan.left + plan.width + 4
@@ -55,7 +55,7 @@ def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
 
 def test_ticks_leave_out_what_is_folded() -> None:
     """The axis goes on after the fold with the block's own time."""
-    plan = Plan(gelu(), SIZE)
+    plan = ChartGeometry(gelu(), SIZE)
     fold = plan.fold()
     assert fold is not None and plan.doc.folded[1] > 0
     texts = [(time, int(text.replace(",", ""))) for time, text in plan.ticks()]
@@ -74,7 +74,7 @@ def test_a_click_selects_a_tile_with_its_copy_and_its_lines(qtbot: object) -> No
     assert canvas.plan is not None
     bar = next(bar for bar in gelu().bars if bar.row == COMPUTE and bar.step == 5 and not bar.kind)
     qtbot.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.plan.bar_box(bar).center().toPoint())  # type: ignore[attr-defined]
-    assert canvas.place == Place(COMPUTE, 5, 5)
+    assert canvas.place == ChartMark(COMPUTE, 5, 5)
     assert heard[-1] == bar.lines and "tile 5, stage 1" in canvas.accessibleDescription()
     copied = next(bar for bar in gelu().bars if bar.row == COPY and bar.tile == 5)
     canvas.show_line(copied.lines[0])
@@ -169,7 +169,7 @@ def test_the_compiler_has_the_last_word() -> None:
     assert doc.then is not None
     panel.show_compiled(VariantDoc("g", "", doc.knobs, "", (), "sm_90a", 172, 8, 98304, 1, doc.then))
     assert panel.message.text().startswith("NVRTC sm_90a: 172 registers, 8 B spilled; 1 block an SM")
-    panel.show_problem(Problem("run", "NVRTC", "cannot be loaded", "install it"))
+    panel.show_problem(ProblemDoc("run", "NVRTC", "cannot be loaded", "install it"))
     assert panel.message.text() == "NVRTC: cannot be loaded (install it)"
 
 
@@ -182,7 +182,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
     assert page.used.text() == "64 of 227 KiB per block" and "uncalibrated" in page.origin.text()
-    page.canvas.select(Place(COMPUTE, 5, 5))
+    page.canvas.select(ChartMark(COMPUTE, 5, 5))
     assert page.shared._stage == 1
     page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
     assert page.hazards.text() == "✕ 1 hazard" and page.hazards.toolTip() == "step 3 reads"
@@ -191,5 +191,5 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert not page.swatch.isVisible() and page.no_loop.text().startswith("This kernel")
     assert not page.what_if.isEnabled() and not page.what_if.figures.isVisible()
     assert "Only tiled contractions" in page.what_if.message.text()
-    page.show_problem(Problem("predict", "kernel", "not one block fits", ""))
+    page.show_problem(ProblemDoc("predict", "kernel", "not one block fits", ""))
     assert page.chart is None and page.message.text() == "kernel: not one block fits"

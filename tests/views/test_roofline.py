@@ -12,7 +12,7 @@ from PySide6.QtGui import QImage
 from tests.support.pointer import hover
 from tests.support.stalls import assert_fluent
 from views.roofline.axes import axes_of
-from views.roofline.nodes import Point, Roofline, Side
+from views.roofline.nodes import OriginPoints, Point, Roofline
 from views.roofline.view import RooflinePage
 from views.theme import load_theme
 
@@ -31,16 +31,18 @@ POINTS = (
 )  # fmt: skip
 
 
-def line(*sides: Side) -> Roofline:
+def line(*sides: OriginPoints) -> Roofline:
     return Roofline(BANDWIDTH, CEILINGS, "", 0.1, sides)
 
 
-def page(qtbot: object, *sides: Side) -> RooflinePage:
+def page(qtbot: object, *sides: OriginPoints) -> RooflinePage:
     made = RooflinePage()
     qtbot.addWidget(made)  # type: ignore[attr-defined]
     made.set_theme(load_theme("dark"))
     made.resize(640, 320)
-    made.show_roofline(line(*(sides or (Side("predicted", "a model", POINTS, 0), Side("measured", "", (), 4)))))
+    made.show_roofline(
+        line(*(sides or (OriginPoints("predicted", "a model", POINTS, 0), OriginPoints("measured", "", (), 4))))
+    )
     made.group_selected.connect(made.show_selection)
     made.show()
     return made
@@ -62,7 +64,7 @@ def test_arrows_walk_by_intensity_and_by_rate(qtbot: object) -> None:
 
 
 def test_a_click_selects_and_the_pointer_tells(qtbot: object) -> None:
-    made = page(qtbot, Side("predicted", "", POINTS, 0), Side("measured", "", POINTS[1:2], 3))
+    made = page(qtbot, OriginPoints("predicted", "", POINTS, 0), OriginPoints("measured", "", POINTS[1:2], 3))
     reached: list[str] = []
     made.group_selected.connect(reached.append)
     spots = made.canvas.spots("softmax")
@@ -82,7 +84,7 @@ def test_a_click_selects_and_the_pointer_tells(qtbot: object) -> None:
 
 def test_points_on_one_spot_are_reached_one_after_the_other(qtbot: object) -> None:
     twins = (point("a", 1, 0.5), point("b", 1, 0.5), point("c", 1, 0.5))
-    made = page(qtbot, Side("predicted", "", twins, 0))
+    made = page(qtbot, OriginPoints("predicted", "", twins, 0))
     at = made.canvas.spots("a")[0].toPoint()
     reached: list[str] = []
     made.group_selected.connect(reached.append)
@@ -92,8 +94,8 @@ def test_points_on_one_spot_are_reached_one_after_the_other(qtbot: object) -> No
 
 
 def test_plots_have_equal_axes_and_everything_stands_inside(qtbot: object) -> None:
-    made = page(qtbot, Side("predicted", "", POINTS, 0), Side("measured", "", POINTS, 0))
-    axes, areas = axes_of(line(Side("predicted", "", POINTS, 0))), made.canvas.areas()
+    made = page(qtbot, OriginPoints("predicted", "", POINTS, 0), OriginPoints("measured", "", POINTS, 0))
+    axes, areas = axes_of(line(OriginPoints("predicted", "", POINTS, 0))), made.canvas.areas()
     for each in POINTS:
         spots = [axes.spot(area, each.intensity, each.height) - area.topLeft() for area in areas]
         assert spots[0] == spots[1]
@@ -103,7 +105,7 @@ def test_plots_have_equal_axes_and_everything_stands_inside(qtbot: object) -> No
 
 
 def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above() -> None:
-    axes = axes_of(line(Side("predicted", "", POINTS, 0)))
+    axes = axes_of(line(OriginPoints("predicted", "", POINTS, 0)))
     area = QRectF(0, 0, 300, 200)
     for part, other in pairwise((0.1, 0.3, 0.9)):
         assert axes.spot(area, 2, 1e12 * part).y() > axes.spot(area, 2, 1e12 * other).y()
@@ -124,7 +126,7 @@ def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: 
     qtbot.wait(50)  # type: ignore[attr-defined]  # the first letters that are painted load their fonts
 
     def work() -> None:
-        made.show_roofline(line(Side("predicted", "", many, 0), Side("measured", "", many, 0)))
+        made.show_roofline(line(OriginPoints("predicted", "", many, 0), OriginPoints("measured", "", many, 0)))
         for number in range(8):
             made.show_selection(f"g{number}")
             hover(made.canvas, made.canvas.spots(f"g{2 * number}")[0].toPoint())
@@ -139,7 +141,7 @@ def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_predicted_is_hollow_measured_filled(qtbot: object, theme: str) -> None:
     far = (point("slow", 1, 0.1), point("fast", 300, 0.2))
-    made = page(qtbot, Side("predicted", "", far, 0), Side("measured", "", far, 0))
+    made = page(qtbot, OriginPoints("predicted", "", far, 0), OriginPoints("measured", "", far, 0))
     tokens = load_theme(theme)
     made.set_theme(tokens)
     image = made.canvas.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)

@@ -10,17 +10,17 @@ from PySide6.QtTest import QAbstractItemModelTester
 from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.highlighter import spans
-from views.constraints.rows import Links, as_text, offered, rows_of, summary, wish
+from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
 from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent
 from views.hierarchy import boxes
-from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
-from views.rows import Row, RowModel
-from views.search.index import Index
+from views.outline.rows import OutlineItem, filter_rows, outline, rows_of_group
+from views.rows import RowModel, TreeRow
+from views.search.index import SearchIndex
 from views.timing.rows import kernel_rows, term_rows
 
 
-def titles(rows: tuple[Row, ...]) -> list[str]:
+def titles(rows: tuple[TreeRow, ...]) -> list[str]:
     return [title for row in rows for title in (row.title, *titles(row.children))]
 
 
@@ -74,12 +74,12 @@ def test_outline_adds_up() -> None:
     ],
 )
 def test_filter(query: str, expected: set[str]) -> None:
-    kept = filtered(outline(model(), boxes(model())), Index(model()).find(query).groups)
+    kept = filter_rows(outline(model(), boxes(model())), SearchIndex(model()).find(query).groups)
     groups = {row.title for row in flat(kept) if isinstance(row.value, OutlineItem) and row.value.group}
     assert groups == expected
 
 
-def flat(rows: tuple[Row, ...]) -> list[Row]:
+def flat(rows: tuple[TreeRow, ...]) -> list[TreeRow]:
     return [found for row in rows for found in (row, *flat(row.children))]
 
 
@@ -134,7 +134,7 @@ def test_repairs_close_the_box_of_what_cannot_hold() -> None:
     assert [row.title for row in offers] == ["Let S2 add the terms of s in any order"]
     assert [row.value.last for row in (links, *offers)] == [False, True]  # type: ignore[attr-defined]
     (alone,) = (row for heading in rows_of(refused.entries) for row in heading.children if "infeasible" in row.title)
-    assert [type(row.value).__name__ for row in alone.children] == ["Refusal", "Links"]
+    assert [type(row.value).__name__ for row in alone.children] == ["EntryRefusal", "Links"]
     assert alone.children[1].value.last  # type: ignore[attr-defined]
 
 
@@ -184,4 +184,4 @@ def test_an_alternative_is_copied_as_it_is_written() -> None:
 def test_of_many_replacements_the_first_are_offered() -> None:
     many = [RepairDoc("replace", (0, 0), f"leave S{n} out", "advice user\n", True) for n in range(9)]
     relax = RepairDoc("relax", (0, 0), "make it soft", "advice user\n", True)
-    assert offered([*many, relax]) == [*many[:3], relax]
+    assert repairs_to_show([*many, relax]) == [*many[:3], relax]

@@ -14,7 +14,7 @@ import pytest
 from engine.documents.model import ModelDoc, OperatorDoc
 from tests.app.fake_documents import model
 from views.search.hits import hits, summary
-from views.search.index import Index
+from views.search.index import SearchIndex
 from views.search.query import LONGEST, QueryError, check_regex, parse
 
 
@@ -73,7 +73,7 @@ SMALL = with_operators(
     ],
 )
 def test_operators_found(query: str, expected: list[int]) -> None:
-    assert list(Index(SMALL).find(query).operators) == expected
+    assert list(SearchIndex(SMALL).find(query).operators) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_operators_found(query: str, expected: list[int]) -> None:
 )
 def test_what_makes_no_sense_is_refused_with_its_reason(query: str, reason: str) -> None:
     with pytest.raises(QueryError, match=reason):
-        Index(SMALL).find(query)
+        SearchIndex(SMALL).find(query)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_harmless_is_accepted(query: str) -> None:
 
 
 def test_groups_are_found_by_title_kind_and_time() -> None:
-    index = Index(model())
+    index = SearchIndex(model())
     assert set(index.find("ffn up").groups) == {"matmul_4"}
     long = {group.name for group in model().groups if group.share > 0.2}
     assert set(index.find("time>20%").groups) == set(index.find("time > 20").groups) == long != set()
@@ -139,7 +139,7 @@ def test_paths_are_those_that_networkx_finds(seed: int) -> None:
     far = [lot.random() < 0.3 for _ in steps[1:]]
     query = steps[0] + "".join(f"{' > **' * is_far} > {step}" for is_far, step in zip(far, steps[1:], strict=True))
     on_path, starts = naive(graph, kinds, steps, far)
-    found = Index(with_operators(*operators)).find(query)
+    found = SearchIndex(with_operators(*operators)).find(query)
     assert (set(found.operators), set(found.starts)) == (on_path, starts), query
 
 
@@ -182,13 +182,13 @@ def test_no_accepted_expression_takes_long() -> None:
 
 def test_a_slow_expression_says_that_it_did_not_look_at_every_name() -> None:
     many = [operator("ab" * 60 + string.ascii_letters[k % 26], "Add") for k in range(3000)]
-    found = Index(with_operators(*many)).find("/a.*b.*c.*!/")
-    assert not found.is_whole and "slow" in summary(Index(with_operators(*many)), found)
-    assert Index(with_operators(*many)).find("/z$/").is_whole
+    found = SearchIndex(with_operators(*many)).find("/a.*b.*c.*!/")
+    assert not found.is_whole and "slow" in summary(SearchIndex(with_operators(*many)), found)
+    assert SearchIndex(with_operators(*many)).find("/z$/").is_whole
 
 
 def test_hits_name_statements_groups_and_operators() -> None:
-    index = Index(SMALL)
+    index = SearchIndex(SMALL)
     found = index.find("softmax")
     listed = hits(index, found, (), "softmax")
     assert [hit.group for hit in listed] == ["softmax_0", "softmax_0", "softmax_0", "softmax_0"][: len(listed)]

@@ -14,7 +14,7 @@ from tests.support.pointer import drag_over
 from views.space.canvas import CAPTION, SpaceCanvas
 from views.space.geometry import ACROSS, DOWN, named_arrow, parallel_axes, plan
 from views.space.painting import caption
-from views.space.trial import Trial, verdict
+from views.space.trial import AxisDrag, verdict
 from views.space.view import SpacePage
 from views.space.violation import ends, label_boxes
 from views.theme import load_theme
@@ -124,11 +124,11 @@ def test_labels_stand_on_no_mark_that_they_name_nor_on_axes_and_legend(size: QSi
 
 def test_a_trial_exchanges_two_axes_of_the_order() -> None:
     doc = legal()
-    assert Trial(ACROSS, target=DOWN).order(doc) == ("j", "i")
-    assert Trial(ACROSS, tile=8).order(doc) == () and Trial(ACROSS, tile=8).tiles(doc) == (("j", 8),)
-    assert not Trial(ACROSS).is_change
-    assert verdict(Trial(ACROSS, tile=8), None)[0] == "not reached"
-    assert verdict(Trial(ACROSS, tile=8), OrderDoc((), "", False, "m runs backwards")) == (
+    assert AxisDrag(ACROSS, target=DOWN).order(doc) == ("j", "i")
+    assert AxisDrag(ACROSS, tile=8).order(doc) == () and AxisDrag(ACROSS, tile=8).tiles(doc) == (("j", 8),)
+    assert not AxisDrag(ACROSS).is_change
+    assert verdict(AxisDrag(ACROSS, tile=8), None)[0] == "not reached"
+    assert verdict(AxisDrag(ACROSS, tile=8), OrderDoc((), "", False, "m runs backwards")) == (
         "infeasible",
         "Illegal: m runs backwards",
     )
@@ -169,7 +169,7 @@ def test_an_axis_dropped_on_the_other_asks_for_an_interchange(canvas: SpaceCanva
 
 def test_a_handle_dragged_asks_for_a_tile(canvas: SpaceCanvas, qtbot: object) -> None:
     assert canvas.plan is not None
-    dropped: list[Trial] = []
+    dropped: list[AxisDrag] = []
     canvas.dropped.connect(dropped.append)
     start, end = (canvas.plan.handle_box(ACROSS, tile).center() for tile in (4, 6))
     drag(qtbot, canvas, start, end)
@@ -179,14 +179,14 @@ def test_a_handle_dragged_asks_for_a_tile(canvas: SpaceCanvas, qtbot: object) ->
 
 
 def test_keys_interchange_tile_and_take_back(canvas: SpaceCanvas, qtbot: object) -> None:
-    dropped: list[Trial] = []
+    dropped: list[AxisDrag] = []
     canvas.dropped.connect(dropped.append)
     canvas.setFocus()
     key = qtbot.keyClick  # type: ignore[attr-defined]
     key(canvas, Qt.Key.Key_Tab)
     assert "Axis j" in canvas.accessibleDescription()
     key(canvas, Qt.Key.Key_Up)
-    assert canvas.trial == Trial(ACROSS, target=DOWN)
+    assert canvas.trial == AxisDrag(ACROSS, target=DOWN)
     key(canvas, Qt.Key.Key_Escape)
     key(canvas, Qt.Key.Key_Return)
     assert canvas.trial is None and not dropped
@@ -197,7 +197,7 @@ def test_keys_interchange_tile_and_take_back(canvas: SpaceCanvas, qtbot: object)
     key(canvas, Qt.Key.Key_Tab)
     key(canvas, Qt.Key.Key_Right)
     key(canvas, Qt.Key.Key_Return)
-    assert dropped[-1] == Trial(DOWN, target=ACROSS)
+    assert dropped[-1] == AxisDrag(DOWN, target=ACROSS)
 
 
 def test_points_are_stepped_through_in_the_order_of_execution(canvas: SpaceCanvas, qtbot: object) -> None:
@@ -222,14 +222,14 @@ def test_a_click_on_a_point_selects_its_statement(canvas: SpaceCanvas, qtbot: ob
 
 
 def test_the_menu_of_an_axis_offers_what_dragging_does(canvas: SpaceCanvas) -> None:
-    dropped: list[Trial] = []
+    dropped: list[AxisDrag] = []
     canvas.dropped.connect(dropped.append)
     interchange, tiles = canvas.axis_menu(ACROSS).actions()
     interchange.trigger()
     sizes = tiles.menu().actions()  # type: ignore[attr-defined]
     assert [action.text() for action in sizes if action.isChecked()] == ["4"]
     sizes[3].trigger()
-    assert dropped == [Trial(ACROSS, target=DOWN), Trial(ACROSS, tile=8)]
+    assert dropped == [AxisDrag(ACROSS, target=DOWN), AxisDrag(ACROSS, tile=8)]
 
 
 def pixels(canvas: SpaceCanvas, token: str) -> int:

@@ -14,8 +14,8 @@ from PySide6.QtTest import QAbstractItemModelTester
 from views.theme import load_theme
 from views.tuning.axes import progress_axes
 from views.tuning.dots import paint_dots
-from views.tuning.filtering import kept
-from views.tuning.nodes import Cut, Share, Summary
+from views.tuning.filtering import filter_trials
+from views.tuning.nodes import Cut, GroupProgress, TrialShare
 from views.tuning.progress import ProgressPlot, improvements
 from views.tuning.rows import cut_rows, share_rows
 from views.tuning.table import NUMBER, PROMISED, RESULT, SPREAD, TIME, TrialModel
@@ -25,9 +25,7 @@ from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
 AREA = QRectF(0, 0, 400, 200)
 
 
-def batch(
-    trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, spread: float = math.nan
-) -> Batch:
+def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, spread: float = math.nan) -> Batch:
     """Trials with these times, NaN for a wrong result; 2, 3, 4, 2, ... stages.
 
     spread: part of the time between it and the 20th and 80th percentile.
@@ -135,14 +133,14 @@ def test_a_failure_says_its_kind_and_a_wrong_result_is_told_apart() -> None:
 )  # fmt: skip
 def test_filters(text: str, numbers: list[int]) -> None:
     trials = trials_of(3.0, math.nan, 1.0, 2.0)
-    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    rows, unknown = filter_trials(trials, trials.rows_of("g"), text)
     assert list(trials.number[rows]) == numbers and unknown == ""
 
 
 @pytest.mark.parametrize("text", ["nobody", "warps=3", "time<fast"])
 def test_words_that_mean_nothing_are_told_and_keep_everything(text: str) -> None:
     trials = trials_of(3.0, 1.0)
-    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    rows, unknown = filter_trials(trials, trials.rows_of("g"), text)
     assert len(rows) == 2 and unknown == text
 
 
@@ -177,7 +175,7 @@ def test_a_click_near_a_dot_and_the_arrow_keys_choose_trials(qtbot: object) -> N
     qtbot.addWidget(plot)  # type: ignore[attr-defined]
     plot.resize(500, 300)
     plot.set_theme(load_theme("light"))
-    plot.show_trials(trials, trials.rows_of("g"), Summary("g", "predicted", 8.0, 4.0, 4, 4, 1, 1), 0)
+    plot.show_trials(trials, trials.rows_of("g"), GroupProgress("g", "predicted", 8.0, 4.0, 4, 4, 1, 1), 0)
     plot.trial_selected.connect(chosen.append)
     plot.trial_selected.connect(plot.show_selection)
     x, y = plot.axes().places(trials.microseconds)
@@ -196,8 +194,10 @@ def test_the_funnel_ends_with_what_was_tried() -> None:
 
 
 def test_mappings_stand_under_their_group_only_where_there_are_several() -> None:
-    one, two = Share("a/x", "x", (1,), 0.1), Share("a/y", "y", (2,), 0.0)
-    both, single = share_rows((Share("a", "a", (1, 2), 0.1, (), (one, two)), Share("b", "b", (3,), 0.0, (), (one,))), 3)
+    one, two = TrialShare("a/x", "x", (1,), 0.1), TrialShare("a/y", "y", (2,), 0.0)
+    both, single = share_rows(
+        (TrialShare("a", "a", (1, 2), 0.1, (), (one, two)), TrialShare("b", "b", (3,), 0.0, (), (one,))), 3
+    )
     assert [row.title for row in both.children] == ["x", "y"] and single.children == ()
 
 
@@ -222,7 +222,7 @@ def test_a_bar_stands_over_the_spread_of_a_time(qtbot: object) -> None:
         qtbot.addWidget(plot)  # type: ignore[attr-defined]
         plot.set_theme(load_theme("light"))
         plot.resize(400, 300)
-        plot.show_trials(made, np.arange(2), Summary("g", "measured", 50.0, 20.0, 2, 2, 1, 0), 2)
+        plot.show_trials(made, np.arange(2), GroupProgress("g", "measured", 50.0, 20.0, 2, 2, 1, 0), 2)
         column = round(plot.axes().places(made.microseconds)[0][0])
         image = plot.grab().toImage()
         paper = image.pixelColor(column + 12, 60).lightness()  # dark, too, where a window's style sheet is in force
@@ -232,9 +232,9 @@ def test_a_bar_stands_over_the_spread_of_a_time(qtbot: object) -> None:
 
 
 def test_mappings_that_are_not_searched_say_why() -> None:
-    refused = Share("refused 0", "wmma", (), 0.0, refused="not searched: float32")
-    (row,) = share_rows((Share("g", "g", (1, 2), 0.1, (), (Share("m", "m", (1, 2), 0.1), refused)),), 2)
+    refused = TrialShare("refused 0", "wmma", (), 0.0, refused="not searched: float32")
+    (row,) = share_rows((TrialShare("g", "g", (1, 2), 0.1, (), (TrialShare("m", "m", (1, 2), 0.1), refused)),), 2)
     assert [child.title for child in row.children] == ["m", "wmma"]
     assert "not searched: float32" in row.children[1].tip
-    (row,) = share_rows((Share("g", "g", (1, 2), 0.1, (), (Share("m", "m", (1, 2), 0.1),)),), 2)
+    (row,) = share_rows((TrialShare("g", "g", (1, 2), 0.1, (), (TrialShare("m", "m", (1, 2), 0.1),)),), 2)
     assert row.children == (), "one mapping is the group"

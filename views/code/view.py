@@ -140,14 +140,14 @@ def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:
 
 
 def _chips(kernel: KernelDoc) -> list[str]:
-    chips = [_compiled(each) for each in kernel.compiled[-1:]]
+    chips = [_compiled_text(each) for each in kernel.compiled[-1:]]
     chips.append(f"{amount(kernel.shared_bytes)} shared" if kernel.shared_bytes else "no shared memory")
     if kernel.stages > 1:
         chips.append(plural(kernel.stages, "stage"))
     return chips
 
 
-def _compiled(figures: CompiledDoc) -> str:
+def _compiled_text(figures: CompiledDoc) -> str:
     spills = f"{figures.spill_bytes} B spilled" if figures.spill_bytes else "no spills"
     return f"{plural(figures.registers, 'register')}, {spills}, {figures.architecture}"
 

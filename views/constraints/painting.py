@@ -6,8 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
 from engine.documents.model import EntryDoc, ScenarioDoc
-from views.constraints.rows import LINE, MARGIN, Links, Offer, Refusal, plain_text, reason, wish, witness_lines
-from views.rows import Row, RowState, draw_text
+from views.constraints.rows import LINE, MARGIN, EntryRefusal, Links, Offer, plain_text, reason, wish, witness_lines
+from views.rows import RowState, TreeRow, draw_text
 from views.shapes import paint_author, paint_verdict
 from views.theme import Theme, code_face, face, semibold
 
@@ -23,10 +23,10 @@ REFUSAL_LEFT, PADDING = 46, 10
 LINK_GAP = 16
 
 
-def paint_constraint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_constraint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """One row of the tree."""
     match row.value:
-        case Refusal(entry):
+        case EntryRefusal(entry):
             _paint_witness(painter, entry, state.box, theme)
         case Links():
             _paint_links(painter, row.value, state, theme)
@@ -58,7 +58,7 @@ def box_left(state_depth: int) -> int:
     return BOX_LEFT + max(state_depth - 1, 0) * DEEPER
 
 
-def _paint_scenario(painter: QPainter, row: Row, scenario: ScenarioDoc, state: RowState, theme: Theme) -> None:
+def _paint_scenario(painter: QPainter, row: TreeRow, scenario: ScenarioDoc, state: RowState, theme: Theme) -> None:
     box = state.box
     quiet = scenario.outcome == "not reached"
     right = box.right() - 12
@@ -126,7 +126,7 @@ def _paint_links(painter: QPainter, links: Links, state: RowState, theme: Theme)
         draw_text(painter, QRectF(left, line.y(), right - left + 2, line.height()), name)
 
 
-def _paint_offer(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint_offer(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """A repair as a link, underlined where the keyboard is."""
     assert isinstance(row.value, Offer)
     line = _paint_refusal(painter, state.box, False, row.value.last, theme)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.documents.model import EntryDoc, RepairDoc, ScenarioDoc
-from views.rows import Row
+from views.rows import TreeRow
 
 LINE, MARGIN = 21, 9
 """Heights of a line in the box under what cannot hold, and of the room above and below its lines."""
@@ -20,7 +20,7 @@ SHOW, RELAX, DISABLE = "Show instances", "Relax", "Disable"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EntryRefusal:
     """Why an entry cannot hold."""
 
     entry: EntryDoc
@@ -46,18 +46,18 @@ class Offer:
 
 def rows_of(
     entries: Sequence[EntryDoc], repairs: Sequence[RepairDoc] = (), scenarios: Sequence[ScenarioDoc] = ()
-) -> tuple[Row, ...]:
+) -> tuple[TreeRow, ...]:
     """One heading for each set of statements, in the order of their first entries, then the alternatives as a tree."""
     headings: dict[tuple[str, ...], list[EntryDoc]] = {}
     plain = [entry for entry in entries if len(entry.path) <= 2]
     for entry in sorted(plain, key=lambda entry: len(entry.statements) > 0):
         headings.setdefault(entry.statements, []).append(entry)
     common = tuple(
-        Row(
+        TreeRow(
             "/".join(names) or "all",
             ", ".join(names) or "All statements",
             names,
-            tuple(_row(entry, wish(entry), offered(repairs)) for entry in inside),
+            tuple(_row(entry, wish(entry), repairs_to_show(repairs)) for entry in inside),
             26,
         )
         for names, inside in headings.items()
@@ -143,7 +143,7 @@ def _line(entry: EntryDoc) -> str:
     return f"{entry.text}  # because {entry.because}" if entry.because else entry.text
 
 
-def offered(repairs: Sequence[RepairDoc]) -> list[RepairDoc]:
+def repairs_to_show(repairs: Sequence[RepairDoc]) -> list[RepairDoc]:
     """The repairs that are shown: of entries written in place of another only the first few."""
     replacing = [repair for repair in repairs if repair.kind == "replace"][REPLACEMENTS:]
     return [repair for repair in repairs if repair not in replacing]
@@ -155,36 +155,36 @@ def _alternatives(
     repairs: Sequence[RepairDoc],
     scenarios: Sequence[ScenarioDoc],
     several: bool,
-) -> Iterator[Row]:
+) -> Iterator[TreeRow]:
     """The alternatives right below a path, each with its entries and its own alternatives."""
     for scenario in scenarios:
         if scenario.path[:-1] != path:
             continue
         place = scenario.path
         inside = tuple(
-            _row(entry, plain_text(entry), offered(repairs)) for entry in entries if entry.path[:-1] == place
+            _row(entry, plain_text(entry), repairs_to_show(repairs)) for entry in entries if entry.path[:-1] == place
         )
         nested = tuple(_alternatives(place, entries, repairs, scenarios, False))
         number = ".".join(str(each + 1) for each in place[1:])
         title = f"Scenario {number}" + (f" of {scenario.author}" if several else "")
         title += f", {scenario.label}" if scenario.label else ""
         tip = f"{title}: {scenario.outcome}. Drag it, or Alt+Up and Alt+Down, to change which is tried first"
-        yield Row(scenario_key(place), title, scenario, (*inside, *nested), 26, tip)
+        yield TreeRow(scenario_key(place), title, scenario, (*inside, *nested), 26, tip)
 
 
-def _row(entry: EntryDoc, text: str, repairs: Sequence[RepairDoc]) -> Row:
+def _row(entry: EntryDoc, text: str, repairs: Sequence[RepairDoc]) -> TreeRow:
     explained = entry.outcome in ("relaxed", "matches nothing") and entry.verdict
     below = tuple(_refusal(entry, repairs)) if entry.outcome == "infeasible" else ()
     title = f"{text}, {entry.author}, {entry.outcome}"
     because = f"because {entry.because}" if entry.because else ""
     tip = "\n".join(part for part in (f"{entry.author}: {entry.text}", because, entry.verdict) if part)
-    return Row(key_of(entry), title, entry, below, 42 if explained else 24, tip)
+    return TreeRow(key_of(entry), title, entry, below, 42 if explained else 24, tip)
 
 
-def _refusal(entry: EntryDoc, repairs: Sequence[RepairDoc]) -> Iterator[Row]:
+def _refusal(entry: EntryDoc, repairs: Sequence[RepairDoc]) -> Iterator[TreeRow]:
     """The witness, the links, then each other change that resolves the conflict: rows of one box."""
     key, room = key_of(entry), 1 + len(witness_lines(entry))
-    yield Row(f"{key}!", f"{reason(entry)} {entry.witness}".strip(), Refusal(entry), (), MARGIN + room * LINE)
+    yield TreeRow(f"{key}!", f"{reason(entry)} {entry.witness}".strip(), EntryRefusal(entry), (), MARGIN + room * LINE)
     own = {repair.kind: repair for repair in repairs if repair.path == entry.path and repair.complete}
     links: list[tuple[str, RepairDoc | None]] = [(SHOW, None)] if entry.witness else []
     links += [(RELAX, own.get("relax"))] if entry.required else []
@@ -193,8 +193,8 @@ def _refusal(entry: EntryDoc, repairs: Sequence[RepairDoc]) -> Iterator[Row]:
     others = [repair for repair in repairs if repair not in taken]
     title, height = ", ".join(name for name, _ in links), LINE + (0 if others else MARGIN)
     tip = "\n".join(f"{name}: {repair.text}" for name, repair in links if repair is not None)
-    yield Row(f"{key}!links", title, Links(entry, tuple(links), not others), (), height, tip)
+    yield TreeRow(f"{key}!links", title, Links(entry, tuple(links), not others), (), height, tip)
     for number, repair in enumerate(others, 1):
         last = number == len(others)
         offer = Offer(repair, last)
-        yield Row(f"{key}!{number}", repair_title(repair), offer, (), LINE + last * MARGIN, repair.text)
+        yield TreeRow(f"{key}!{number}", repair_title(repair), offer, (), LINE + last * MARGIN, repair.text)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from engine.documents.model import EntryDoc
 from views.constraints.rows import summary
 from views.format import figure
-from views.panel import Strip
+from views.panel import FixedStrip
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face, semibold
@@ -19,7 +19,7 @@ GAP = 12
 QUIET = ("not reached", "disabled", "matches nothing")
 
 
-class Summary(Strip):
+class OutcomeCounts(FixedStrip):
     """Counts in the order of their weight; those that find no room stand in the tool tip only."""
 
     def __init__(self) -> None:

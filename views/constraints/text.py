@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import bar, label
 from views.theme import Theme, code_face
 
@@ -40,7 +40,7 @@ class AdviceText(QWidget):
         self.edit.setAccessibleName("Advice as text")
         self.edit.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.edit.setViewportMargins(8, 6, 0, 0)
-        self.edit.textChanged.connect(self._changed)
+        self.edit.textChanged.connect(self._on_text)
         self._colours = _AdviceHighlighter(self.edit.document())
         strip, layout = bar("header", 48)
         self.message = label("", "small-hint", wrap=True)
@@ -60,7 +60,7 @@ class AdviceText(QWidget):
         column.setSpacing(0)
         column.addWidget(self.edit, 1)
         column.addWidget(strip)
-        self._changed()
+        self._on_text()
 
     @property
     def is_draft(self) -> bool:
@@ -74,7 +74,7 @@ class AdviceText(QWidget):
         self._group, self._applied = group, text
         self._show_applied()
 
-    def show_problem(self, problem: Problem | None) -> None:
+    def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says inline why the text was refused."""
         if problem:
             self._say(f"{problem.subject}: {problem.reason}. {problem.hint}", "wrong-text")
@@ -96,9 +96,9 @@ class AdviceText(QWidget):
     def _show_applied(self) -> None:
         if self.is_draft:
             self.edit.setPlainText(self._applied)
-        self._changed()
+        self._on_text()
 
-    def _changed(self) -> None:
+    def _on_text(self) -> None:
         draft = self.is_draft
         self.apply.setEnabled(draft)
         self.revert.setEnabled(draft)

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from engine.documents.model import EntryDoc, RepairDoc, ScenarioDoc
 from views.constraints.painting import BOX_ROOM, PADDING, REFUSAL_LEFT, box_left, link_boxes, paint_constraint
 from views.constraints.rows import DISABLE, RELAX, SHOW, Links, Offer, scenario_key
-from views.rows import Index, Row, RowState, RowView
+from views.rows import Index, RowState, RowView, TreeRow
 from views.theme import face
 
 STAGES = (1, 2, 3, 4, 5, 6)
@@ -31,12 +31,12 @@ Keys = Qt.Key
 GO = (Keys.Key_Return, Keys.Key_Enter, Keys.Key_Space)
 
 
-def is_opened(row: Row) -> bool:
+def is_opened(row: TreeRow) -> bool:
     """Alternatives that were not reached start closed."""
     return not (isinstance(row.value, ScenarioDoc) and row.value.outcome == "not reached")
 
 
-class ConstraintTree(RowView):
+class ConstraintTreeView(RowView):
     """Entries with their verdicts; what is wished leaves as a signal and comes back as new rows."""
 
     enabled_requested = Signal(object, bool)
@@ -62,7 +62,7 @@ class ConstraintTree(RowView):
         self._follow = ""
         """Key of the row that takes the keyboard when the rows come back."""
 
-    def show_rows(self, rows: Iterable[Row], opened: Callable[[Row], bool] = is_opened) -> None:
+    def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = is_opened) -> None:
         """Replaces the rows; alternatives that were not reached start closed, the keyboard stays where it was."""
         current = self._follow or self._current_key()
         super().show_rows(rows, opened)
@@ -179,7 +179,7 @@ class ConstraintTree(RowView):
         if text.strip():
             self.pasted.emit(text)
 
-    def _fill_entry_menu(self, menu: QMenu, row: Row, entry: EntryDoc) -> None:
+    def _fill_entry_menu(self, menu: QMenu, row: TreeRow, entry: EntryDoc) -> None:
         menu.addAction("Disable\tSpace" if entry.enabled else "Enable\tSpace").triggered.connect(
             lambda: self._switch(row)
         )
@@ -208,7 +208,7 @@ class ConstraintTree(RowView):
         index = self.currentIndex()
         return self.rows.row_at(index).key if index.isValid() else ""
 
-    def _row_at(self, position: QPointF) -> Row | None:
+    def _row_at(self, position: QPointF) -> TreeRow | None:
         index = self.indexAt(position.toPoint())
         return self.rows.row_at(index) if index.isValid() else None
 
@@ -216,12 +216,12 @@ class ConstraintTree(RowView):
         left = box_left(self.rows.depth_at(self.indexAt(position.toPoint())))
         return left <= position.x() <= left + BOX_ROOM
 
-    def _switch(self, row: Row) -> None:
+    def _switch(self, row: TreeRow) -> None:
         entry = row.value
         assert isinstance(entry, EntryDoc)
         self.enabled_requested.emit(entry, not entry.enabled)
 
-    def _go(self, row: Row, link: int) -> None:
+    def _go(self, row: TreeRow, link: int) -> None:
         """Does what a link or a repair says."""
         value = row.value
         if isinstance(value, Offer):
@@ -238,7 +238,7 @@ class ConstraintTree(RowView):
         elif name == DISABLE:
             self.enabled_requested.emit(value.entry, False)
 
-    def _link_at(self, position: QPointF) -> tuple[Row, int] | None:
+    def _link_at(self, position: QPointF) -> tuple[TreeRow, int] | None:
         """The link or repair whose text is there."""
         row = self._row_at(position)
         if row is not None and isinstance(row.value, Links):
@@ -272,7 +272,7 @@ class ConstraintTree(RowView):
         others = [box for k, box in enumerate(boxes) if k != scenario.path[-1]]
         return sum(position.y() > box.center().y() for box in others)
 
-    def _move_current(self, row: Row, step: int) -> None:
+    def _move_current(self, row: TreeRow, step: int) -> None:
         """Moves the row's alternative, or the one that the row's entry lies in."""
         index = self.rows.index_of(row.key)
         while index.isValid() and not _is_scenario(self.rows.row_at(index)):
@@ -289,9 +289,9 @@ class ConstraintTree(RowView):
             self.scenario_moved.emit(scenario.path, place)
 
 
-def _is_entry(row: Row) -> bool:
+def _is_entry(row: TreeRow) -> bool:
     return isinstance(row.value, EntryDoc)
 
 
-def _is_scenario(row: Row) -> bool:
+def _is_scenario(row: TreeRow) -> bool:
     return isinstance(row.value, ScenarioDoc)

@@ -9,16 +9,16 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QButtonGroup, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from engine.documents.exploration import DecisionsDoc, MovesDoc
-from engine.documents.model import EntryDoc, KernelDoc, Problem, ScenarioDoc
+from engine.documents.model import EntryDoc, KernelDoc, ProblemDoc, ScenarioDoc
 from views.constraints.form import EntryForm
 from views.constraints.menu import fill
 from views.constraints.refused import RefusedEdit
-from views.constraints.rows import Links, Offer, Refusal, as_text, key_of, rows_of
-from views.constraints.summary import Summary
+from views.constraints.rows import EntryRefusal, Links, Offer, as_text, key_of, rows_of
+from views.constraints.summary import OutcomeCounts
 from views.constraints.text import AdviceText
-from views.constraints.tree import STAGES, ConstraintTree
+from views.constraints.tree import STAGES, ConstraintTreeView
 from views.panel import Elided, Panel, bar
-from views.rows import Row
+from views.rows import TreeRow
 from views.theme import Theme
 
 TREE, TEXT = "Tree", "Text"
@@ -46,14 +46,14 @@ class ConstraintsView(Panel):
         self._moves: MovesDoc | None = None
         self._decisions: DecisionsDoc | None = None
         self.add_button = self.add_header_icon("plus", "Add an entry: what is possible here (Insert)")
-        self.summary = Summary()
+        self.summary = OutcomeCounts()
         self.form = EntryForm()
         self.form.hide()
         self.form.entry_requested.connect(self.entry_requested)
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self._fill_menu)
         self.add_button.clicked.connect(self.open_menu)
-        self.tree = ConstraintTree()
+        self.tree = ConstraintTreeView()
         self.tree.menu_requested.connect(self.open_menu)
         self.tree.required_requested.connect(self.required_requested)
         self.tree.removal_requested.connect(self.removal_requested)
@@ -107,7 +107,7 @@ class ConstraintsView(Panel):
         self.select_tab(TREE)
         self.menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height())))
 
-    def show_problem(self, problem: Problem | None) -> None:
+    def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says why the last edit was refused, in the tab that is in front and in the other one."""
         self.refused.show_problem(problem)
         self.text.show_problem(problem)
@@ -125,9 +125,9 @@ class ConstraintsView(Panel):
         self.summary.set_theme(theme)
         self.text.set_theme(theme)
 
-    def _select(self, row: Row) -> None:
+    def _select(self, row: TreeRow) -> None:
         value = row.value
-        if isinstance(value, Refusal):
+        if isinstance(value, EntryRefusal):
             value = value.entry
         if isinstance(value, EntryDoc):
             self.statements_selected.emit(value.statements)

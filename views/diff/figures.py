@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter
 from engine.documents.exploration import FigureDoc
 from views.format import figure
 from views.moves.rows import gain_text
-from views.rows import Row, RowState, draw_text
+from views.rows import RowState, TreeRow, draw_text
 from views.shapes import paint_gain, paint_time_mark
 from views.theme import Theme, face, semibold
 
@@ -22,12 +22,12 @@ WHOLE = ("", "B")
 TIMES = ("predicted", "measured", "synthetic")
 
 
-def figure_rows(figures: Sequence[FigureDoc]) -> list[Row]:
+def figure_rows(figures: Sequence[FigureDoc]) -> list[TreeRow]:
     """One heading for each origin, and the figures of that origin under it."""
     origins = list(dict.fromkeys(each.origin for each in figures))
     return [
-        Row(origin, origin.capitalize(), origin, tuple(
-            Row(f"{origin} {each.name}", _line(each), each, (), 22) for each in figures if each.origin == origin
+        TreeRow(origin, origin.capitalize(), origin, tuple(
+            TreeRow(f"{origin} {each.name}", _line(each), each, (), 22) for each in figures if each.origin == origin
         ))
         for origin in origins
     ]  # fmt: skip
@@ -41,7 +41,7 @@ def change(each: FigureDoc) -> str:
     return gain_text(part if each.smaller_is_better else -part)
 
 
-def paint_figure(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_figure(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """One row of the table."""
     box, each = state.box, row.value
     if not isinstance(each, FigureDoc):

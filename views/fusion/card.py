@@ -14,7 +14,7 @@ from views.theme import Theme
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CardContent:
     """What the card says."""
 
     title: str
@@ -45,7 +45,7 @@ class FusionCard(QWidget):
         self.setProperty("role", "card")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("About the selected edge")
-        self.told: Told | None = None
+        self.told: CardContent | None = None
         self.title = label("", "title", wrap=True)
         self.sentence = label("", "paragraph", wrap=True)
         self.names = label("", "small-hint", wrap=True)
@@ -65,7 +65,7 @@ class FusionCard(QWidget):
         self._lay_out()
         self.hide()
 
-    def show_told(self, told: Told) -> None:
+    def show_told(self, told: CardContent) -> None:
         """Says something else."""
         self.told = told
         self.title.setText(told.title)
@@ -73,7 +73,7 @@ class FusionCard(QWidget):
         self.sentence.setProperty("role", "wrong-text" if told.is_refusal else "paragraph")
         self.sentence.style().unpolish(self.sentence)
         self.sentence.style().polish(self.sentence)
-        self.names.setText(_listed(told.names))
+        self.names.setText(_list_names(told.names))
         self.names.setToolTip("\n".join(told.names))
         self.names.setVisible(bool(told.names))
         _clear(self._chips)
@@ -129,7 +129,7 @@ class FusionCard(QWidget):
         self._choices.addStretch(1)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 

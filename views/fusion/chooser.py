@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent, QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.panel import label
-from views.rows import Row, RowState, RowView, draw_text
+from views.rows import RowState, RowView, TreeRow, draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face
 
@@ -66,8 +66,8 @@ class Chooser(QWidget):
         """Replaces the options; the one under the keys stays."""
         current = self.list.currentIndex()
         present = self.list.rows.row_at(current).key if current.isValid() else ""
-        rows = [Row(o.key, o.title, o, (), ROW, f"{o.title}\n{o.sentence}") for o in options]
-        rows = rows or [Row("", "Nothing to choose here", None, (), ROW, "")]
+        rows = [TreeRow(o.key, o.title, o, (), ROW, f"{o.title}\n{o.sentence}") for o in options]
+        rows = rows or [TreeRow("", "Nothing to choose here", None, (), ROW, "")]
         self.list.show_rows(rows)
         self.setFixedHeight(48 + ROW * min(max(len(rows), 1), MOST) + 8)
         index = self.list.rows.index_of(present) if present in self.list.rows else self.list.rows.index_of(rows[0].key)
@@ -85,13 +85,13 @@ class Chooser(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: TreeRow) -> None:
         if isinstance(row.value, Option):
             self.close()
             self.chosen.emit(row.key)
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     box, option = state.box, row.value
     painter.setFont(face())
     painter.setPen(theme.colour("text"))

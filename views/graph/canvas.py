@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QGraphicsView
 from views.graph.handles import Handle, handle_of
 from views.graph.items import BoxItem
 from views.graph.note import DropNote
-from views.graph.overlay import Legend, Minimap, SchemeLegend
+from views.graph.overlay import CostLegend, Minimap, SchemeLegend
 from views.graph.scene import GraphScene
 from views.theme import Theme
 
@@ -48,7 +48,7 @@ class Canvas(QGraphicsView):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.minimap = Minimap(self, scene)
         self.minimap.moved.connect(self._go_to)
-        self.legend = Legend(self, scene.look)
+        self.legend = CostLegend(self, scene.look)
         self.schemes = SchemeLegend(self, scene)
         self.note = DropNote(self.viewport(), scene.look.theme)
         for axis in (self.horizontalScrollBar(), self.verticalScrollBar()):

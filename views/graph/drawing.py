@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from engine.documents.model import EdgeDoc, LinkDoc, ModelDoc
 from views.graph.hull import Inside, placed_inside
-from views.graph.layout import Edge, Point, Size, layered
-from views.graph.layout import Level as Places
-from views.hierarchy import Box
+from views.graph.layout import Edge, LevelLayout, Point, Size, lay_out_layers
+from views.hierarchy import GraphBox
 
 NODE = Size(264.0, 44.0)
 NARROW = Size(188.0, 44.0)
@@ -24,10 +23,10 @@ OPEN_AT_FIRST = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBox:
     """A box with its rectangle (left, top, width, height)."""
 
-    box: Box
+    box: GraphBox
     left: float
     top: float
     width: float
@@ -37,7 +36,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EdgeLine:
     """An edge's corners; `tensors` are the edges of the model that it stands for."""
 
     source: str
@@ -53,8 +52,8 @@ class Line:
 class Drawing:
     """Everything to paint, outer boxes first, and its extent (left, top, right, bottom)."""
 
-    placed: tuple[Placed, ...]
-    lines: tuple[Line, ...]
+    placed: tuple[PlacedBox, ...]
+    lines: tuple[EdgeLine, ...]
     extent: tuple[float, float, float, float]
 
 
@@ -62,7 +61,7 @@ Link = tuple[str, str, EdgeDoc]
 """Source and target launch ("" outside of the level) and the model's edge."""
 
 
-def first_open(model: ModelDoc, top: Sequence[Box]) -> frozenset[str]:
+def first_open(model: ModelDoc, top: Sequence[GraphBox]) -> frozenset[str]:
     """The layers of the top level that start open: the longest-running one, if it is small enough to read."""
     times = {group.name: group.share / max(group.instances, 1) for group in model.groups}
     layers = [box for box in top if box.count > 1 and 0 < len(box.children) <= OPEN_AT_FIRST]
@@ -71,26 +70,26 @@ def first_open(model: ModelDoc, top: Sequence[Box]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelDrawing:
     """One level of boxes with the tensors between them."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[GraphBox, ...]
     tensors: Mapping[Edge, tuple[EdgeDoc, ...]]
     touching: Mapping[str, Sequence[Link]]
     """Box that can be opened -> the links with an end in it."""
 
 
-class Plan:
+class GraphDrawing:
     """A model's levels; each is worked out when it is drawn first, and kept."""
 
-    def __init__(self, model: ModelDoc, top: tuple[Box, ...]) -> None:
+    def __init__(self, model: ModelDoc, top: tuple[GraphBox, ...]) -> None:
         links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
-        self._top = _levelled(top, links)
+        self._top = _make_level(top, links)
         self._inside_launches = Inside(model)
-        self._inner: dict[str, Level] = {}
+        self._inner: dict[str, LevelDrawing] = {}
 
     @property
-    def top(self) -> tuple[Box, ...]:
+    def top(self) -> tuple[GraphBox, ...]:
         """The boxes of the outermost level."""
         return self._top.boxes
 
@@ -112,7 +111,7 @@ class Plan:
             level, node = box.children, box.nodes[place % box.period].id
         return tuple(path)
 
-    def _draw(self, level: Level, opened: Collection[str], depth: int) -> Drawing:
+    def _draw(self, level: LevelDrawing, opened: Collection[str], depth: int) -> Drawing:
         inner = {
             box.key: self._draw(self._inside(box, level), opened, depth + 1)
             if box.children
@@ -120,53 +119,55 @@ class Plan:
             for box in level.boxes
             if box.key in opened
         }
-        return _drawn(level.boxes, level.tensors, inner, depth)
+        return _draw_level(level.boxes, level.tensors, inner, depth)
 
-    def _hull(self, box: Box, depth: int) -> Drawing:
+    def _hull(self, box: GraphBox, depth: int) -> Drawing:
         """The operators of a launch."""
         boxes, links = self._inside_launches.boxes(box), self._inside_launches.links(box)
         plan, size = placed_inside(boxes, links)
         placed = tuple(
-            Placed(each, x - size.width / 2, y, size.width, size.height, False, depth)
+            PlacedBox(each, x - size.width / 2, y, size.width, size.height, False, depth)
             for each in boxes
             for x, y in (plan.places[each.key],)
         )
-        lines = tuple(Line(*edge, route, True, (), links[edge]) for edge, route in plan.routes.items())
+        lines = tuple(EdgeLine(*edge, route, True, (), links[edge]) for edge, route in plan.routes.items())
         return Drawing(placed, lines, (plan.left, 0.0, plan.right, plan.height))
 
-    def _inside(self, box: Box, level: Level) -> Level:
+    def _inside(self, box: GraphBox, level: LevelDrawing) -> LevelDrawing:
         """The first copy of a box, with what enters the first copy and leaves the last one at its border."""
         if box.key not in self._inner:
             place = {node.id: index for index, node in enumerate(box.nodes)}
             inside: list[Link] = []
             for source, target, edge in level.touching.get(box.key, ()):
                 inside += _seen_inside(place.get(source), place.get(target), edge, box)
-            self._inner[box.key] = _levelled(box.children, inside)
+            self._inner[box.key] = _make_level(box.children, inside)
         return self._inner[box.key]
 
 
-def _drawn(
-    level: Sequence[Box], tensors: Mapping[Edge, tuple[EdgeDoc, ...]], inner: dict[str, Drawing], depth: int
+def _draw_level(
+    level: Sequence[GraphBox], tensors: Mapping[Edge, tuple[EdgeDoc, ...]], inner: dict[str, Drawing], depth: int
 ) -> Drawing:
     sizes = _sizes(level, inner, tensors, NODE)
-    plan = layered(sizes, tensors, ENTRY, EXIT)
+    plan = lay_out_layers(sizes, tensors, ENTRY, EXIT)
     if plan.columns >= CROWDED:
         sizes = _sizes(level, inner, tensors, NARROW)
-        plan = layered(sizes, tensors, ENTRY, EXIT)
-    placed: list[Placed] = []
+        plan = lay_out_layers(sizes, tensors, ENTRY, EXIT)
+    placed: list[PlacedBox] = []
     lines = [_line(edge, route, tensors[edge], inner, plan) for edge, route in plan.routes.items()]
     for box in level:
         (x, y), size = plan.places[box.key], sizes[box.key]
-        placed.append(Placed(box, x - size.width / 2, y, size.width, size.height, box.key in inner, depth))
+        placed.append(PlacedBox(box, x - size.width / 2, y, size.width, size.height, box.key in inner, depth))
         if box.key in inner:
             content = inner[box.key]
-            shift = _shifted(content, x, y + HEADER)
+            shift = _shift(content, x, y + HEADER)
             placed += shift.placed
             lines += shift.lines
     return Drawing(tuple(placed), tuple(lines), (plan.left, 0.0, plan.right, plan.height))
 
 
-def _sizes(level: Sequence[Box], inner: Mapping[str, Drawing], edges: Iterable[Edge], node: Size) -> dict[str, Size]:
+def _sizes(
+    level: Sequence[GraphBox], inner: Mapping[str, Drawing], edges: Iterable[Edge], node: Size
+) -> dict[str, Size]:
     """Sizes in topological order; ports at the border where edges cross it."""
     ends = {end for edge in edges for end in edge}
     sizes = {ENTRY: PORT} if ENTRY in ends else {}
@@ -174,7 +175,7 @@ def _sizes(level: Sequence[Box], inner: Mapping[str, Drawing], edges: Iterable[E
     return sizes | ({EXIT: PORT} if EXIT in ends else {})
 
 
-def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Box) -> Iterable[Link]:
+def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: GraphBox) -> Iterable[Link]:
     """An edge between launches (numbered within the box, None outside) as the first copy sees it."""
     period, first = box.period, box.nodes
     if source is not None and target is not None and source // period == target // period:
@@ -187,7 +188,7 @@ def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Box
         yield "", first[target % period].id, edge
 
 
-def _levelled(level: tuple[Box, ...], links: Iterable[Link]) -> Level:
+def _make_level(level: tuple[GraphBox, ...], links: Iterable[Link]) -> LevelDrawing:
     owner = {node.id: box.key for box in level for node in box.nodes}
     touching: dict[str, list[Link]] = {box.key: [] for box in level if box.children}
     found: dict[Edge, list[EdgeDoc]] = {}
@@ -198,7 +199,7 @@ def _levelled(level: tuple[Box, ...], links: Iterable[Link]) -> Level:
             touching[end].append(link)
         if ends[0] != ends[1] and ends != (ENTRY, EXIT):
             found.setdefault(ends, []).append(edge)
-    return Level(level, {ends: tuple(edges) for ends, edges in found.items()}, touching)
+    return LevelDrawing(level, {ends: tuple(edges) for ends, edges in found.items()}, touching)
 
 
 def _size(content: Drawing) -> Size:
@@ -207,8 +208,8 @@ def _size(content: Drawing) -> Size:
 
 
 def _line(
-    edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Places
-) -> Line:
+    edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: LevelLayout
+) -> EdgeLine:
     """Edges from and to the border are prolonged to it; an edge that goes on inside an open box has no head."""
     source, target = edge
     points = list(route)
@@ -218,10 +219,10 @@ def _line(
         x, y = points[-1]
         points += [(0.0, y), (0.0, y + MARGIN)] if abs(x) > 0.5 else [(0.0, y + MARGIN)]
     goes_on = target == EXIT or (target in inner and any(line.tensors for line in inner[target].lines))
-    return Line(source, target, tuple(points), not goes_on, tensors)
+    return EdgeLine(source, target, tuple(points), not goes_on, tensors)
 
 
-def _shifted(content: Drawing, x: float, y: float) -> Drawing:
+def _shift(content: Drawing, x: float, y: float) -> Drawing:
     def move(point: Point) -> Point:
         return point[0] + x, point[1] + y
 
@@ -230,12 +231,12 @@ def _shifted(content: Drawing, x: float, y: float) -> Drawing:
     return Drawing(placed, lines, content.extent)
 
 
-def reopened(before: Iterable[Box], top: Iterable[Box]) -> frozenset[str]:
+def keys_to_reopen(before: Iterable[GraphBox], top: Iterable[GraphBox]) -> frozenset[str]:
     """Keys of the boxes of another plan's levels that hold what opened boxes held `before`: layers most of it, launches
     any of it."""
     old = [(frozenset(_operators(box)), bool(box.children)) for box in before]
 
-    def held(box: Box) -> bool:
+    def holds_opened(box: GraphBox) -> bool:
         inside = _operators(box)
         if not box.children:
             return any(not inside.isdisjoint(each) for each, is_layer in old if not is_layer)
@@ -245,18 +246,18 @@ def reopened(before: Iterable[Box], top: Iterable[Box]) -> frozenset[str]:
     waiting = list(top)
     while waiting and old:
         box = waiting.pop()
-        if held(box):
+        if holds_opened(box):
             found.add(box.key)
             waiting += box.children
     return frozenset(found)
 
 
-def _operators(box: Box) -> frozenset[str]:
+def _operators(box: GraphBox) -> frozenset[str]:
     """Operators of the first copy."""
     return frozenset(op for node in box.copy for op in node.operators)
 
 
-def visible_box(drawing: Drawing, belongs: Callable[[Box], bool]) -> list[Placed]:
+def visible_box(drawing: Drawing, belongs: Callable[[GraphBox], bool]) -> list[PlacedBox]:
     """The innermost drawn boxes for which `belongs` holds."""
     hits = [each for each in drawing.placed if belongs(each.box)]
     closed = [each for each in hits if not each.opened]

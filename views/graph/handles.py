@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from views.hierarchy import Box
+from views.hierarchy import GraphBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,6 @@ class Handle:
     operator: str = ""
 
 
-def handle_of(box: Box) -> Handle | None:
+def handle_of(box: GraphBox) -> Handle | None:
     """The launch or operator that a box stands for; None for a layer."""
     return None if box.children else Handle(box.nodes[0].id, box.operator)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
-from views.graph.drawing import HEADER, Line, Placed
+from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
@@ -40,7 +40,7 @@ BOUND_COLOURS = {"memory": "stitch", "compute": "tensorize", "latency": "pipelin
 
 
 @dataclass(slots=True)
-class Look:
+class SceneState:
     """What all items of one scene share; changing it and updating the scene repaints them."""
 
     theme: Theme
@@ -68,7 +68,7 @@ class Look:
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
-    def group_of(self, placed: Placed) -> GroupDoc | None:
+    def group_of(self, placed: PlacedBox) -> GroupDoc | None:
         """The group of a launch's box."""
         return (self.groups or {}).get(placed.box.nodes[0].group) if not placed.box.children else None
 
@@ -93,7 +93,7 @@ class Look:
         self.sums.clear()
         self.dearest = max((time.microseconds for time in self.times.values()), default=1.0) or 1.0
 
-    def time_of(self, placed: Placed) -> float:
+    def time_of(self, placed: PlacedBox) -> float:
         """Microseconds of one copy of a box; 0 where there is no time, or where a measured one would lack a part."""
         known = self.sums.get(placed.box.key)
         if known is None:
@@ -103,18 +103,18 @@ class Look:
             self.sums[placed.box.key] = known
         return known
 
-    def origin_of(self, placed: Placed) -> str:
+    def origin_of(self, placed: PlacedBox) -> str:
         """Of a launch's time."""
         time = self.times.get(placed.box.nodes[0].group)
         return time.origin if time else self.origin
 
-    def is_selected(self, placed: Placed) -> bool:
+    def is_selected(self, placed: PlacedBox) -> bool:
         """Whether the box is the selected group's, or hides it; of an operator, whether commands are about it."""
         if placed.box.operator:
             return handle_of(placed.box) == self.cursor
         return self.selected in placed.box.groups and not (placed.opened and placed.box.children)
 
-    def is_dimmed(self, placed: Placed) -> bool:
+    def is_dimmed(self, placed: PlacedBox) -> bool:
         """Whether a search is on that does not match the box."""
         return bool(self.found) and placed.box.groups.isdisjoint(self.found)
 
@@ -122,7 +122,7 @@ class Look:
 class BoxItem(QGraphicsItem):
     """A launch, a closed layer, or the frame of an open one."""
 
-    def __init__(self, placed: Placed, look: Look) -> None:
+    def __init__(self, placed: PlacedBox, look: SceneState) -> None:
         super().__init__()
         self.placed = placed
         self._look = look
@@ -261,12 +261,12 @@ class BoxItem(QGraphicsItem):
 class EdgeItem(QGraphicsItem):
     """An orthogonal arrow; one at the selected box is drawn in the accent and tells its size."""
 
-    def __init__(self, line: Line, look: Look, touches: frozenset[str]) -> None:
+    def __init__(self, line: EdgeLine, look: SceneState, touches: frozenset[str]) -> None:
         super().__init__()
         self._line = line
         self._look = look
         self._touches = touches
-        self._path = _rounded(line.points)
+        self._path = _rounded_path(line.points)
         self.setZValue(150)
         self.setToolTip(_edge_tip(line))
 
@@ -297,7 +297,7 @@ class EdgeItem(QGraphicsItem):
             wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
             painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
         if option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
-            self._carried(painter, selected)
+            self._paint_bytes(painter, selected)
         if any(tensor.fixed for tensor in line.tensors):
             paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme)
 
@@ -305,7 +305,7 @@ class EdgeItem(QGraphicsItem):
     def _is_packing(self) -> bool:
         return any(link.scheme == PACKING for link in self._line.links)
 
-    def _carried(self, painter: QPainter, selected: bool) -> None:
+    def _paint_bytes(self, painter: QPainter, selected: bool) -> None:
         """The bytes that go through global memory, or inside a launch those that do not."""
         points, theme = self._line.points, self._look.theme
         if len(points) != 2:
@@ -363,7 +363,7 @@ def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme,
         draw_text(painter, QRectF(row.x() + width, row.y(), beside, row.height()), suffix)
 
 
-def _rounded(points: tuple[tuple[float, float], ...]) -> QPainterPath:
+def _rounded_path(points: tuple[tuple[float, float], ...]) -> QPainterPath:
     """A polyline with its corners rounded by the box's radius."""
     path = QPainterPath(QPointF(*points[0]))
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
@@ -379,7 +379,7 @@ def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
     return QPointF(corner[0] + (other[0] - corner[0]) * part, corner[1] + (other[1] - corner[1]) * part)
 
 
-def _tip(placed: Placed, look: Look) -> str:
+def _tip(placed: PlacedBox, look: SceneState) -> str:
     if placed.box.operator:
         return f"{placed.box.operator}\nDrag it to another group, or out of this one"
     group = look.group_of(placed)
@@ -392,5 +392,5 @@ def _tip(placed: Placed, look: Look) -> str:
     return "\n".join((group.title, group.shape, *told, f"{amount(group.bytes)}, {group.bound} bound"))
 
 
-def _edge_tip(line: Line) -> str:
+def _edge_tip(line: EdgeLine) -> str:
     return "\n".join(f"{edge.tensor}: {edge.shape}, {amount(edge.bytes)}\n{edge.because}" for edge in line.tensors[:4])

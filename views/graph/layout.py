@@ -30,7 +30,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelLayout:
     """Centres of boxes (x) with their tops (y), the edges' corners, and the extent of everything."""
 
     places: Mapping[str, Point]
@@ -42,7 +42,7 @@ class Level:
     """Boxes in the widest row."""
 
 
-def layered(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", leave: str = "") -> Level:
+def lay_out_layers(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", leave: str = "") -> LevelLayout:
     """Draws the boxes of `sizes` (in topological order) and `edges`; edges against that order are left out.
 
     `entry` and `leave` name the ports, if there are any: the first stands alone above all boxes, the last below.
@@ -57,7 +57,7 @@ def layered(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", l
     left = min([places[key][0] - size.width / 2 for key, size in sizes.items()] + [x for x, _ in corners], default=0.0)
     right = max([places[key][0] + size.width / 2 for key, size in sizes.items()] + [x for x, _ in corners], default=0.0)
     height = max((places[key][1] + size.height for key, size in sizes.items()), default=0.0)
-    return Level(places, routes, left, right, height, max(map(len, rows), default=0))
+    return LevelLayout(places, routes, left, right, height, max(map(len, rows), default=0))
 
 
 def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge], ports: tuple[str, str]) -> list[list[str]]:

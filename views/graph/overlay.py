@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.graph.items import BOUND_COLOURS, SCHEMES, Look
+from views.graph.items import BOUND_COLOURS, SCHEMES, SceneState
 from views.graph.scene import GraphScene
 from views.rows import draw_text
 from views.theme import face
@@ -75,10 +75,10 @@ class Minimap(QWidget):
         return scale, QPointF(self.width() / 2, self.height() / 2) - centre
 
 
-class Legend(QWidget):
+class CostLegend(QWidget):
     """What the colour of the cost bars means."""
 
-    def __init__(self, parent: QWidget, look: Look) -> None:
+    def __init__(self, parent: QWidget, look: SceneState) -> None:
         super().__init__(parent)
         self._look = look
         self.setFixedSize(LEGEND)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from PySide6.QtCore import QPointF, QRectF, QTimer, Signal
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
-from views.graph.drawing import Drawing, Line, Plan, reopened, visible_box
+from views.graph.drawing import Drawing, EdgeLine, GraphDrawing, keys_to_reopen, visible_box
 from views.graph.handles import Handle, handle_of
-from views.graph.items import BoxItem, EdgeItem, Look, distance
+from views.graph.items import BoxItem, EdgeItem, SceneState, distance
 from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.theme import Theme
@@ -27,10 +27,10 @@ class GraphScene(QGraphicsScene):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.look = Look(theme)
+        self.look = SceneState(theme)
         self.drawing = Drawing((), (), (0.0, 0.0, 0.0, 0.0))
         self.opened: frozenset[str] = frozenset()
-        self._plan: Plan | None = None
+        self._plan: GraphDrawing | None = None
         self._waiting: list[QGraphicsItem] = []
         self._boxes: dict[str, BoxItem] = {}
         self._timer = QTimer(self)
@@ -47,7 +47,7 @@ class GraphScene(QGraphicsScene):
         self.look.measured = {}
         self.look.show(self.look.colour_by)
         self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
-        self.opened = reopened(before, overview.plan.top) if keep else overview.opened
+        self.opened = keys_to_reopen(before, overview.plan.top) if keep else overview.opened
         self._build(overview.plan.draw(self.opened) if keep else overview.drawing)
 
     def toggle(self, key: str) -> None:
@@ -84,12 +84,12 @@ class GraphScene(QGraphicsScene):
         self.look.target = (key, outcome)
         self.update()
 
-    def mark_edge(self, line: Line | None) -> None:
+    def mark_edge(self, line: EdgeLine | None) -> None:
         """Marks an edge as the one that is told about."""
         self.look.edge = (line.source, line.target) if line else ("", "")
         self.update()
 
-    def lines_at(self, handle: Handle) -> list[Line]:
+    def lines_at(self, handle: Handle) -> list[EdgeLine]:
         """The drawn edges of a launch or an operator, those that enter first."""
         keys = {placed.box.key for placed in self.drawing.placed if handle_of(placed.box) == handle}
         entering = [line for line in self.drawing.lines if line.target in keys]
@@ -103,7 +103,7 @@ class GraphScene(QGraphicsScene):
                 return ("", None) if box.children else (box.key, Handle(box.nodes[0].id))
         return "", None
 
-    def line_near(self, point: QPointF, reach: float) -> Line | None:
+    def line_near(self, point: QPointF, reach: float) -> EdgeLine | None:
         """The edge within `reach` of a point, the nearest where there are several."""
         near = [(distance(line.points, point), number) for number, line in enumerate(self.drawing.lines)]
         closest, number = min(near, default=(reach, 0))
@@ -127,7 +127,7 @@ class GraphScene(QGraphicsScene):
         self.drawing = drawing
         self.clear()
         self._boxes = {placed.box.key: BoxItem(placed, self.look) for placed in self.drawing.placed}
-        edges = [EdgeItem(line, self.look, self._touched(line)) for line in self.drawing.lines]
+        edges = [EdgeItem(line, self.look, self._groups_at(line)) for line in self.drawing.lines]
         self._waiting = [*reversed(edges), *reversed(list(self._boxes.values()))]
         left, top, right, bottom = self.drawing.extent
         width, height = right - left + 2 * BORDER, bottom - top + BORDER + FOOT
@@ -137,18 +137,18 @@ class GraphScene(QGraphicsScene):
             self._timer.start()
 
     def _add_piece(self) -> None:
-        for item in self._taken(PIECE):
+        for item in self._take_items(PIECE):
             self.addItem(item)
         if not self._waiting:
             self._timer.stop()
             self.built.emit()
 
-    def _taken(self, count: int) -> Iterable[QGraphicsItem]:
+    def _take_items(self, count: int) -> Iterable[QGraphicsItem]:
         while self._waiting and count:
             count -= 1
             yield self._waiting.pop()
 
-    def _touched(self, line: Line) -> frozenset[str]:
+    def _groups_at(self, line: EdgeLine) -> frozenset[str]:
         """Groups whose selection lights the edge up: those of its ends that are drawn as single launches."""
         ends = [self._boxes[key].placed.box for key in (line.source, line.target) if key in self._boxes]
         return frozenset(box.nodes[0].group for box in ends if not box.children and not box.operator)

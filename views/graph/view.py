@@ -14,7 +14,7 @@ from views.graph.scene import GraphScene
 from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.panel import Elided, Panel, bar, label
-from views.theme import Theme
+from views.theme import Theme, load_theme
 
 ORIGINS = {
     "predicted": ("▭", "Hollow bars are predicted times"),
@@ -36,9 +36,9 @@ class GraphView(Panel):
     """While it is dragged: the Handle of what, and the Handle of what it is over (None: of nothing)."""
     dropped = Signal(object, object)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__("Graph")
-        self.scene = GraphScene(theme)
+        self.scene = GraphScene(load_theme("dark"))
         self.canvas = Canvas(self.scene)
         self.canvas.group_selected.connect(self.group_selected)
         self.canvas.pointed.connect(self.pointed)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
-from views.history.layout import Places, placed
+from views.history.layout import HistoryLayout, lay_out_steps
 from views.moves.rows import gain_text
 from views.rows import draw_text
 from views.shapes import paint_gain, paint_time_mark, paint_verdict
@@ -77,7 +77,7 @@ class HistoryCanvas(QAbstractScrollArea):
         self._parents: tuple[int, ...] = ()
         self._chip: Callable[[int], Chip] = _no_chip
         self._redo = NOBODY
-        self._places = Places((), ())
+        self._places = HistoryLayout((), ())
         self._at: dict[tuple[int, int], int] = {}
 
     def show_steps(
@@ -86,7 +86,7 @@ class HistoryCanvas(QAbstractScrollArea):
         """Shows the steps with these parents; `redo`: the step that follows the current one, or -1."""
         if tuple(parents) != self._parents:
             self._parents = tuple(parents)
-            self._places = placed(self._parents)
+            self._places = lay_out_steps(self._parents)
             cells = zip(self._places.columns, self._places.lanes, strict=True)
             self._at = {cell: number for number, cell in enumerate(cells)}
             self._show_range()
@@ -100,7 +100,7 @@ class HistoryCanvas(QAbstractScrollArea):
         """Forgets the tree, so that the next one is seen from where it stands."""
         self.current = self.selected = NOBODY
         self._parents = ()
-        self._places, self._at = Places((), ()), {}
+        self._places, self._at = HistoryLayout((), ()), {}
 
     def select(self, number: int) -> None:
         """Selects a step, brings it into sight and says so."""

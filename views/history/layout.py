@@ -10,7 +10,7 @@ FREE = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class HistoryLayout:
     """Column and lane of every step."""
 
     columns: tuple[int, ...]
@@ -27,7 +27,7 @@ class Places:
         return max(self.lanes, default=-1) + 1
 
 
-def placed(parents: Sequence[int]) -> Places:
+def lay_out_steps(parents: Sequence[int]) -> HistoryLayout:
     """Columns and lanes for steps whose parents come before them; the first has the parent -1.
 
     A step's first child stays in its lane; other children begin a branch in the nearest lane below that is free to
@@ -54,7 +54,7 @@ def placed(parents: Sequence[int]) -> Places:
             lanes[number] = lane
         # A stack gives back what was put on it last: the branch furthest right and, of its siblings, the oldest.
         waiting += [(child, lane + 1) for number in chain for child in reversed(children[number][1:])]
-    return Places(tuple(columns), tuple(lanes))
+    return HistoryLayout(tuple(columns), tuple(lanes))
 
 
 def _free_lane(leftmost: list[int], above: int, last: int) -> int:

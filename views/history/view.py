@@ -21,7 +21,7 @@ EMPTY = "Select a group to see the steps of its advice"
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
+class StepFigure:
     """One figure of a step: what it is, the figure, and what stands behind it."""
 
     caption: str
@@ -50,7 +50,7 @@ class HistoryView(Panel):
         self.compare.clicked.connect(self.compare_requested)
         self.header_layout.addWidget(self.compare)
         self.header_layout.addWidget(label("D", "key"))
-        self.summary = Summary()
+        self.summary = StepSummary()
         self.summary.note.editingFinished.connect(self._write_note)
         row = QWidget()
         layout = QHBoxLayout(row)
@@ -80,7 +80,7 @@ class HistoryView(Panel):
         self.compare.setEnabled(len(parents) > 1)
         self.show_body()
 
-    def show_summary(self, figures: Sequence[Headline], note: str) -> None:
+    def show_summary(self, figures: Sequence[StepFigure], note: str) -> None:
         """Shows the figures of the selected step and its remark."""
         self.summary.show_figures(figures, note)
         self._fold()
@@ -119,7 +119,7 @@ class HistoryView(Panel):
             self.noted.emit(self.selected, self.summary.note.text().strip())
 
 
-class Summary(QWidget):
+class StepSummary(QWidget):
     """Figures of one step side by side, and its remark."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Summary(QWidget):
         layout.addStretch(1)
         layout.addWidget(self.note)
 
-    def show_figures(self, figures: Sequence[Headline], note: str) -> None:
+    def show_figures(self, figures: Sequence[StepFigure], note: str) -> None:
         """Replaces the figures; a remark that is being written stays."""
         while len(self._cells) < len(figures):
             self._add_cell()

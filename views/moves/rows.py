@@ -9,7 +9,7 @@ from PySide6.QtGui import QPainter
 
 from engine.documents.exploration import MoveDoc, MovesDoc
 from views.format import duration
-from views.rows import Row, RowState, draw_text
+from views.rows import RowState, TreeRow, draw_text
 from views.shapes import paint_gain, paint_time_mark
 from views.theme import Theme, face, semibold
 
@@ -25,20 +25,20 @@ class Heading:
     count: int
 
 
-def move_rows(moves: MovesDoc) -> tuple[Row, ...]:
+def move_rows(moves: MovesDoc) -> tuple[TreeRow, ...]:
     """The possible moves, then the impossible ones under one heading."""
     possible = tuple(
-        Row(f"+{number} {move.title}", describe(move), move, (), 24, tip(move))
+        TreeRow(f"+{number} {move.title}", describe(move), move, (), 24, tip(move))
         for number, move in enumerate(moves.possible)
     )
     if not moves.impossible:
         return possible
     impossible = tuple(
-        Row(f"-{number} {move.title}", describe(move), move, (), 24, tip(move))
+        TreeRow(f"-{number} {move.title}", describe(move), move, (), 24, tip(move))
         for number, move in enumerate(moves.impossible)
     )
     count = len(impossible)
-    return (*possible, Row(WHY_NOT, f"Why not, {count}", Heading(count), impossible, 26))
+    return (*possible, TreeRow(WHY_NOT, f"Why not, {count}", Heading(count), impossible, 26))
 
 
 def describe(move: MoveDoc) -> str:
@@ -63,7 +63,7 @@ def tip(move: MoveDoc) -> str:
     return "\n".join(move.entries)
 
 
-def paint_move(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_move(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """One row of the panel."""
     box = state.box
     if isinstance(row.value, Heading):

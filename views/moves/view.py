@@ -7,11 +7,12 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout
 
 from engine.documents.exploration import MoveDoc, MovesDoc
-from engine.documents.model import Problem, Time
+from engine.documents.model import Time
+from views.answer import AnswerPanel
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
-from views.panel import Elided, Panel, column_heads, label
-from views.rows import Row, RowView
+from views.panel import Elided, column_heads, label
+from views.rows import RowView, TreeRow
 from views.theme import Theme, code_face
 
 EMPTY = "Select a group to see what can be done next"
@@ -20,14 +21,14 @@ PREVIEW_LINES = 2
 HINT = "Return applies"
 
 
-class MovesView(Panel):
+class MovesView(AnswerPanel):
     """Next steps; `apply_requested` carries the group's whole advice after the chosen one."""
 
     apply_requested = Signal(str)
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__("Moves")
+        super().__init__("Moves", EMPTY)
         self._now: Time | None = None
         self._moves: MovesDoc | None = None
         self.table = RowView("Next legal steps", paint_move, 0)
@@ -44,18 +45,17 @@ class MovesView(Panel):
         self._copying = copying
         self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.table.customContextMenuRequested.connect(self._show_menu)
-        self.preview = Preview()
+        self.preview = MovePreview()
         self.body_layout.addWidget(column_heads("Next legal step", (("Predicted", PREDICTED), ("Gain", GAIN))))
         self.body_layout.addWidget(self.table, 1)
         self.body_layout.addWidget(self.preview)
-        self.show_empty(EMPTY)
 
     @property
     def moves(self) -> MovesDoc | None:
         """What is shown."""
         return self._moves
 
-    def show_moves(self, moves: MovesDoc, now: Time | None, stale: bool = False) -> None:
+    def show_document(self, moves: MovesDoc, now: Time | None = None, stale: bool = False) -> None:
         """Replaces the table; `now` is the predicted time of the schedule in use, `stale` where an edit was refused."""
         self._now = now
         chosen = self._current_title()
@@ -71,15 +71,12 @@ class MovesView(Panel):
         else:
             self.show_empty(NOTHING)
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why there are no moves."""
-        self._clear()
-        self.show_empty(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self) -> None:
-        """Nothing is selected, or nothing is known yet."""
-        self._clear()
-        self.show_empty(EMPTY)
+    def show_nothing(self, sentence: str = "") -> None:
+        """No moves."""
+        self._moves = None
+        self.subtitle.setText("")
+        self.table.show_rows(())
+        super().show_nothing(sentence)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
@@ -91,11 +88,6 @@ class MovesView(Panel):
         if event.type() == QEvent.Type.Leave:
             self._show_preview(self._current() or self._first())
         return super().eventFilter(watched, event)
-
-    def _clear(self) -> None:
-        self._moves = None
-        self.subtitle.setText("")
-        self.table.show_rows(())
 
     def _current(self) -> MoveDoc | None:
         index = self.table.currentIndex()
@@ -119,7 +111,7 @@ class MovesView(Panel):
                 self.table.mark((key,))
                 return
 
-    def _choose(self, row: Row) -> None:
+    def _choose(self, row: TreeRow) -> None:
         self.table.mark((row.key,))
         if isinstance(row.value, MoveDoc):
             self._show_preview(row.value)
@@ -129,7 +121,7 @@ class MovesView(Panel):
         value = self.table.rows.row_at(index).value
         self._show_preview(value if isinstance(value, MoveDoc) else self._current() or self._first())
 
-    def _apply(self, row: Row) -> None:
+    def _apply(self, row: TreeRow) -> None:
         if isinstance(row.value, MoveDoc) and row.value.recipe:
             self.apply_requested.emit(row.value.recipe)
         elif row.key == WHY_NOT:
@@ -158,7 +150,7 @@ class MovesView(Panel):
         self.preview.show_move(move, self._now)
 
 
-class Preview(QFrame):
+class MovePreview(QFrame):
     """What a step says and what it would cost, beside what is in use; or why it cannot be taken."""
 
     def __init__(self) -> None:

@@ -7,12 +7,12 @@ from PySide6.QtGui import QPainter
 
 from views.field import Field
 from views.format import duration, percent
-from views.outline.rows import OutlineItem, filtered, opened_first, rows_of_group
+from views.outline.rows import OutlineItem, filter_rows, opened_first, rows_of_group
 from views.overview import Overview
 from views.panel import Panel, bar, label
-from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.search.hits import summary
-from views.search.index import Index
+from views.search.index import SearchIndex
 from views.search.query import QueryError
 from views.shapes import paint_bar
 from views.theme import Theme, face, semibold
@@ -33,8 +33,8 @@ class OutlineView(Panel):
 
     def __init__(self) -> None:
         super().__init__("Outline")
-        self._rows: tuple[Row, ...] = ()
-        self._index: Index | None = None
+        self._rows: tuple[TreeRow, ...] = ()
+        self._index: SearchIndex | None = None
         self._group = ""
         self.filter = Field("filter", "Filter: name, type:MatMul, time>5%, A > * > B", "Filter the outline")
         self.filter.setClearButtonEnabled(True)
@@ -92,12 +92,12 @@ class OutlineView(Panel):
         self.tree.set_theme(theme)
 
     def _show(self) -> None:
-        rows = self._filtered(self.filter.text())
+        rows = self._filter_rows(self.filter.text())
         opened = opened_first(rows)
         self.tree.show_rows(rows, lambda row: row.key in opened)
         self.show_selection(self._group)
 
-    def _filtered(self, text: str) -> tuple[Row, ...]:
+    def _filter_rows(self, text: str) -> tuple[TreeRow, ...]:
         """The rows that the filter keeps; the line below it tells how much that is, or why it is no filter."""
         self.told.setVisible(bool(text.strip()) and self._index is not None)
         if not text.strip() or self._index is None:
@@ -108,14 +108,14 @@ class OutlineView(Panel):
             self.told.setText(str(error))
             return self._rows
         self.told.setText(summary(self._index, found))
-        return filtered(self._rows, found.groups)
+        return filter_rows(self._rows, found.groups)
 
-    def _select(self, row: Row) -> None:
+    def _select(self, row: TreeRow) -> None:
         if isinstance(row.value, OutlineItem):
             self.group_selected.emit(row.value.group)
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     item, box = row.value, state.box
     assert isinstance(item, OutlineItem)
     right = box.right() - 12

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QSizePolicy
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc
 from views.format import figure
-from views.picture import Picture
-from views.pipeline.geometry import Place, Plan
-from views.pipeline.painting import TITLES, ChartPainter, Look
+from views.picture import ResizedPicture
+from views.pipeline.geometry import ChartGeometry, ChartMark
+from views.pipeline.painting import TITLES, ChartPainter, ChartState
 from views.theme import Theme
 
 Keys = Qt.Key
@@ -19,7 +19,7 @@ ENDS = {Keys.Key_Home: 0, Keys.Key_End: -1}
 ROWS_BY = {Keys.Key_Down: 1, Keys.Key_Up: -1}
 
 
-class PipelineCanvas(Picture):
+class PipelineCanvas(ResizedPicture):
     """Paints one chart; `lines_selected` carries the lines of the CUDA text behind what was selected."""
 
     lines_selected = Signal(tuple)
@@ -34,12 +34,12 @@ class PipelineCanvas(Picture):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(260)
         self.theme: Theme | None = None
-        self.plan: Plan | None = None
+        self.plan: ChartGeometry | None = None
         self._doc: ChartDoc | None = None
-        self._place: Place | None = None
+        self._place: ChartMark | None = None
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> ChartMark | None:
         """What is selected."""
         return self._place
 
@@ -61,7 +61,7 @@ class PipelineCanvas(Picture):
         self.theme = theme
         self.update()
 
-    def select(self, place: Place | None) -> None:
+    def select(self, place: ChartMark | None) -> None:
         """Selects a tile or a bar, and says which lines it is made of."""
         self._place = place
         lines = tuple(sorted({line for bar in self._bars(place) for line in bar.lines}))
@@ -80,7 +80,7 @@ class PipelineCanvas(Picture):
         """Selects a tile by its number; whether it is drawn."""
         is_drawn = tile in self.tiles
         if is_drawn:
-            self.select(Place("compute", tile, tile))
+            self.select(ChartMark("compute", tile, tile))
         return is_drawn
 
     def show_line(self, line: int) -> None:
@@ -101,7 +101,7 @@ class PipelineCanvas(Picture):
         painter = QPainter(self)
         painter.fillRect(self.rect(), self.theme.colour("panel"))
         if self.plan is not None:
-            ChartPainter(painter, self.plan, Look(self._place, None), self.theme).paint()
+            ChartPainter(painter, self.plan, ChartState(self._place, None), self.theme).paint()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Selects the tile under the pointer."""
@@ -111,7 +111,7 @@ class PipelineCanvas(Picture):
         if bar is not None:
             self.select(_place(bar))
         else:
-            self.select(Place("compute", flight.tile, flight.tile) if flight else None)
+            self.select(ChartMark("compute", flight.tile, flight.tile) if flight else None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and Right go through the tiles, Up and Down through the rows, Escape selects nothing."""
@@ -122,7 +122,7 @@ class PipelineCanvas(Picture):
             self._go(STEPS[key])
         elif key in ENDS:
             tiles = self.tiles
-            self.select(Place("compute", tiles[ENDS[key]], tiles[ENDS[key]]))
+            self.select(ChartMark("compute", tiles[ENDS[key]], tiles[ENDS[key]]))
         elif key in ROWS_BY:
             self._change_row(ROWS_BY[key])
         elif key == Keys.Key_Escape and self._place is not None:
@@ -135,16 +135,16 @@ class PipelineCanvas(Picture):
         now = self._place.tile if self._place else None
         number = tiles.index(now) + by if now is not None and now in tiles else 0
         tile = tiles[min(max(number, 0), len(tiles) - 1)]
-        self.select(Place(self._place.row if self._place else "compute", tile, tile))
+        self.select(ChartMark(self._place.row if self._place else "compute", tile, tile))
 
     def _change_row(self, by: int) -> None:
         row = self._place.row if self._place else "compute"
         number = min(max(ROWS.index(row) + by, 0), len(ROWS) - 1)
         chosen = self._place.tile if self._place else None
         tile = self.tiles[0] if chosen is None else chosen
-        self.select(Place(ROWS[number], tile, tile if ROWS[number] != "store" else None))
+        self.select(ChartMark(ROWS[number], tile, tile if ROWS[number] != "store" else None))
 
-    def _bars(self, place: Place | None) -> list[BarDoc]:
+    def _bars(self, place: ChartMark | None) -> list[BarDoc]:
         """The bars of a selection: of its row, or all of a tile's where the row has none of it."""
         if place is None or self._doc is None:
             return []
@@ -159,7 +159,7 @@ class PipelineCanvas(Picture):
     def lay_out(self) -> None:
         """Lays the chart out for the present width."""
         drawn = self._doc is not None and self._doc.bars
-        self.plan = Plan(self._doc, QSizeF(self.size())) if self._doc is not None and drawn else None
+        self.plan = ChartGeometry(self._doc, QSizeF(self.size())) if self._doc is not None and drawn else None
         self.setFixedHeight(round(self.plan.height) if self.plan else 120)
         self.update()
 
@@ -193,5 +193,5 @@ def describe(bar: BarDoc) -> str:
     return f"{text}. {bar.because}" if bar.because else text
 
 
-def _place(bar: BarDoc) -> Place:
-    return Place(bar.row, bar.step, bar.tile)
+def _place(bar: BarDoc) -> ChartMark:
+    return ChartMark(bar.row, bar.step, bar.tile)

@@ -27,7 +27,7 @@ KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChartMark:
     """What a person may select: one tile's bars and its flight, or one bar alone."""
 
     row: str
@@ -36,7 +36,7 @@ class Place:
     """None for a bar that is about no tile."""
 
 
-class Plan:
+class ChartGeometry:
     """The chart laid out in a widget of some size."""
 
     def __init__(self, doc: ChartDoc, size: QSizeF) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from engine.documents.pipeline import COMPUTE, COPY, ROWS, STORE, WAIT, BarDoc, FlightDoc
 from views.format import figure
-from views.pipeline.geometry import AXIS, HEAD, HEADING, ROW, TOP, Place, Plan
+from views.pipeline.geometry import AXIS, HEAD, HEADING, ROW, TOP, ChartGeometry, ChartMark
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 
@@ -19,17 +19,17 @@ HATCH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ChartState:
     """What is selected and pointed at."""
 
-    selected: Place | None
-    hovered: Place | None
+    selected: ChartMark | None
+    hovered: ChartMark | None
 
 
 class ChartPainter:
     """Paints one chart with one theme."""
 
-    def __init__(self, painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+    def __init__(self, painter: QPainter, plan: ChartGeometry, look: ChartState, theme: Theme) -> None:
         self.painter, self.plan, self.look, self.theme = painter, plan, look, theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
 
@@ -237,7 +237,7 @@ def hatch(painter: QPainter, box: QRectF, colour: QColor, width: float) -> None:
     painter.restore()
 
 
-def _is_of(bar: BarDoc, place: Place | None) -> bool:
+def _is_of(bar: BarDoc, place: ChartMark | None) -> bool:
     """Whether a bar belongs to what is selected: all of a tile, or the bar alone where it is no tile's."""
     if place is None:
         return False

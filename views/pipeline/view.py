@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
 from engine.documents.pipeline import ChartDoc
+from views.answer import AnswerPage
 from views.format import figure, origin_of, percent, plural
-from views.panel import Elided, LoadingBar, bar, label, rule
+from views.panel import Elided, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.painting import hatch
 from views.pipeline.shared import SharedMap
@@ -22,27 +22,18 @@ WIDE = 700
 """Pixels from which shared memory and knobs stand side by side."""
 
 
-class PipelinePage(QWidget):
+class PipelinePage(AnswerPage):
     """Shows a chart; `lines_selected` carries lines of the CUDA text, the other wishes are those of its parts."""
 
     lines_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(EMPTY)
         self.canvas, self.shared, self.what_if = PipelineCanvas(), SharedMap(), WhatIf()
         self.canvas.lines_selected.connect(self.lines_selected)
         self.canvas.selected.connect(lambda _: self._show_stage())
-        self.progress = LoadingBar(self)
-        self.message = label(EMPTY, "hint", wrap=True)
-        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.message.setContentsMargins(32, 0, 32, 0)
-        self.pages = QStackedWidget()
-        self.pages.addWidget(self.message)
         self.pages.addWidget(self._make_body())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.pages, 1)
+        self.column.addWidget(self.pages, 1)
         self._doc: ChartDoc | None = None
 
     @property
@@ -65,21 +56,12 @@ class PipelinePage(QWidget):
         self.what_if.show_choices(doc)
         self.used.setText(f"{doc.shared_bytes / KIB:.3g} of {doc.shared_limit / KIB:.3g} KiB per block")
         self._show_stage()
-        self.pages.setCurrentIndex(1)
+        self.show_body()
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why there is no chart."""
-        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self, sentence: str = EMPTY) -> None:
+    def show_nothing(self, sentence: str = "") -> None:
         """Nothing is known."""
         self._doc = None
-        self.message.setText(sentence)
-        self.pages.setCurrentIndex(0)
-
-    def show_loading(self, loading: bool) -> None:
-        """A newer chart is on its way."""
-        self.progress.setVisible(loading)
+        super().show_nothing(sentence)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, VariantDoc, WhatIfDoc
 from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
@@ -45,11 +45,11 @@ class WhatIf(QWidget):
         self._rows.setHorizontalSpacing(8)
         self._rows.setVerticalSpacing(0)
         column.addLayout(self._rows)
-        self.refusal = _Refusal()
+        self.refusal = _RefusalBox()
         self.refusal.button.clicked.connect(self.nearest_requested)
         column.addWidget(self.refusal)
         column.addWidget(rule())
-        self.figures = _Figures()
+        self.figures = _FigureTable()
         column.addWidget(self.figures)
         self._below_figures = rule()
         column.addWidget(self._below_figures)
@@ -118,7 +118,7 @@ class WhatIf(QWidget):
         """NVRTC is at work."""
         self.message.setText("NVRTC is compiling…")
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Why NVRTC has no figures."""
         hint = f" ({problem.hint})" if problem.hint else ""
         self.message.setText(f"{problem.subject}: {problem.reason}{hint}" if problem.subject else problem.reason)
@@ -211,7 +211,7 @@ class WhatIf(QWidget):
         self.apply_button.style().polish(self.apply_button)
 
 
-class _Refusal(QFrame):
+class _RefusalBox(QFrame):
     """Why the values cannot be, and the nearest that can."""
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class _Refusal(QFrame):
             self.button.setVisible(doc.refusal.nearest is not None)
 
 
-class _Figures(QWidget):
+class _FigureTable(QWidget):
     """Rows of figures: now, then, limit."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF
 
-from views.roofline.nodes import Point, Roofline, Side
+from views.roofline.nodes import OriginPoints, Point, Roofline
 
 GUTTER = 26.0
 """Pixels left of the axis for kernels without operations."""
@@ -19,7 +19,7 @@ Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class RooflineAxes:
     """Decades from `left` to `right` operations a byte, and from `bottom` to `top` operations a second."""
 
     left: float
@@ -55,7 +55,7 @@ class Plot:
     Arrays, since thousands of points as objects would wake the garbage collector in the middle of a painting.
     """
 
-    side: Side
+    side: OriginPoints
     area: QRectF
     spots: Values
     """(points, 2): of each point x and y in pixels."""
@@ -63,7 +63,7 @@ class Plot:
     """The same of each point at the baseline; NaN where it has none or has not moved."""
 
 
-def plotted(axes: Axes, side: Side, area: QRectF) -> Plot:
+def plot_points(axes: RooflineAxes, side: OriginPoints, area: QRectF) -> Plot:
     """The points of a side in their area."""
     count = len(side.points)
     intensity = np.fromiter((point.intensity for point in side.points), float, count)
@@ -73,7 +73,7 @@ def plotted(axes: Axes, side: Side, area: QRectF) -> Plot:
     return Plot(side, area, axes.spots(area, intensity, height), axes.spots(area, intensity, ghost))
 
 
-def axes_of(roofline: Roofline) -> Axes:
+def axes_of(roofline: Roofline) -> RooflineAxes:
     """Whole decades around all points, ghosts and the ridge of the highest roof."""
     points = [point for side in roofline.sides for point in side.points]
     ridge = roofline.ceilings[-1][1] / roofline.bandwidth
@@ -82,7 +82,7 @@ def axes_of(roofline: Roofline) -> Axes:
     left = log10(roofline.left)
     right = ceil(log10(max([ridge * 3, *(point.intensity for point in points)])))
     bottom, top = floor(log10(min(heights))), ceil(log10(max(heights)) + 0.05)
-    return Axes(left, max(right, left + DECADE), bottom, top, any(not point.intensity for point in points))
+    return RooflineAxes(left, max(right, left + DECADE), bottom, top, any(not point.intensity for point in points))
 
 
 def in_order(points: tuple[Point, ...], by_height: bool) -> list[Point]:

@@ -7,9 +7,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from views.roofline.axes import Axes, Plot, axes_of, in_order, plotted
+from views.roofline.axes import Plot, RooflineAxes, axes_of, in_order, plot_points
 from views.roofline.nodes import Point, Roofline
-from views.roofline.painting import Picture
+from views.roofline.painting import RooflinePainting
 from views.theme import Theme
 
 LEFT, BETWEEN, RIGHT, TOP, BOTTOM = 48.0, 36.0, 20.0, 30.0, 36.0
@@ -34,7 +34,7 @@ class RooflineCanvas(QWidget):
         self.selected = ""
         self.hovered = ""
         self.roofline: Roofline | None = None
-        self._axes: Axes | None = None
+        self._axes: RooflineAxes | None = None
         self._plots: list[Plot] = []
         """Of the present size; empty until somebody looks."""
 
@@ -65,7 +65,7 @@ class RooflineCanvas(QWidget):
         """Where a group's points stand, in each plot that has one."""
         return [
             QPointF(*plot.spots[number])
-            for plot in self._plotted()
+            for plot in self._plots_of_sides()
             for number, point in enumerate(plot.side.points)
             if point.group == group
         ]
@@ -81,8 +81,10 @@ class RooflineCanvas(QWidget):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = Picture(painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus())
-        for number, plot in enumerate(self._plotted()):
+        picture = RooflinePainting(
+            painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus()
+        )
+        for number, plot in enumerate(self._plots_of_sides()):
             picture.plot(plot, first=number == 0)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -117,7 +119,7 @@ class RooflineCanvas(QWidget):
 
     def _neighbour(self, key: Qt.Key) -> str | None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_Up: 1}
-        points = self._walked()
+        points = self._points_in_order()
         if not points or key not in (*steps, Qt.Key.Key_Home, Qt.Key.Key_End):
             return None
         groups = [point.group for point in in_order(points, by_height=key in (Qt.Key.Key_Up, Qt.Key.Key_Down))]
@@ -127,21 +129,21 @@ class RooflineCanvas(QWidget):
             return groups[-1]
         return groups[min(max(groups.index(self.selected) + steps[key], 0), len(groups) - 1)]
 
-    def _walked(self) -> tuple[Point, ...]:
+    def _points_in_order(self) -> tuple[Point, ...]:
         """The points of the first plot that has any: its kernels are all that the others have."""
         sides = self.roofline.sides if self.roofline else ()
         return next((side.points for side in sides if side.points), ())
 
-    def _plotted(self) -> list[Plot]:
+    def _plots_of_sides(self) -> list[Plot]:
         if not self._plots and self.roofline is not None and self._axes is not None:
             sides = zip(self.roofline.sides, self.areas(), strict=True)
-            self._plots = [plotted(self._axes, side, area) for side, area in sides]
+            self._plots = [plot_points(self._axes, side, area) for side, area in sides]
         return self._plots
 
     def _nearest(self, at: QPointF) -> str:
         """The group whose point is nearest to a place; of points on one spot the selected one's successor."""
         near = []
-        for plot in self._plotted():
+        for plot in self._plots_of_sides():
             distances = np.abs(plot.spots - (at.x(), at.y())).sum(axis=1)
             near += [(distances[n], plot.side.points[n].group) for n in np.flatnonzero(distances <= REACH)]
         if not near:

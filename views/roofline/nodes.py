@@ -25,7 +25,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class OriginPoints:
     """All points of one origin."""
 
     origin: str
@@ -49,4 +49,4 @@ class Roofline:
     """Where the roofs come from."""
     left: float
     """The intensity at which the axis begins; kernels without operations stand to the left of it."""
-    sides: tuple[Side, ...]
+    sides: tuple[OriginPoints, ...]

@@ -10,8 +10,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 
 from views.format import amount
-from views.roofline.axes import GUTTER, TERA, Axes, Plot, Values
-from views.roofline.nodes import Roofline, Side
+from views.roofline.axes import GUTTER, TERA, Plot, RooflineAxes, Values
+from views.roofline.nodes import OriginPoints, Roofline
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 
@@ -27,11 +27,11 @@ NAMED_AT = 0.64
 NAME_WIDTH, ROOF_NAME = 110.0, 66.0
 
 
-class Picture:
+class RooflinePainting:
     """One painting of all plots."""
 
     def __init__(
-        self, painter: QPainter, theme: Theme, roofline: Roofline, axes: Axes,
+        self, painter: QPainter, theme: Theme, roofline: Roofline, axes: RooflineAxes,
         selected: str, hovered: str, focused: bool,
     ) -> None:  # fmt: skip
         self.painter, self.theme, self.roofline, self.axes = painter, theme, roofline, axes
@@ -50,7 +50,7 @@ class Picture:
         self._ghosts(plot)
         self._points(plot)
 
-    def _head(self, side: Side, area: QRectF) -> None:
+    def _head(self, side: OriginPoints, area: QRectF) -> None:
         painter, row = self.painter, QRectF(area.left(), 6, area.width(), 20)
         title = side.origin.capitalize()
         painter.setFont(semibold(11))
@@ -134,7 +134,7 @@ class Picture:
         names = [QRectF(end.x() - ROOF_NAME, end.y() - 15, ROOF_NAME, 14) for end in ends]
         return [*names, QRectF(slope.x() - 30, slope.y() - 34, 46, 56)]
 
-    def _nothing(self, side: Side, area: QRectF) -> None:
+    def _nothing(self, side: OriginPoints, area: QRectF) -> None:
         self.painter.setFont(face(11))
         self.painter.setPen(self.theme.colour("text-3"))
         flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QPainter, QPen
-from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.documents.exploration import BANK_BYTES, BANKS, SECTOR, LanesDoc, WarpDoc
-from engine.documents.model import Problem
+from views.answer import AnswerPage
 from views.format import plural
-from views.panel import LoadingBar, bar, label
-from views.rows import Row, RowState, RowView, draw_text
+from views.panel import bar, label
+from views.rows import RowState, RowView, TreeRow, draw_text
 from views.theme import Theme, code_face, face, semibold
 
 HEIGHT = 58
@@ -24,7 +24,7 @@ EMPTY = "Runs one block on the CPU and records what the first warp touches, acce
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPair:
     """One access under the baseline's advice and under the present one; None where it has no counterpart."""
 
     before: LanesDoc | None
@@ -40,20 +40,20 @@ class Access:
         return lanes
 
 
-def address_rows(after: WarpDoc, before: WarpDoc | None) -> tuple[Row, ...]:
+def address_rows(after: WarpDoc, before: WarpDoc | None) -> tuple[TreeRow, ...]:
     """The accesses of both, paired by kind and array in the order in which they come."""
     waiting = list(before.lanes) if before else []
-    pairs: list[Access] = []
+    pairs: list[AccessPair] = []
     for lanes in after.lanes:
         old = next((each for each in waiting if (each.kind, each.array) == (lanes.kind, lanes.array)), None)
         if old is not None:
             waiting.remove(old)
-        pairs.append(Access(old, lanes, before is not None))
-    pairs += [Access(old, None, True) for old in waiting]
-    return tuple(Row(f"{number}", describe(pair), pair, (), HEIGHT) for number, pair in enumerate(pairs))
+        pairs.append(AccessPair(old, lanes, before is not None))
+    pairs += [AccessPair(old, None, True) for old in waiting]
+    return tuple(TreeRow(f"{number}", describe(pair), pair, (), HEIGHT) for number, pair in enumerate(pairs))
 
 
-def describe(access: Access) -> str:
+def describe(access: AccessPair) -> str:
     """An access in words, for screen readers and tool tips."""
     lanes = access.lanes
     parts = [f"Line {lanes.line}: {lanes.kind} of {lanes.array}, {plural(lanes.width, 'byte')} a lane"]
@@ -78,14 +78,14 @@ def is_shared(lanes: LanesDoc) -> bool:
     return lanes.kind.startswith("shared")
 
 
-class AddressesPage(QWidget):
+class AddressesPage(AnswerPage):
     """Asked for by a button, because the emulator has to run; `line_selected` carries the line of a clicked row."""
 
     asked = Signal()
     line_selected = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(EMPTY)
         strip, layout = bar("subheader", 36)
         self.button = QPushButton("Run one block")
         self.button.setProperty("role", "small")
@@ -99,41 +99,27 @@ class AddressesPage(QWidget):
         self.table = RowView("Addresses of one warp", _paint, 0)
         self.table.chevrons = False
         self.table.row_selected.connect(self._select)
-        self.message = label(EMPTY, "hint", wrap=True)
-        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.message.setContentsMargins(32, 0, 32, 0)
-        self.progress = LoadingBar(self)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self.message)
-        self._pages.addWidget(self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        self.pages.addWidget(self.table)
         for widget in (strip, self.heads):
-            column.addWidget(widget)
-        column.addWidget(self._pages, 1)
+            self.column.addWidget(widget)
+        self.column.addWidget(self.pages, 1)
         self._shown: tuple[WarpDoc, WarpDoc | None] | None = None
 
     def show_addresses(self, after: WarpDoc, before: WarpDoc | None) -> None:
         """Shows a warp under the present advice, beside the same under the baseline's where that is known."""
-        self._pages.setCurrentWidget(self.table)
+        self.show_body()
         self.heads.show_columns(before is not None)
         self.note.setText(f"first warp of block {after.block}, counted by the emulator")
         if (after, before) != self._shown:
             self._shown = (after, before)
             self.table.show_rows(address_rows(after, before))
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why nothing could be counted."""
-        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self, sentence: str = EMPTY) -> None:
+    def show_nothing(self, sentence: str = "") -> None:
         """Nothing has been counted under this advice."""
         self._shown = None
         self.note.setText("")
         self.heads.hide()
-        self.message.setText(sentence)
-        self._pages.setCurrentWidget(self.message)
+        super().show_nothing(sentence)
 
     def show_loading(self, loading: bool) -> None:
         """A block is running."""
@@ -145,9 +131,9 @@ class AddressesPage(QWidget):
         self.table.set_theme(theme)
         self.heads.set_theme(theme)
 
-    def _select(self, row: Row) -> None:
+    def _select(self, row: TreeRow) -> None:
         self.table.mark((row.key,))
-        if isinstance(row.value, Access) and row.value.after is not None:
+        if isinstance(row.value, AccessPair) and row.value.after is not None:
             self.line_selected.emit(row.value.after.line)
 
 
@@ -201,9 +187,9 @@ def _columns(box: QRectF, compared: bool) -> list[QRectF]:
     return [QRectF(left + k * (width + 16), box.y(), width, box.height()) for k in range(2)]
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     access, box = row.value, state.box
-    assert isinstance(access, Access)
+    assert isinstance(access, AccessPair)
     lanes = access.lanes
     painter.setFont(code_face())
     painter.setPen(theme.colour("text"))

@@ -9,18 +9,16 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
-    QStackedWidget,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.documents.model import Problem
-from views.panel import LoadingBar, bar, label
+from views.answer import AnswerPage
+from views.panel import bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision
 from views.theme import Theme, code_face, face, semibold
@@ -108,40 +106,32 @@ class DecisionModel(QAbstractTableModel):
         return [*lines, f"Click or Return asks for: {cell.entry}"] if cell.entry else lines
 
 
-class DecisionsPage(QWidget):
+class DecisionsPage(AnswerPage):
     """The table; `entry_requested` carries the line of the text form that asks for a cell."""
 
     entry_requested = Signal(str)
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(EMPTY)
         self.model = DecisionModel()
-        self.table = _Table(self.model)
+        self.table = _DecisionTable(self.model)
         self.table.chosen.connect(self._ask)
         self.table.selectionModel().currentChanged.connect(self._explain)
         self.table.entered.connect(self._explain)
-        self.message = label(EMPTY, "hint", wrap=True)
-        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.progress = LoadingBar(self)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self.message)
-        self._pages.addWidget(self.table)
-        self.legend = Legend()
+        self.pages.addWidget(self.table)
+        self.legend = DecisionLegend()
         foot, layout = bar("header", 64)
         self.reason = label("", "second", wrap=True)
         layout.addWidget(self.reason, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.legend)
-        column.addWidget(self._pages, 1)
-        column.addWidget(foot)
+        self.column.addWidget(self.legend)
+        self.column.addWidget(self.pages, 1)
+        self.column.addWidget(foot)
         self._doc: DecisionsDoc | None = None
 
     def show_decisions(self, decisions: DecisionsDoc) -> None:
         """Replaces the table; the keyboard stays where it was."""
-        self._pages.setCurrentWidget(self.table)
+        self.show_body()
         if decisions == self._doc:
             return
         self._doc = decisions
@@ -153,21 +143,12 @@ class DecisionsPage(QWidget):
         else:
             self.reason.setText("Point at a cell to see why it is so; click or Return asks for it.")
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why there is no table."""
-        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self, sentence: str = EMPTY) -> None:
+    def show_nothing(self, sentence: str = "") -> None:
         """No table."""
         self._doc = None
         self.model.show_decisions(None)
         self.reason.setText("")
-        self.message.setText(sentence)
-        self._pages.setCurrentWidget(self.message)
-
-    def show_loading(self, loading: bool) -> None:
-        """The old table stays while a newer one is on its way."""
-        self.progress.setVisible(loading)
+        super().show_nothing(sentence)
 
     def show_selection(self, statements: Iterable[str]) -> None:
         """Marks the rows of statements."""
@@ -189,7 +170,7 @@ class DecisionsPage(QWidget):
             self.reason.setText("\n".join(self.model.explanation(index)))
 
 
-class Legend(QWidget):
+class DecisionLegend(QWidget):
     """What the marks of the cells mean."""
 
     def __init__(self) -> None:
@@ -225,7 +206,7 @@ class Legend(QWidget):
             left += 22 + width + 18
 
 
-class _Table(QTableView):
+class _DecisionTable(QTableView):
     """Click and Return choose a cell."""
 
     chosen = Signal(QModelIndex)
@@ -235,7 +216,7 @@ class _Table(QTableView):
         self.theme: Theme | None = None
         self.statements: frozenset[str] = frozenset()
         self.setModel(model)
-        self.setItemDelegate(_Delegate(self, model))
+        self.setItemDelegate(_CellDelegate(self, model))
         self.setAccessibleName("Decisions: iterators against dimensions")
         self.setMouseTracking(True)
         self.setShowGrid(False)
@@ -272,10 +253,10 @@ class _Table(QTableView):
             super().keyPressEvent(event)
 
 
-class _Delegate(QStyledItemDelegate):
+class _CellDelegate(QStyledItemDelegate):
     """Paints a cell: mark and word, a frame around what is chosen, a ring around the keyboard."""
 
-    def __init__(self, table: _Table, model: DecisionModel) -> None:
+    def __init__(self, table: _DecisionTable, model: DecisionModel) -> None:
         super().__init__(table)
         self._table, self._model = table, model
 

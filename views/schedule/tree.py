@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 
 from engine.documents.model import ScheduleDoc, StatementDoc
-from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.shapes import paint_pill, paint_pill_in
 from views.theme import Theme, code_face, face
 
@@ -17,14 +17,14 @@ ROW = 28
 INDENT = 18
 
 
-class ScheduleTree(RowView):
+class ScheduleTreeView(RowView):
     """A schedule tree; `statements_selected` carries the names under the clicked row."""
 
     statements_selected = Signal(tuple)
 
     def __init__(self, name: str) -> None:
         super().__init__(name, _paint, INDENT)
-        self._trees: tuple[Row, ...] = ()
+        self._trees: tuple[TreeRow, ...] = ()
         self.chevrons = False
         self.row_selected.connect(self._select)
 
@@ -38,7 +38,7 @@ class ScheduleTree(RowView):
         wanted = frozenset(statements)
         self.mark(_rows_of(self._trees, wanted, dimension) if wanted or dimension else ())
 
-    def _select(self, row: Row) -> None:
+    def _select(self, row: TreeRow) -> None:
         assert isinstance(row.value, ScheduleDoc)
         self.statements_selected.emit(row.value.statements)
 
@@ -61,16 +61,16 @@ class Placements(RowView):
         self.setFixedHeight(min(len(rows), 6) * 24 + 8)
 
 
-def _row(node: ScheduleDoc, key: str) -> Row:
+def _row(node: ScheduleDoc, key: str) -> TreeRow:
     """A row of the tree; a band's only statement is told in the band's own row."""
     only = node.children[0] if len(node.children) == 1 else None
     if node.kind == "band" and only and only.kind == "statement":
-        return Row(key, f"{node.dimension}  {only.text}", node, (), ROW)
+        return TreeRow(key, f"{node.dimension}  {only.text}", node, (), ROW)
     children = tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
-    return Row(key, node.text, node, children, ROW)
+    return TreeRow(key, node.text, node, children, ROW)
 
 
-def _rows_of(rows: Iterable[Row], wanted: frozenset[str], dimension: str) -> list[str]:
+def _rows_of(rows: Iterable[TreeRow], wanted: frozenset[str], dimension: str) -> list[str]:
     found: list[str] = []
     for row in rows:
         node = row.value
@@ -83,7 +83,7 @@ def _rows_of(rows: Iterable[Row], wanted: frozenset[str], dimension: str) -> lis
     return found
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     node, box = row.value, state.box
     assert isinstance(node, ScheduleDoc)
     middle = box.center().y()
@@ -108,11 +108,11 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
         draw_text(painter, QRectF(after, box.y(), max(right - after - 4, 0.0), box.height()), "parallel")
 
 
-def _placement(statement: StatementDoc) -> Row:
-    return Row(statement.name, f"{statement.name}: {statement.placement}", statement)
+def _placement(statement: StatementDoc) -> TreeRow:
+    return TreeRow(statement.name, f"{statement.name}: {statement.placement}", statement)
 
 
-def _paint_placement(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint_placement(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     statement, box = row.value, state.box
     assert isinstance(statement, StatementDoc)
     place, _, reason = statement.placement.partition(":")

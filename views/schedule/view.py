@@ -13,7 +13,7 @@ from views.panel import Panel, bar, label, rule
 from views.pipeline.view import PipelinePage
 from views.schedule.addresses import AddressesPage
 from views.schedule.decisions import DecisionsPage
-from views.schedule.tree import Placements, ScheduleTree
+from views.schedule.tree import Placements, ScheduleTreeView
 from views.space.view import SpacePage
 from views.theme import Theme
 
@@ -83,7 +83,7 @@ class ScheduleView(Panel):
         layout.addStretch(1)
         layout.addWidget(self.legality)
         layout.setContentsMargins(12, 0, 12, 0)
-        self.tree = ScheduleTree("Schedule tree")
+        self.tree = ScheduleTreeView("Schedule tree")
         self.placements = Placements()
         column.addWidget(strip)
         column.addWidget(self.tree, 1)

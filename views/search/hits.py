@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.documents.model import StatementDoc
 from views.format import plural
-from views.search.index import Found, Index
+from views.search.index import SearchIndex, SearchResult
 
 SHOWN = 100
 """Groups, and operators, that the list shows at most."""
@@ -25,7 +25,7 @@ class Hit:
     statement: str = ""
 
 
-def hits(index: Index, found: Found, statements: Sequence[StatementDoc], text: str) -> tuple[Hit, ...]:
+def hits(index: SearchIndex, found: SearchResult, statements: Sequence[StatementDoc], text: str) -> tuple[Hit, ...]:
     """Statements first, then groups, then operators that belong to a launch."""
     model = index.model
     wanted = text.strip().lower()
@@ -42,7 +42,7 @@ def hits(index: Index, found: Found, statements: Sequence[StatementDoc], text: s
     return (*shown, *placed[:SHOWN])
 
 
-def summary(index: Index, found: Found) -> str:
+def summary(index: SearchIndex, found: SearchResult) -> str:
     """How much was found, in words."""
     if not found.groups and not found.operators:
         text = "nothing found"

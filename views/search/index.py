@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.documents.model import GroupDoc, ModelDoc
-from views.search.query import Query, Step, Term, check_regex, parse
+from views.search.query import Condition, PathStep, Query, check_regex, parse
 
 Mask = NDArray[np.bool_]
 """bool[operators]"""
@@ -29,7 +29,7 @@ STRIDE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The answer to a query."""
 
     operators: tuple[int, ...]
@@ -42,7 +42,7 @@ class Found:
     """Whether every operator was looked at."""
 
 
-class Index:
+class SearchIndex:
     """What is searched of one model."""
 
     def __init__(self, model: ModelDoc) -> None:
@@ -63,12 +63,12 @@ class Index:
         """Shares are those of `model` from now on, which has the same operators, launches and groups."""
         self.model = model
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> SearchResult:
         """The operators and groups that a query asks for; QueryError where it cannot be understood."""
         query = parse(text)
         if not query:
-            return Found((), (), {})
-        clock = _Clock()
+            return SearchResult((), (), {})
+        clock = _TimeLimit()
         masks = [self._matches(step, clock) for step in query]
         on_path, starts = (masks[0], masks[0]) if len(query) == 1 else self._paths(query, masks)
         counts = np.bincount(self._group[on_path & (self._group >= 0)], minlength=len(self.model.groups))
@@ -76,15 +76,15 @@ class Index:
         if len(query) == 1:
             alone = np.flatnonzero(self._group_matches(query[0].terms, clock))
             groups |= {self.model.groups[k].name: groups.get(self.model.groups[k].name, 0) for k in alone}
-        return Found(_numbers(on_path), _numbers(starts), groups, clock.is_whole)
+        return SearchResult(_numbers(on_path), _numbers(starts), groups, clock.is_whole)
 
-    def _matches(self, step: Step, clock: _Clock) -> Mask:
+    def _matches(self, step: PathStep, clock: _TimeLimit) -> Mask:
         mask = np.ones(len(self._names), bool)
         for term in step.terms:
             mask &= self._operators(term, clock)
         return mask
 
-    def _operators(self, term: Term, clock: _Clock) -> Mask:
+    def _operators(self, term: Condition, clock: _TimeLimit) -> Mask:
         """The operators for which a term holds."""
         match term.kind:
             case "name":
@@ -107,7 +107,7 @@ class Index:
         """The operators of some groups; `groups` has one element for each of the model's."""
         return np.append(groups, False)[self._group]  # those outside of all groups have -1, the last
 
-    def _group_matches(self, terms: Sequence[Term], clock: _Clock) -> Mask:
+    def _group_matches(self, terms: Sequence[Condition], clock: _TimeLimit) -> Mask:
         """The groups that fulfil all the terms by themselves."""
         mask = np.ones(len(self.model.groups), bool)
         for term in terms:
@@ -117,7 +117,7 @@ class Index:
                 mask &= np.array([_group_matches(term, group) for group in self.model.groups], bool)
         return mask
 
-    def _with_attribute(self, term: Term) -> Mask:
+    def _with_attribute(self, term: Condition) -> Mask:
         mask = np.zeros(len(self._names), bool)
         for value, numbers in self._attributes.get(term.text, {}).items():
             if term.value is None or value == term.value:
@@ -173,7 +173,7 @@ class Index:
         return np.frombuffer(found, bool)
 
 
-class _Clock:
+class _TimeLimit:
     """The time that the regular expressions of one query may take."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class _Clock:
         return not self.is_whole
 
 
-def _regex(names: Sequence[str], pattern: str, clock: _Clock) -> Mask:
+def _regex(names: Sequence[str], pattern: str, clock: _TimeLimit) -> Mask:
     mask = np.zeros(len(names), bool)
     search = check_regex(pattern).search
     for start in range(0, len(names), STRIDE):
@@ -197,7 +197,7 @@ def _regex(names: Sequence[str], pattern: str, clock: _Clock) -> Mask:
     return mask
 
 
-def _group_matches(term: Term, group: GroupDoc) -> bool:
+def _group_matches(term: Condition, group: GroupDoc) -> bool:
     match term.kind:
         case "time":
             return group.share * 100 > term.percent

@@ -35,7 +35,7 @@ class QueryError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Condition:
     """One condition on an operator; texts are in lower case, except for those of regular expressions."""
 
     kind: str
@@ -47,14 +47,14 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One step of a path: all terms must hold.  `many`: any number of any operators, also none."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Condition, ...]
     many: bool = False
 
 
-Query = tuple[Step, ...]
+Query = tuple[PathStep, ...]
 """Steps of a path; one step where there is no `>`; none where nothing is asked."""
 
 
@@ -62,7 +62,7 @@ def parse(text: str) -> Query:
     """The query that `text` says; QueryError where it says none."""
     if len(text) > LONGEST:
         raise QueryError(f"a query has at most {LONGEST} characters")
-    steps: list[list[Term | str]] = [[]]
+    steps: list[list[Condition | str]] = [[]]
     text, at = text.rstrip(), 0
     while at < len(text):
         token = TOKEN.match(text, at)
@@ -73,7 +73,7 @@ def parse(text: str) -> Query:
         else:
             steps[-1].append(_term(token))
     if len(steps) == 1:
-        return (Step(tuple(_word(each) for each in steps[0])),) if steps[0] else ()
+        return (PathStep(tuple(_word(each) for each in steps[0])),) if steps[0] else ()
     if len(steps) > STEPS:
         raise QueryError(f"a path has at most {STEPS} steps")
     path = tuple(_step(terms) for terms in steps)
@@ -119,15 +119,15 @@ def _repeats_choices(bare: str) -> bool:
     return False
 
 
-def _term(token: re.Match[str]) -> Term | str:
+def _term(token: re.Match[str]) -> Condition | str:
     """A term, or a bare word, whose meaning depends on where it stands."""
     if token["regex"]:
         pattern = token["regex"][1:-1]
         check_regex(pattern)
-        return Term("regex", pattern)
+        return Condition("regex", pattern)
     if token["time"]:
         try:
-            return Term("time", "", percent=float(token["percent"]))
+            return Condition("time", "", percent=float(token["percent"]))
         except ValueError:
             raise QueryError("time> needs a number, as in time>5%") from None
     word = token["word"].lower()
@@ -137,18 +137,18 @@ def _term(token: re.Match[str]) -> Term | str:
     name, equals, value = rest.partition("=")
     if not (name if prefix == "attr" else rest):
         raise QueryError(f"{prefix}: needs {PREFIXES[prefix]}")
-    return Term("attr", name, value if equals else None) if prefix == "attr" else Term(prefix, rest)
+    return Condition("attr", name, value if equals else None) if prefix == "attr" else Condition(prefix, rest)
 
 
-def _word(term: Term | str) -> Term:
-    return Term("word", term) if isinstance(term, str) else term
+def _word(term: Condition | str) -> Condition:
+    return Condition("word", term) if isinstance(term, str) else term
 
 
-def _step(terms: list[Term | str]) -> Step:
+def _step(terms: list[Condition | str]) -> PathStep:
     if not terms:
         raise QueryError("a path needs something on both sides of >")
     if terms == ["**"]:
-        return Step((), True)
+        return PathStep((), True)
     if "**" in terms:
         raise QueryError("** stands alone in its step")
-    return Step(tuple(Term("type", each) if isinstance(each, str) else each for each in terms if each != "*"))
+    return PathStep(tuple(Condition("type", each) if isinstance(each, str) else each for each in terms if each != "*"))

@@ -17,12 +17,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy
 
 from engine.documents.exploration import ArrowDoc, OrderDoc, SpaceDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import plural
-from views.picture import Picture
-from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan
-from views.space.painting import Look, caption, paint_space
-from views.space.trial import Trial, paint_trial, verdict
+from views.picture import ResizedPicture
+from views.space.geometry import ACROSS, DOWN, INTO, SpaceGeometry, named_arrow, plan
+from views.space.painting import SpaceState, caption, paint_space
+from views.space.trial import AxisDrag, paint_trial, verdict
 from views.space.violation import ends
 from views.theme import Theme
 
@@ -42,8 +42,8 @@ HINTS = {
 HINTS |= {DOWN: HINTS[ACROSS], INTO: HINTS[ACROSS]}
 
 
-class SpaceCanvas(Picture):
-    """Paints one iteration space; what is tried on it leaves as a `Trial`, and again when it is let go."""
+class SpaceCanvas(ResizedPicture):
+    """Paints one iteration space; what is tried on it leaves as a `AxisDrag`, and again when it is let go."""
 
     statement_selected = Signal(str)
     laid_out = Signal(tuple)
@@ -59,18 +59,18 @@ class SpaceCanvas(Picture):
         self.setMinimumHeight(150)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.theme: Theme | None = None
-        self.plan: Plan | None = None
+        self.plan: SpaceGeometry | None = None
         self._doc: SpaceDoc | None = None
         self._selected: frozenset[str] = frozenset()
         self._point: int | None = None
         self._arrow: int | None = None
         self._part: int | None = None
         """The axis that has the keyboard; None for the points."""
-        self.trial: Trial | None = None
-        self._answer: OrderDoc | Problem | None = None
+        self.trial: AxisDrag | None = None
+        self._answer: OrderDoc | ProblemDoc | None = None
         self._handle_held = False
         self._caption = ""
-        self._kept: tuple[tuple[Look, str, float], QPixmap] | None = None
+        self._kept: tuple[tuple[SpaceState, str, float], QPixmap] | None = None
 
     def show_space(self, doc: SpaceDoc) -> None:
         """Replaces the picture; what was in hand is dropped."""
@@ -86,7 +86,7 @@ class SpaceCanvas(Picture):
         self._selected = frozenset(statements)
         self.update()
 
-    def show_answer(self, trial: Trial, answer: OrderDoc | Problem | None) -> None:
+    def show_answer(self, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None) -> None:
         """What is known about a trial, if it is still the one in hand."""
         if self.trial is not None and _same(trial, self.trial):
             self._answer = answer
@@ -115,7 +115,7 @@ class SpaceCanvas(Picture):
     def _picture(self, theme: Theme) -> QPixmap:
         """The space as it looks now.  A picture has some hundred marks: it is kept until something of it changes."""
         focus = self._part if self.hasFocus() else None
-        look = Look(self._selected, self._point, self._arrow, focus, self._caption)
+        look = SpaceState(self._selected, self._point, self._arrow, focus, self._caption)
         ratio = self.devicePixelRatio()
         key = look, theme.name, ratio
         if self._kept is None or self._kept[0] != key:
@@ -155,7 +155,7 @@ class SpaceCanvas(Picture):
         axis, handle = self.plan.label_at(event.position()), self.plan.handle_at(event.position())
         if axis is not None or handle is not None:
             self._part = axis if axis is not None else handle
-            self._hold(Trial(self._part or 0, at=event.position()))
+            self._hold(AxisDrag(self._part or 0, at=event.position()))
             self._handle_held = axis is None
             return
         point = self.plan.point_at(event.position())
@@ -226,12 +226,12 @@ class SpaceCanvas(Picture):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for other in range(len(doc.axes)):
             if other != axis:
-                trial = Trial(axis, target=other)
+                trial = AxisDrag(axis, target=other)
                 menu.addAction(trial.title(doc)).triggered.connect(lambda _=False, each=trial: self.dropped.emit(each))
         if axis < INTO:
             tiles = menu.addMenu(f"Tile of {doc.axes[axis].name}")
             for size in (size for size in TILES if size <= doc.axes[axis].extent):
-                trial = Trial(axis, tile=size)
+                trial = AxisDrag(axis, tile=size)
                 action = tiles.addAction(str(size) if size > 1 else "none")
                 action.setCheckable(True)
                 action.setChecked(size == doc.axes[axis].tile)
@@ -246,7 +246,7 @@ class SpaceCanvas(Picture):
             self.laid_out.emit(self.plan.shown)
         self.update()
 
-    def _hold(self, trial: Trial) -> None:
+    def _hold(self, trial: AxisDrag) -> None:
         if self.trial is None or not _same(trial, self.trial):
             self._answer = None
             self.trial = trial
@@ -266,10 +266,10 @@ class SpaceCanvas(Picture):
         axis = self.trial.axis
         if self._handle_held:
             tile = self.plan.tile_at(axis, position)
-            self._hold(Trial(axis, None, 0 if tile == self._shown.axes[axis].tile else tile, position))
+            self._hold(AxisDrag(axis, None, 0 if tile == self._shown.axes[axis].tile else tile, position))
             return
         target = self.plan.label_at(position)
-        self._hold(Trial(axis, None if target == axis else target, 0, position))
+        self._hold(AxisDrag(axis, None if target == axis else target, 0, position))
 
     def _accept(self) -> None:
         if self.trial is not None and self.trial.is_change:
@@ -306,7 +306,7 @@ class SpaceCanvas(Picture):
             return
         held = self.trial.target if self.trial is not None and self.trial.target is not None else axis
         target = (held + 1) % count
-        self._hold(Trial(axis, target=target if target != axis else (target + 1) % count))
+        self._hold(AxisDrag(axis, target=target if target != axis else (target + 1) % count))
 
     def _resize_tile(self, axis: int, larger: bool) -> None:
         """The next power of two above or below the tile in hand."""
@@ -315,7 +315,7 @@ class SpaceCanvas(Picture):
         sizes = [size for size in TILES if size <= doc.extent]
         wanted = [size for size in sizes if (size > tile if larger else size < tile)]
         if wanted and axis < INTO:
-            self._hold(Trial(axis, tile=wanted[0] if larger else wanted[-1]))
+            self._hold(AxisDrag(axis, tile=wanted[0] if larger else wanted[-1]))
 
     def tip_at(self, position: QPointF) -> str:
         """The instance under the pointer, or what an axis can do."""
@@ -354,6 +354,6 @@ class SpaceCanvas(Picture):
         self.update()
 
 
-def _same(a: Trial, b: Trial) -> bool:
+def _same(a: AxisDrag, b: AxisDrag) -> bool:
     """Whether two trials ask for the same, wherever the pointer is."""
     return (a.axis, a.target, a.tile) == (b.axis, b.target, b.tile)

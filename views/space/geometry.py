@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from engine.documents.exploration import AxisDoc, SpaceDoc
+from engine.documents.exploration import SpaceAxisDoc, SpaceDoc
 
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
@@ -26,7 +26,7 @@ ACROSS, DOWN, INTO = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SpaceGeometry:
     """An iteration space laid out."""
 
     doc: SpaceDoc
@@ -48,7 +48,7 @@ class Plan:
         corner = self.area.topLeft() + QPointF(across * self.cell.width(), down * self.cell.height())
         return QRectF(corner, QSizeF(columns * self.cell.width(), rows * self.cell.height()))
 
-    def axis(self, number: int) -> AxisDoc | None:
+    def axis(self, number: int) -> SpaceAxisDoc | None:
         """An axis; None where the picture has fewer."""
         return self.doc.axes[number] if number < len(self.doc.axes) else None
 
@@ -92,12 +92,12 @@ class Plan:
         return min(max(round(values), 1), self.shown[number])
 
 
-def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
+def plan(doc: SpaceDoc, size: QSizeF) -> SpaceGeometry:
     """Lays a space out: cells as large as fit, the marks of a cell's statements as far apart as it allows."""
     layers = doc.axes[INTO].shown if len(doc.axes) > INTO else 1
     depth = DEPTH_STEP * float(layers - 1)
     room = (size.width() - LEFT - RIGHT - depth.x(), size.height() - TOP - BOTTOM + depth.y())
-    shown = _shown(doc, room, layers)
+    shown = _values_shown(doc, room, layers)
     columns, rows = (*shown, 1, 1)[:2]
     cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
     spare = max(room[0] - columns * cell.width(), 0.0)
@@ -106,10 +106,10 @@ def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
     radius = min(LARGEST_RADIUS, max(gap * 0.3, 1.6))
     centres = tuple(_centre(point.position, area, cell) + slots[point.statement] for point in doc.points)
     drawn = (k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True)))
-    return Plan(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
+    return SpaceGeometry(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
 
 
-def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
+def _values_shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
     """Values of each axis that have room; never fewer than the violated dependence that is named needs."""
     shown = [axis.shown for axis in doc.axes]
     number = named_arrow(doc)

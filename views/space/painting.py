@@ -12,7 +12,7 @@ from engine.documents.exploration import SpaceDoc
 from views.rows import draw_text
 from views.shapes import paint_instances, paint_statement
 from views.space.arrows import paint_arrows
-from views.space.geometry import ACROSS, DOWN, INTO, LEFT, Plan, parallel_axes
+from views.space.geometry import ACROSS, DOWN, INTO, LEFT, SpaceGeometry, parallel_axes
 from views.space.violation import paint_hatch, paint_violated
 from views.theme import Theme, code_face, face
 
@@ -20,7 +20,7 @@ DIRECTIONS = ("left to right", "down", "into the page")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SpaceState:
     """What is selected and pointed at."""
 
     selected: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Look:
     """How time runs."""
 
 
-def paint_space(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+def paint_space(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     """The whole picture."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_tiles(painter, plan, theme)
@@ -62,7 +62,7 @@ def caption(doc: SpaceDoc) -> str:
     return f"time runs {serial}" + (f", {parallel} in parallel" if parallel else "")
 
 
-def _paint_tiles(painter: QPainter, plan: Plan, theme: Theme) -> None:
+def _paint_tiles(painter: QPainter, plan: SpaceGeometry, theme: Theme) -> None:
     """One rectangle for each tile, cut off where the picture ends."""
     across, down = plan.axis(ACROSS), plan.axis(DOWN)
     columns, rows = (*plan.shown, 1, 1)[:2]
@@ -81,7 +81,7 @@ def _tile(tile: int, shown: int) -> int:
     return min(tile, shown) if tile > 1 else shown
 
 
-def _paint_arrows(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+def _paint_arrows(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     """Dependences that hold; of the violated ones only those of the point under pointer or keyboard."""
     colours = {False: (theme.colour("edge"), 1.0), True: (theme.colour("wrong"), 1.4)}
     shown = [arrow for arrow in plan.doc.arrows if {arrow.source, arrow.sink} <= plan.drawn]
@@ -94,7 +94,7 @@ def _paint_arrows(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> No
         paint_arrows(painter, ends, plan.radius + 1.5, colour, width, plan.cell.width())
 
 
-def _paint_points(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+def _paint_points(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     plain, chosen = theme.colour("text-2"), theme.colour("accent")
     instances: dict[str, list[QPointF]] = {name: [] for name in plan.doc.statements}
     for index in plan.drawn:
@@ -109,7 +109,7 @@ def _paint_points(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> No
         painter.drawEllipse(plan.centres[look.point], reach, reach)
 
 
-def _paint_axes(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+def _paint_axes(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     painter.setFont(code_face(10.5))
     painter.setPen(theme.colour("text-3"))
     for number in range(min(len(plan.doc.axes), INTO)):
@@ -149,7 +149,7 @@ def _paint_handle(painter: QPainter, box: QRectF, focused: bool, theme: Theme) -
     painter.drawRoundedRect(thin, 1.5, 1.5)
 
 
-def _paint_caption(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
+def _paint_caption(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     """How time runs at the left, the statements' marks at the right."""
     spare = plan.area.left() - LEFT
     left, right = LEFT, plan.area.right() + spare

@@ -8,16 +8,16 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from engine.documents.exploration import OrderDoc, SpaceDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.rows import draw_text
 from views.shapes import paint_verdict
-from views.space.geometry import ACROSS, INTO, Plan
+from views.space.geometry import ACROSS, INTO, SpaceGeometry
 from views.space.painting import paint_axis_name
 from views.theme import Theme, face, semibold
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class AxisDrag:
     """An axis in hand: `target` where it would change places with another, `tile` where it would be tiled."""
 
     axis: int
@@ -52,20 +52,22 @@ class Trial:
         return f"Drop {name} on another axis"
 
 
-def verdict(trial: Trial, answer: OrderDoc | Problem | None) -> tuple[str, str]:
+def verdict(trial: AxisDrag, answer: OrderDoc | ProblemDoc | None) -> tuple[str, str]:
     """The glyph and the sentence about what was tried."""
     if not trial.is_change:
         return "not reached", "The name of an axis interchanges, its handle tiles."
     if answer is None:
         return "not reached", "Looking whether that is legal …"
-    if isinstance(answer, Problem):
+    if isinstance(answer, ProblemDoc):
         return "infeasible", answer.reason
     if answer.legal:
         return "honoured", f"Legal: {answer.because}" if answer.because else "Legal"
     return "infeasible", f"Illegal: {answer.because}"
 
 
-def paint_trial(painter: QPainter, plan: Plan, trial: Trial, answer: OrderDoc | Problem | None, theme: Theme) -> None:
+def paint_trial(
+    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None, theme: Theme
+) -> None:
     """The axis in hand, where it would go, and a note with the verdict."""
     outcome, sentence = verdict(trial, answer)
     colour = theme.colour({"honoured": "accent", "infeasible": "wrong"}.get(outcome, "edge"))
@@ -86,7 +88,7 @@ def paint_trial(painter: QPainter, plan: Plan, trial: Trial, answer: OrderDoc | 
     _paint_note(painter, plan, trial, outcome, sentence, theme)
 
 
-def _paint_tile_edges(painter: QPainter, plan: Plan, trial: Trial) -> None:
+def _paint_tile_edges(painter: QPainter, plan: SpaceGeometry, trial: AxisDrag) -> None:
     """The ends of the tiles as they would be."""
     shown = plan.shown[trial.axis]
     for value in range(trial.tile, shown + 1, max(trial.tile, 1)):
@@ -97,7 +99,9 @@ def _paint_tile_edges(painter: QPainter, plan: Plan, trial: Trial) -> None:
             painter.drawLine(QPointF(plan.area.left() - 8, cell.top()), QPointF(plan.area.right(), cell.top()))
 
 
-def _paint_note(painter: QPainter, plan: Plan, trial: Trial, outcome: str, sentence: str, theme: Theme) -> None:
+def _paint_note(
+    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, outcome: str, sentence: str, theme: Theme
+) -> None:
     """What would be asked for and whether it is legal, beside the pointer or in the middle, never outside."""
     painter.setFont(face(11))
     keys = "" if trial.at is not None or not trial.is_change else "Return applies, Esc drops it"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.documents.exploration import SpaceDoc
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc
+from views.answer import AnswerPage
 from views.format import plural
-from views.panel import Elided, LoadingBar, bar, label, rule
-from views.schedule.tree import ScheduleTree
+from views.panel import Elided, bar, label, rule
+from views.schedule.tree import ScheduleTreeView
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
 from views.theme import Theme
@@ -26,7 +27,7 @@ SHORT = {"cut": "Split in Order", "relax": "Make It Soft", "switch off": "Disabl
 EMPTY = "Select a group to see its iteration space"
 
 
-class SpacePage(QWidget):
+class SpacePage(AnswerPage):
     """What `canvas` is asked leaves through its own signals; `axes_requested` carries what is to be drawn."""
 
     axes_requested = Signal(tuple)
@@ -36,33 +37,24 @@ class SpacePage(QWidget):
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(EMPTY)
         self._doc: SpaceDoc | None = None
         self._preview = False
         self.canvas = SpaceCanvas()
         self.canvas.statement_selected.connect(lambda name: self.statements_selected.emit((name,) if name else ()))
         self.canvas.laid_out.connect(self._show_size)
-        self.verdict = Verdict()
+        self.verdict = VerdictBar()
         self.verdict.repair_requested.connect(self.repair_requested)
         self.verdict.accepted.connect(self.preview_accepted)
         self.verdict.dropped.connect(self.preview_dropped)
-        self.in_use = ScheduleTree("Schedule in use")
+        self.in_use = ScheduleTreeView("Schedule in use")
         self.in_use.statements_selected.connect(self.statements_selected)
-        self.message = label(EMPTY, "hint", wrap=True)
-        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self.message)
-        self._pages.addWidget(self.canvas)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        self.progress = LoadingBar(self)
-        column.addWidget(self._make_choices())
-        column.addWidget(self._pages, 5)
-        column.addWidget(self.verdict)
-        column.addWidget(rule())
-        column.addWidget(self._make_head())
-        column.addWidget(self.in_use, 3)
+        self.pages.addWidget(self.canvas)
+        self.column.addWidget(self._make_choices())
+        self.column.addWidget(self.pages, 5)
+        for part in (self.verdict, rule(), self._make_head()):
+            self.column.addWidget(part)
+        self.column.addWidget(self.in_use, 3)
 
     def show_space(self, doc: SpaceDoc, preview: bool = False) -> None:
         """Replaces the picture; `preview`: its order is drawn only, the advice does not ask for it."""
@@ -75,26 +67,21 @@ class SpacePage(QWidget):
         self.chip.setText(self._chip())
         self.canvas.show_space(doc)
         self.verdict.show_space(doc, preview)
-        self._pages.setCurrentWidget(self.canvas)
+        self.show_body()
 
     def show_loading(self, loading: bool) -> None:
         """The old picture stays and says so, while a newer one is on its way."""
-        self.progress.setVisible(loading)
+        super().show_loading(loading)
         if loading and self._doc is not None:
             self.chip.setText("recipe changed")
         elif self._doc is not None:
             self.chip.setText(self._chip())
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why there is no picture."""
-        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self, sentence: str = EMPTY) -> None:
+    def show_nothing(self, sentence: str = "") -> None:
         """No picture."""
         self._doc = None
-        self.message.setText(sentence)
         self.verdict.hide()
-        self._pages.setCurrentWidget(self.message)
+        super().show_nothing(sentence)
 
     def show_kernel(self, kernel: KernelDoc, stale: bool) -> None:
         """Shows the schedule in use under the picture."""
@@ -173,7 +160,7 @@ class SpacePage(QWidget):
         self.axes_requested.emit(tuple(name for name in wanted if name != NONE))
 
 
-class Verdict(QFrame):
+class VerdictBar(QFrame):
     """Legal in a quiet line, or what is violated, in one box with the first repairs."""
 
     repair_requested = Signal(str)
@@ -210,7 +197,7 @@ class Verdict(QFrame):
         """Shows what a space's order does to the dependences, and what can be done about it."""
         counts = f"{doc.violated} of {plural(doc.dependences, 'dependence')}"
         self._show(f"{counts} violated", doc.verdict.removeprefix(f"breaks {counts}: "), doc.violated > 0)
-        self.drawn.setText(_drawn(doc))
+        self.drawn.setText(_violation_note(doc))
         self.drawn.setVisible(bool(self.drawn.text()))
         for repair in doc.repairs[:OFFERED]:
             name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
@@ -249,7 +236,7 @@ class Verdict(QFrame):
         return button
 
 
-def _drawn(doc: SpaceDoc) -> str:
+def _violation_note(doc: SpaceDoc) -> str:
     """Which violated pair the picture names, and how many it has; "" where nothing is violated."""
     named = named_arrow(doc)
     if named is None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPen
 from engine.documents.exploration import ArrowDoc, SpaceDoc
 from views.shapes import paint_statement
 from views.space.arrows import control, paint_thick_arrow
-from views.space.geometry import LEFT, RIGHT, Plan
+from views.space.geometry import LEFT, RIGHT, SpaceGeometry
 from views.theme import Theme, face
 
 DEEDS = {
@@ -35,7 +35,7 @@ def ends(doc: SpaceDoc, arrow: ArrowDoc) -> tuple[str, str]:
     return f"{source} {first} {arrow.array}", f"{sink} {second} {arrow.array} {when}"
 
 
-def paint_hatch(painter: QPainter, plan: Plan, named: ArrowDoc, theme: Theme) -> None:
+def paint_hatch(painter: QPainter, plan: SpaceGeometry, named: ArrowDoc, theme: Theme) -> None:
     """The cells between both ends, and those of its row in which the same dependence is violated."""
     boxes = [_cell(plan, end) for end in (named.source, named.sink)]
     hatched = boxes[0].united(boxes[1])
@@ -49,7 +49,7 @@ def paint_hatch(painter: QPainter, plan: Plan, named: ArrowDoc, theme: Theme) ->
     painter.fillRect(hatched.adjusted(2, 2, -2, -2), QBrush(colour, Qt.BrushStyle.BDiagPattern))
 
 
-def paint_violated(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme) -> None:
+def paint_violated(painter: QPainter, plan: SpaceGeometry, arrow: ArrowDoc, theme: Theme) -> None:
     """A thick arrow between two enlarged marks, each with its instance."""
     wrong, large = theme.colour("wrong"), _large(plan)
     numbers = {name: k for k, name in enumerate(plan.doc.statements)}
@@ -66,7 +66,7 @@ def paint_violated(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme)
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
 
 
-def label_boxes(plan: Plan, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
+def label_boxes(plan: SpaceGeometry, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
     """Where both ends are named: beside their marks, not on these, each other, the arrow, the axes or the legend."""
     metrics = QFontMetricsF(face(10.5))
     centres = start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
@@ -123,15 +123,15 @@ def _same(doc: SpaceDoc, a: ArrowDoc, b: ArrowDoc) -> bool:
     return (source, sink, a.array, a.kind) == (other_source, other_sink, b.array, b.kind)
 
 
-def _cell(plan: Plan, point: int) -> QRectF:
+def _cell(plan: SpaceGeometry, point: int) -> QRectF:
     return plan.cells(*(*plan.doc.points[point].position, 0)[:2])
 
 
-def _large(plan: Plan) -> float:
+def _large(plan: SpaceGeometry) -> float:
     """Radius of the marks at both ends."""
     return min(max(plan.radius * 1.35, 4.0), 6.5)
 
 
-def _spare(plan: Plan) -> float:
+def _spare(plan: SpaceGeometry) -> float:
     """Room beside the cells, the same at both sides."""
     return plan.area.left() - LEFT

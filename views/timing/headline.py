@@ -18,7 +18,7 @@ PADDING = 12.0
 NO_BASELINE = "no baseline pinned; Shift+B pins these samples"
 
 
-class Headline(QWidget):
+class SampleHeadline(QWidget):
     """Two lines of text; of what finds no room, device, date and origin are left out last."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Headline(QWidget):
         time, spread = _time(self._live), _spreads(self._live)[0]
         said = [f"{self._live.series.title} {time}", spread, self.origin, self.where, self._live.series.noise]
         if self._live.comparison is not None:
-            said.append(" ".join(_compared(self._live)[1:]))
+            said.append(" ".join(_comparison_texts(self._live)[1:]))
         return [line for line in said if line]
 
     @property
@@ -112,7 +112,7 @@ class Headline(QWidget):
             painter.setPen(theme.colour("text-3"))
             draw_text(painter, QRectF(row.x(), row.y(), room, row.height()), NO_BASELINE)
             return
-        token, verdict, because = _compared(live)
+        token, verdict, because = _comparison_texts(live)
         painter.setFont(semibold(11))
         painter.setPen(theme.colour(token))
         draw_text(painter, QRectF(row.x(), row.y(), room, row.height()), verdict)
@@ -135,7 +135,7 @@ def _spreads(live: Live) -> tuple[str, ...]:
     return f"p20–p80 {spread}, {count}", f"p20–p80 {spread}", spread
 
 
-def _compared(live: Live) -> tuple[str, str, str]:
+def _comparison_texts(live: Live) -> tuple[str, str, str]:
     """The token, the verdict, and what stands behind it."""
     found, baseline = live.comparison, live.baseline
     assert found is not None and baseline is not None, "a comparison has two sides"

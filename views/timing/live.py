@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GpuReading:
     """One look at the GPU while it worked."""
 
     at: int
@@ -36,13 +36,13 @@ class Series:
     """80th percentile."""
     noise: str = ""
     """Why the samples say little; "" for a quiet run."""
-    looks: Sequence[Look] = ()
+    looks: Sequence[GpuReading] = ()
     total: int = 0
     """Samples that will have come in the end; 0 where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SampleComparison:
     """A series against its baseline."""
 
     gain: float
@@ -65,7 +65,7 @@ class Live:
     baseline: Series | None = None
     baseline_title: str = ""
     """What the baseline is: "step 2 of the history", "these samples' first run"."""
-    comparison: Comparison | None = None
+    comparison: SampleComparison | None = None
 
 
 @dataclass(frozen=True, slots=True)

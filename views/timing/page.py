@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.message import Message
 from views.theme import Theme
 from views.timing.deck import DeckBar
-from views.timing.headline import Headline
+from views.timing.headline import SampleHeadline
 from views.timing.live import Deck, Live
 from views.timing.plot import SamplePlot
 from views.timing.strip import ClockStrip
@@ -28,7 +28,7 @@ class LivePage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.headline = Headline()
+        self.headline = SampleHeadline()
         self.plot = SamplePlot()
         self.strip = ClockStrip()
         self.deck = DeckBar()
@@ -69,7 +69,7 @@ class LivePage(QWidget):
         text = NOT_YET if can_measure else "\n\n".join(filter(None, (lacking, ELSE)))
         self.missing.show_text("" if can_measure else CANNOT, text)
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
         self.refused.show_refusal(title, problem)
         self.pages.setCurrentWidget(self.refused)

@@ -55,7 +55,7 @@ class SamplePlot(QWidget):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = _Picture(painter, self.theme, plot_area(self), self._live)
+        picture = _SamplePainting(painter, self.theme, plot_area(self), self._live)
         picture.grid()
         picture.bands()
         picture.dots()
@@ -67,7 +67,7 @@ def plot_area(widget: QWidget) -> QRectF:
     return QRectF(LEFT, TOP, max(widget.width() - LEFT - RIGHT, 1.0), max(widget.height() - TOP - BOTTOM, 1.0))
 
 
-class _Picture:
+class _SamplePainting:
     """One painting of one moment."""
 
     def __init__(self, painter: QPainter, theme: Theme, area: QRectF, live: Live) -> None:

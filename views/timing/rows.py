@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from engine.documents.model import GroupDoc, ModelDoc, Term, Time
+from engine.documents.model import GroupDoc, ModelDoc, TermDoc, Time
 from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
-from views.rows import Row, RowState, draw_text, text_width
+from views.rows import RowState, TreeRow, draw_text, text_width
 from views.shapes import paint_bar, paint_time_mark, paint_track
 from views.theme import Theme, face, semibold
 
@@ -28,7 +28,7 @@ class KernelRow:
     measured: Time | None
 
 
-def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mapping[str, Time]) -> tuple[Row, ...]:
+def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mapping[str, Time]) -> tuple[TreeRow, ...]:
     """One row for each group, the dearest first."""
     groups = sorted(model.groups, key=lambda group: -group.share)
     ambiguous = ambiguous_titles(model)
@@ -36,7 +36,7 @@ def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mappin
     for group in groups:
         title = f"{group.title}  {group.name}" if group.title in ambiguous else group.title
         item = KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name))
-        rows.append(Row(group.name, title, item, tip=_tip(title, item)))
+        rows.append(TreeRow(group.name, title, item, tip=_tip(title, item)))
     return tuple(rows)
 
 
@@ -46,17 +46,17 @@ def _tip(title: str, row: KernelRow) -> str:
     return "\n".join((title, *(f"{duration(time.microseconds)} {origin_of(time)}" for time in known)))
 
 
-def term_rows(terms: Sequence[Term]) -> tuple[Row, ...]:
+def term_rows(terms: Sequence[TermDoc]) -> tuple[TreeRow, ...]:
     """One row for each term of a prediction; times get a bar against the largest."""
     largest = max((term.value for term in terms if _is_time(term)), default=0.0)
-    rows: list[Row] = []
+    rows: list[TreeRow] = []
     for number, term in enumerate(terms):
         part = term.value / largest if largest and _is_time(term) else 0.0
-        rows.append(Row(str(number), f"{term.name} {figure(term.value)} {term.unit}", (term, part), (), 26))
+        rows.append(TreeRow(str(number), f"{term.name} {figure(term.value)} {term.unit}", (term, part), (), 26))
     return tuple(rows)
 
 
-def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_kernel(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Paints a kernel's row, columns from the right."""
     item, box = row.value, state.box
     assert isinstance(item, KernelRow)
@@ -88,7 +88,7 @@ def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> 
         draw_text(painter, QRectF(after, box.y(), right - 4 - after, box.height()), name)
 
 
-def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_term(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Paints a term: name, bar, value, why."""
     term, part = row.value
     box = state.box
@@ -106,7 +106,7 @@ def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> No
     draw_text(painter, QRectF(334, box.y(), max(box.right() - 346, 0.0), box.height()), term.because)
 
 
-def _is_time(term: Term) -> bool:
+def _is_time(term: TermDoc) -> bool:
     return term.unit == "µs"
 
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QWidget
 
 from views.theme import Theme, face
-from views.timing.live import Live, Look
+from views.timing.live import GpuReading, Live
 from views.timing.plot import LEFT, RIGHT
 from views.timing.scale import SampleAxis, sample_axis
 
@@ -62,7 +62,7 @@ class ClockStrip(QWidget):
 
     def _row(
         self, painter: QPainter, area: QRectF, axis: SampleAxis, name: str, unit: str,
-        looks: Sequence[Look], value: Callable[[Look], float],
+        looks: Sequence[GpuReading], value: Callable[[GpuReading], float],
     ) -> None:  # fmt: skip
         assert self.theme is not None
         values = [value(look) for look in looks]

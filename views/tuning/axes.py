@@ -20,7 +20,7 @@ BELOW = 0.16
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class TrialAxes:
     """Trials by number from left to right, microseconds from bottom to top."""
 
     area: QRectF
@@ -47,7 +47,7 @@ class Axes:
         return x, self.area.bottom() - part * self.area.height()
 
 
-def progress_axes(area: QRectF, times: Numbers, before: float, total: int) -> Axes:
+def progress_axes(area: QRectF, times: Numbers, before: float, total: int) -> TrialAxes:
     """Axes with room for all trials allowed; where nobody knows how many, the room doubles when it is full.
 
     before: microseconds at the start, 0 where they are not known.
@@ -62,4 +62,4 @@ def progress_axes(area: QRectF, times: Numbers, before: float, total: int) -> Ax
     high = min(float(known.max()), max(most, before) * OUTLIER)
     low, high = min(float(known.min()), before or np.inf), max(high, before)
     spread = max(high - low, 0.02 * high, 1e-3)
-    return Axes(area, max(room, len(times)), max(low - BELOW * spread, 0.0), high + AIR * spread)
+    return TrialAxes(area, max(room, len(times)), max(low - BELOW * spread, 0.0), high + AIR * spread)

@@ -32,12 +32,12 @@ def paint_dots(
     taken = np.zeros((height, width), bool)
     taken[rows[inside].astype(np.int64), columns[inside].astype(np.int64)] = True
     margin = _mask(origin, scale).shape[0] // 2
-    image = _image(_covered(taken, _mask(origin, scale)), colour)
+    image = _image(_coverage(taken, _mask(origin, scale)), colour)
     image.setDevicePixelRatio(scale)
     painter.drawImage(QPointF(area.x() - margin / scale, area.y() - margin / scale), image)
 
 
-def _covered(taken: NDArray[np.bool_], mask: Coverage) -> Coverage:
+def _coverage(taken: NDArray[np.bool_], mask: Coverage) -> Coverage:
     """How far each pixel is covered when every pixel that is taken has the mask's picture around it."""
     size, (height, width) = mask.shape[0], taken.shape
     found = np.zeros((height + size - 1, width + size - 1), np.float32)

@@ -23,11 +23,11 @@ FIGURES = {"time": "microseconds", "promised": "promised", "trial": "number"}
 """What a person types -> the column."""
 
 
-def kept(trials: Trials, rows: Rows, text: str) -> tuple[Rows, str]:
+def filter_trials(trials: Trials, rows: Rows, text: str) -> tuple[Rows, str]:
     """The rows that every word of `text` keeps, and what of it means nothing here ("" where all of it does)."""
     unknown = ""
     for word in text.split():
-        found = _kept(trials, rows, word)
+        found = _rows_of_word(trials, rows, word)
         if found is None:
             unknown = unknown or word
         else:
@@ -35,10 +35,10 @@ def kept(trials: Trials, rows: Rows, text: str) -> tuple[Rows, str]:
     return rows, unknown
 
 
-def _kept(trials: Trials, rows: Rows, word: str) -> Kept | None:
+def _rows_of_word(trials: Trials, rows: Rows, word: str) -> Kept | None:
     match = COMPARISON.fullmatch(word)
     if match is not None:
-        return _compared(trials, rows, match[1], match[2], match[3])
+        return _compare_figure(trials, rows, match[1], match[2], match[3])
     states = {"failed": lambda: np.isnan(trials.microseconds[rows]), "ok": lambda: ~np.isnan(trials.microseconds[rows])}
     states["reused"] = lambda: trials.column("state")[rows] == REUSED
     if word in states:
@@ -46,7 +46,7 @@ def _kept(trials: Trials, rows: Rows, word: str) -> Kept | None:
     return _containing(trials, rows, word.lower())
 
 
-def _compared(trials: Trials, rows: Rows, name: str, sign: str, value: str) -> Kept | None:
+def _compare_figure(trials: Trials, rows: Rows, name: str, sign: str, value: str) -> Kept | None:
     """A comparison of a figure, or of a dimension's value; a dimension may be named by its beginning."""
     if name in FIGURES:
         number = _number(value)

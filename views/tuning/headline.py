@@ -13,7 +13,7 @@ from views.moves.rows import gain_text
 from views.rows import draw_text, text_width
 from views.shapes import paint_time_mark
 from views.theme import Theme, face, semibold
-from views.tuning.nodes import Summary
+from views.tuning.nodes import GroupProgress
 
 HEIGHT, PADDING, GAP = 32, 12.0, 16.0
 
@@ -23,12 +23,12 @@ class TuningHeadline(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._summary: Summary | None = None
+        self._summary: GroupProgress | None = None
         self.theme: Theme | None = None
         self.setFixedHeight(HEIGHT)
         self.setAccessibleName("The group that is tuned")
 
-    def show_summary(self, summary: Summary | None) -> None:
+    def show_summary(self, summary: GroupProgress | None) -> None:
         """Replaces what is said."""
         self._summary = summary
         said = " · ".join(" ".join(filter(None, pair)) for pair in self.facts())
@@ -106,7 +106,7 @@ class TuningHeadline(QWidget):
         return box.x()
 
 
-class Legend(QWidget):
+class PlotLegend(QWidget):
     """A step, a dot and an arrow with their names, at the right of the header; it gives way to the tabs."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 
 RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
 STARTING, STOPPING = "starting", "stopping"
@@ -26,7 +26,7 @@ class Status:
     """ "about 12 min left", or ""."""
     facts: tuple[tuple[str, str], ...]
     """(name, value): strategy, runner, records, process."""
-    problem: Problem | None = None
+    problem: ProblemDoc | None = None
     """Why it ended, where it did not end by itself."""
     message: str = ""
     """Why it ended, in the words of its process."""
@@ -38,7 +38,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class GroupProgress:
     """One group of the run in a line."""
 
     title: str
@@ -73,7 +73,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TrialShare:
     """Where rounds went: one group, or one mapping inside a group."""
 
     key: str
@@ -84,7 +84,7 @@ class Share:
     """Part of the time before that was saved."""
     because: tuple[str, ...] = ()
     """The last decisions, with the figures that they were made of."""
-    parts: tuple[Share, ...] = ()
+    parts: tuple[TrialShare, ...] = ()
     """The mappings of a group, those that are not searched last."""
     refused: str = ""
     """Why a mapping is not searched; "" where it is."""

@@ -11,9 +11,9 @@ from views.format import duration, figure
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 from views.timing.scale import ticks
-from views.tuning.axes import Axes
+from views.tuning.axes import TrialAxes
 from views.tuning.dots import RADIUS, paint_dots
-from views.tuning.nodes import Summary
+from views.tuning.nodes import GroupProgress
 from views.tuning.trials import Numbers
 
 LINES, MARKS = 6, 6
@@ -24,7 +24,9 @@ RUG = 10.0
 class ProgressPicture:
     """The parts of the plot, painted one over the other."""
 
-    def __init__(self, painter: QPainter, theme: Theme, axes: Axes, times: Numbers, summary: Summary) -> None:
+    def __init__(
+        self, painter: QPainter, theme: Theme, axes: TrialAxes, times: Numbers, summary: GroupProgress
+    ) -> None:
         self.painter, self.theme, self.axes, self.times, self.summary = painter, theme, axes, times, summary
         self.x, self.y = axes.places(times)
 
@@ -154,7 +156,7 @@ class ProgressPicture:
             for x in np.unique(np.rint(self.x[which])):
                 self.painter.drawLine(QPointF(x + 0.5, top), QPointF(x + 0.5, top + RUG))
 
-    def selected(self, place: int, focused: bool) -> None:
+    def ring(self, place: int, focused: bool) -> None:
         """A ring around one trial; a failure's tick is underlined."""
         painter, area = self.painter, self.axes.area
         painter.setPen(QPen(self.theme.colour("accent"), 2 if focused else 1.4))

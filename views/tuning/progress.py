@@ -9,8 +9,8 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintE
 from PySide6.QtWidgets import QWidget
 
 from views.theme import Theme
-from views.tuning.axes import Axes, progress_axes
-from views.tuning.nodes import Summary
+from views.tuning.axes import TrialAxes, progress_axes
+from views.tuning.nodes import GroupProgress
 from views.tuning.picture import ProgressPicture
 from views.tuning.trials import NONE, Rows, Trials
 
@@ -29,14 +29,14 @@ class ProgressPlot(QWidget):
         self.theme: Theme | None = None
         self.trials = Trials()
         self.rows: Rows = np.empty(0, np.int64)
-        self.summary: Summary | None = None
+        self.summary: GroupProgress | None = None
         self.selected = NONE
         self._room = 0
         self.setAccessibleName("Best so far, all trials and failures")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(150)
 
-    def show_trials(self, trials: Trials, rows: Rows, summary: Summary, total: int) -> None:
+    def show_trials(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
         """Replaces what is shown; `total`: trials that the group may get, 0 where nobody knows."""
         self.trials, self.rows, self.summary, self._room = trials, rows, summary, total
         best = f"best {summary.best:.4g} µs {summary.origin}, trial {summary.number}"
@@ -54,7 +54,7 @@ class ProgressPlot(QWidget):
         self.theme = theme
         self.update()
 
-    def axes(self) -> Axes:
+    def axes(self) -> TrialAxes:
         """Where trials and times stand at the present size."""
         area = QRectF(LEFT, TOP, max(self.width() - LEFT - RIGHT, 1.0), max(self.height() - TOP - BOTTOM, 1.0))
         before = self.summary.before if self.summary else 0.0
@@ -82,7 +82,7 @@ class ProgressPlot(QWidget):
         picture.failures(self._wrong())
         place = np.flatnonzero(self.rows == self.selected)
         if len(place):
-            picture.selected(int(place[0]), self.hasFocus())
+            picture.ring(int(place[0]), self.hasFocus())
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Selects the nearest trial."""
@@ -92,7 +92,7 @@ class ProgressPlot(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and right go from trial to trial, up and down from best to best."""
-        place = self._reached(Qt.Key(event.key()))
+        place = self._next_dot(Qt.Key(event.key()))
         if place is None:
             super().keyPressEvent(event)
         else:
@@ -118,7 +118,7 @@ class ProgressPlot(QWidget):
         place = int(np.argmin(far))
         return place if far[place] <= REACH else NONE
 
-    def _reached(self, key: Qt.Key) -> int | None:
+    def _next_dot(self, key: Qt.Key) -> int | None:
         count = len(self.rows)
         if not count or key not in _STEPS:
             return None

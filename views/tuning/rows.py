@@ -12,10 +12,10 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from engine.documents.ablation import AblationDoc, FlipDoc
 from views.format import duration, percent
 from views.moves.rows import gain_text
-from views.rows import Row, RowState, draw_text, text_width
+from views.rows import RowState, TreeRow, draw_text, text_width
 from views.shapes import paint_author, paint_gain
 from views.theme import Theme, code_face, face, semibold
-from views.tuning.nodes import Cause, Cut, Importance, Share
+from views.tuning.nodes import Cause, Cut, Importance, TrialShare
 
 NAME = 116.0
 """Pixels of the name at the left."""
@@ -29,7 +29,7 @@ WORTH = 76.0
 """Pixels of the column of what an entry gains."""
 
 
-def cut_rows(cuts: Sequence[Cut]) -> tuple[Row, ...]:
+def cut_rows(cuts: Sequence[Cut]) -> tuple[TreeRow, ...]:
     """One row for each step of the funnel, on a logarithmic scale; the last is what was tried."""
     most = max((cut.left for cut in cuts), default=1)
     rows = []
@@ -37,16 +37,16 @@ def cut_rows(cuts: Sequence[Cut]) -> tuple[Row, ...]:
         part = math.log(cut.left + 1) / math.log(most + 1) if most else 0.0
         last = number == len(cuts) - 1
         tip = _tip(cut.rule, cut.because, cut.example)
-        rows.append(Row(f"{number}", f"{cut.rule} {cut.left:,}", (cut, part, last), (), 24, tip))
+        rows.append(TreeRow(f"{number}", f"{cut.rule} {cut.left:,}", (cut, part, last), (), 24, tip))
     return tuple(rows)
 
 
-def cause_rows(causes: Sequence[Cause]) -> tuple[Row, ...]:
+def cause_rows(causes: Sequence[Cause]) -> tuple[TreeRow, ...]:
     """One row for each kind of failure, the most frequent first."""
     most = max((cause.count for cause in causes), default=1)
     ordered = sorted(causes, key=lambda cause: (cause.wrong, -cause.count))
     return tuple(
-        Row(
+        TreeRow(
             cause.kind, f"{cause.kind} {cause.count:,}", (cause, cause.count / most), (), 24,
             _tip(cause.kind, cause.example),
         )
@@ -54,33 +54,33 @@ def cause_rows(causes: Sequence[Cause]) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def share_rows(shares: Sequence[Share], total: int) -> tuple[Row, ...]:
+def share_rows(shares: Sequence[TrialShare], total: int) -> tuple[TreeRow, ...]:
     """One row for each group, its mappings under it where it has several; total: rounds of the run."""
     return tuple(_share(share, total, share.key) for share in shares)
 
 
-def importance_rows(found: Sequence[Importance]) -> tuple[Row, ...]:
+def importance_rows(found: Sequence[Importance]) -> tuple[TreeRow, ...]:
     """One row for each dimension, the most important first."""
     ordered = sorted(found, key=lambda each: -each.part)
-    return tuple(Row(each.dimension, f"{each.dimension} {percent(each.part)}", each, (), 26) for each in ordered)
+    return tuple(TreeRow(each.dimension, f"{each.dimension} {percent(each.part)}", each, (), 26) for each in ordered)
 
 
-def flip_rows(found: AblationDoc) -> tuple[Row, ...]:
+def flip_rows(found: AblationDoc) -> tuple[TreeRow, ...]:
     """One row for each entry, the most worthwhile first."""
     return tuple(
-        Row(f"{number}", flip.entry, (flip, _worth(flip), _without(flip, found)), (), 26, _flip_tip(flip))
+        TreeRow(f"{number}", flip.entry, (flip, _worth(flip), _without(flip, found)), (), 26, _flip_tip(flip))
         for number, flip in enumerate(found.flips)
     )
 
 
-def paint_cut(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_cut(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, bar, what is left, why."""
     cut, part, last = row.value
     _bar_row(painter, state.box, cut.rule, part, theme.colour("accent" if last else "edge"), theme, strong=last)
     _figure_and_note(painter, state.box, f"{cut.left:,}", cut.because, theme, strong=last)
 
 
-def paint_cause(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_cause(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, bar, count, an example; a wrong result is red."""
     cause, part = row.value
     colour = theme.colour("wrong" if cause.wrong else "edge")
@@ -88,7 +88,7 @@ def paint_cause(painter: QPainter, row: Row, state: RowState, theme: Theme) -> N
     _figure_and_note(painter, state.box, f"{cause.count:,}", cause.example, theme)
 
 
-def paint_share(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_share(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, a tick for each round, their number, what they gained."""
     share, total = row.value
     box = state.box
@@ -123,7 +123,7 @@ def _name_box(state: RowState) -> QRectF:
     return QRectF(left, state.box.y(), PADDING + NAME - left, state.box.height())
 
 
-def _paint_refused(painter: QPainter, state: RowState, share: Share, theme: Theme) -> None:
+def _paint_refused(painter: QPainter, state: RowState, share: TrialShare, theme: Theme) -> None:
     """A mapping that is not searched, and why."""
     painter.setFont(face(11))
     painter.setPen(theme.colour("text-3"))
@@ -132,7 +132,7 @@ def _paint_refused(painter: QPainter, state: RowState, share: Share, theme: Them
     draw_text(painter, QRectF(left, box.y(), max(box.right() - PADDING - left, 0.0), box.height()), share.refused)
 
 
-def paint_importance(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_importance(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, bar, part of the variance, the best value."""
     found = row.value
     assert isinstance(found, Importance)
@@ -141,7 +141,7 @@ def paint_importance(painter: QPainter, row: Row, state: RowState, theme: Theme)
     _figure_and_note(painter, state.box, percent(found.part), note, theme)
 
 
-def paint_flip(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def paint_flip(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """The author's mark and name, the entry, what stands there without it, what it gains."""
     flip, worth, without = row.value
     box = state.box
@@ -193,11 +193,11 @@ def _figure_and_note(
     draw_text(painter, QRectF(left, box.y(), max(box.right() - PADDING - left, 0.0), box.height()), note)
 
 
-def _share(share: Share, total: int, key: str) -> Row:
+def _share(share: TrialShare, total: int, key: str) -> TreeRow:
     told = share.parts if len(share.parts) > 1 or any(part.refused for part in share.parts) else ()
     parts = tuple(_share(part, total, f"{key}/{part.key}") for part in told)
     tip = _tip(share.title, "\n".join(share.because), share.refused)
-    return Row(key, share.title, (share, total), parts, 22 if not parts and "/" in key else 24, tip)
+    return TreeRow(key, share.title, (share, total), parts, 22 if not parts and "/" in key else 24, tip)
 
 
 def _worth(flip: FlipDoc) -> str:

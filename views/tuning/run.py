@@ -33,7 +33,7 @@ SAID = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """What a run is to be started with."""
 
     strategy: str
@@ -86,9 +86,9 @@ class RunView(Panel):
         self.show_body()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> RunSettings:
         """What is chosen for the next run."""
-        return Settings(
+        return RunSettings(
             self.strategy.currentText(), self.runner.currentText(),
             max(int(self.trials.text() or TRIALS), 1), int(self.minutes.text() or 0),
             self.scope.currentText() == SELECTED,

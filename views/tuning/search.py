@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from views.format import plural
 from views.panel import PADDING, Panel, bar, label
-from views.rows import Row, RowState, RowView, styled
+from views.rows import RowState, RowView, TreeRow, set_role
 from views.theme import Theme
-from views.tuning.nodes import Cause, Cut, Share
+from views.tuning.nodes import Cause, Cut, TrialShare
 from views.tuning.rows import (
     COUNT,
     GAIN,
@@ -36,9 +36,9 @@ class SearchView(Panel):
 
     def __init__(self) -> None:
         super().__init__("Search")
-        self.cuts = _Rows("What pruning left", paint_cut)
-        self.shares = _Rows("Rounds", paint_share)
-        self.causes = _Rows("Failures by cause", paint_cause)
+        self.cuts = _WholeRows("What pruning left", paint_cut)
+        self.shares = _WholeRows("Rounds", paint_share)
+        self.causes = _WholeRows("Failures by cause", paint_cause)
         self.shares.row_selected.connect(lambda row: self.group_selected.emit(row.key.partition("/")[0]))
         self._rounds_head, self._rounds = _section("Rounds")
         self._causes_head, self._causes = _section("Failures by cause")
@@ -56,7 +56,7 @@ class SearchView(Panel):
                 head.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             row.addWidget(head, 0 if width else 1)
         self._heads = heads
-        content = styled(QWidget(), "body")
+        content = set_role(QWidget(), "body")
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(0)
@@ -76,7 +76,7 @@ class SearchView(Panel):
         self.cuts.show_all(cut_rows(cuts))
         self.show_body()
 
-    def show_rounds(self, shares: Sequence[Share], total: int, skipped: Mapping[str, str]) -> None:
+    def show_rounds(self, shares: Sequence[TrialShare], total: int, skipped: Mapping[str, str]) -> None:
         """Replaces the groups and their rounds.  total: rounds of the run; skipped: why groups are not searched."""
         left_out = f", {plural(len(skipped), 'group')} not searched" if skipped else ""
         self._rounds.setText(plural(total, "round") + left_out)
@@ -106,16 +106,16 @@ class SearchView(Panel):
             part.set_theme(theme)
 
 
-class _Rows(RowView):
+class _WholeRows(RowView):
     """Rows that are all in sight: the panel scrolls, not each part of it."""
 
-    def __init__(self, name: str, paint: Callable[[QPainter, Row, RowState, Theme], None]) -> None:
+    def __init__(self, name: str, paint: Callable[[QPainter, TreeRow, RowState, Theme], None]) -> None:
         super().__init__(name, paint)
         self.chevrons = False
         self.expanded.connect(lambda _: self._fit())
         self.collapsed.connect(lambda _: self._fit())
 
-    def show_all(self, rows: Sequence[Row]) -> None:
+    def show_all(self, rows: Sequence[TreeRow]) -> None:
         """Replaces the rows and takes the room for them; the panel is as tall as they are."""
         self.show_rows(rows, opened=lambda row: False)
         self._fit()

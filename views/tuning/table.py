@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from views.format import figure
-from views.tuning.filtering import kept
+from views.tuning.filtering import filter_trials
 from views.tuning.trials import NONE, REUSED, Codes, Numbers, Rows, Trials
 
 Index = QModelIndex | QPersistentModelIndex
@@ -64,7 +64,7 @@ class TrialModel(QAbstractTableModel):
         self.beginResetModel()
         self.trials, self.group, self.origin = trials, group, origin
         self.columns = self._columns()
-        self.order = self._ordered()
+        self.order = self._order_rows()
         self.endResetModel()
 
     def refresh(self) -> None:
@@ -72,7 +72,7 @@ class TrialModel(QAbstractTableModel):
         columns = self._columns()
         if columns != self.columns:
             self.beginResetModel()
-            self.columns, self.order = columns, self._ordered()
+            self.columns, self.order = columns, self._order_rows()
             self.endResetModel()
             return
         self._reorder()
@@ -167,10 +167,10 @@ class TrialModel(QAbstractTableModel):
         spread = (SPREAD,) if np.isfinite(self.trials.spread[0][rows]).any() else ()
         return (NUMBER, TIME, *spread, TO_BEST, PROMISED, *dimensions, *words, RESULT)
 
-    def _ordered(self) -> Rows:
+    def _order_rows(self) -> Rows:
         rows = self.trials.rows_of(self.group)
         self._bests = self.trials.bests()
-        rows, self.unknown = kept(self.trials, rows, self.filter)
+        rows, self.unknown = filter_trials(self.trials, rows, self.filter)
         keys = self._keys(rows)
         order = np.argsort(keys if not self.descending else -keys, kind="stable")
         return rows[order]
@@ -197,7 +197,7 @@ class TrialModel(QAbstractTableModel):
 
     def _reorder(self) -> None:
         """Another order of the lines, more or fewer of them; indices that Qt holds follow their trials."""
-        order = self._ordered()
+        order = self._order_rows()
         if np.array_equal(order, self.order):
             return
         self.layoutAboutToBeChanged.emit()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
 
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from views.code.editor import CodeText
 from views.message import Message
 from views.panel import Elided, Panel, bar, label
-from views.schedule.tree import ScheduleTree
+from views.schedule.tree import ScheduleTreeView
 from views.theme import Theme, code_face
 
 RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
@@ -37,7 +37,7 @@ class TrialView(Panel):
         self.recipe.setFont(code_face())
         self.recipe.setAccessibleName("Recipe of the trial")
         self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.schedule = ScheduleTree("Schedule tree of the trial")
+        self.schedule = ScheduleTreeView("Schedule tree of the trial")
         self.code = CodeText()
         self.code.setAccessibleName("CUDA text of the trial")
         self.refused = Message(())
@@ -69,7 +69,7 @@ class TrialView(Panel):
         self.show_loading(False)
         self._turn()
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why there is no kernel to look at; the recipe can still be read."""
         self._refused = True
         self.refused.show_refusal(title, problem)

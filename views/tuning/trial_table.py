@@ -127,7 +127,7 @@ class TrialTable(QTableView):
         self._silent = False
         self._fitted: tuple[str, ...] = ()
         self.setModel(self.trials)
-        self.setItemDelegate(_Delegate(self))
+        self.setItemDelegate(_TrialDelegate(self))
         self.setAccessibleName("Trials")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -191,7 +191,7 @@ class TrialTable(QTableView):
             self.trial_selected.emit(self.selected)
 
 
-class _Delegate(QStyledItemDelegate):
+class _TrialDelegate(QStyledItemDelegate):
     """Paints one cell; the line of the selected trial is tinted as a whole."""
 
     def __init__(self, table: TrialTable) -> None:

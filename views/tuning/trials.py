@@ -204,12 +204,12 @@ class Trials:
         while room < count:
             room *= 2
         for name, (kind, empty) in COLUMNS.items():
-            self._columns[name] = _grown(self._columns[name], self._count, room, kind, empty)
+            self._columns[name] = _grow_column(self._columns[name], self._count, room, kind, empty)
         for name, codes in self._values.items():
-            self._values[name] = _grown(codes, self._count, room, np.int32, NONE)
+            self._values[name] = _grow_column(codes, self._count, room, np.int32, NONE)
 
 
-def _grown(column: NDArray[Any], count: int, room: int, kind: type, empty: float) -> NDArray[Any]:
+def _grow_column(column: NDArray[Any], count: int, room: int, kind: type, empty: float) -> NDArray[Any]:
     larger: NDArray[Any] = np.full(room, empty, kind)
     larger[:count] = column[:count]
     return larger

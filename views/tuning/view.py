@@ -8,14 +8,14 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.ablation import AblationDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
 from views.rows import RowView
 from views.theme import Theme
-from views.tuning.headline import Legend, TuningHeadline
-from views.tuning.nodes import Importance, Summary
+from views.tuning.headline import PlotLegend, TuningHeadline
+from views.tuning.nodes import GroupProgress, Importance
 from views.tuning.progress import ProgressPlot
 from views.tuning.promise import PromisePlot
 from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
@@ -62,7 +62,7 @@ class TuningView(Panel):
         self.pages.addWidget(_under(self._ablation_note, self.ablation, self.ablate))
         self.pages.addWidget(self.refused)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
-        self.legend = Legend()
+        self.legend = PlotLegend()
         self.header_layout.addWidget(self.legend)
         self.tab_selected.connect(lambda name: self.legend.setVisible(name == PROGRESS))
         self.body_layout.addWidget(self.headline)
@@ -76,7 +76,7 @@ class TuningView(Panel):
         """The tab in front."""
         return next(name for name, button in self.tabs.items() if button.isChecked())
 
-    def show_progress(self, trials: Trials, rows: Rows, summary: Summary, total: int) -> None:
+    def show_progress(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
         """Replaces headline and dots; `total`: trials that the group may get, 0 where nobody knows."""
         self.headline.show_summary(summary)
         self.progress_plot.show_trials(trials, rows, summary, total)
@@ -103,7 +103,7 @@ class TuningView(Panel):
             note = f"{note}, {time}: each entry taken back by itself, and the kernel {found.origin} again"
         self._ablation_note.setText(note or NO_ABLATION)
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why records cannot be shown or a run not be started, and what to do."""
         self.refused.show_refusal(title, problem)
         self.headline.hide()

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.controllers.tuning.attachment import Attachment
 from app.controllers.tuning.follower import Best, Kept
-from app.controllers.tuning.preview import merged
+from app.controllers.tuning.preview import merge_advice
 from app.session.workspace import Workspace
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 from engine.support.errors import EngineError
 from views.tuning.trials import Trials
 
@@ -95,7 +95,7 @@ class Applying(QObject):
         """Asks for a step with the advice of a trial and what the user says now; its text, "" where it is no other."""
         present = self.workspace.histories[group].step.text
         try:
-            text = merged(present, wanted.text)
+            text = merge_advice(present, wanted.text)
         except EngineError as error:
             self._refuse(error)
             return ""
@@ -107,7 +107,7 @@ class Applying(QObject):
         return text
 
     def _refuse(self, error: EngineError) -> None:
-        self.refused.emit(Problem(error.stage, error.subject, error.reason, error.hint))
+        self.refused.emit(ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
     def _forget(self) -> None:
         for wanted in (self._wanted, self._together, self._noted):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.controllers.tuning.follower import Best, Follower, Kept, Update
+from app.controllers.tuning.follower import Best, Follower, Kept, RunUpdate
 from app.session.background import Background
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader, require_records
@@ -69,13 +69,13 @@ class Attachment(QObject):
     def start_after(self, path: Path, begin: Callable[[], None]) -> None:
         """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
 
-        def known(last: int) -> None:
+        def on_last(last: int) -> None:
             self.detach()
             self.path, self._awaited = path, last
             self._timer.start()
             begin()
 
-        self._files.run(lambda: _last_run(path), known, lambda error: self.refused.emit(path, error))
+        self._files.run(lambda: _last_run(path), on_last, lambda error: self.refused.emit(path, error))
 
     def detach(self) -> None:
         """Follows nothing any more."""
@@ -100,7 +100,7 @@ class Attachment(QObject):
         """Writes for a process that was ended that its run has stopped."""
         path, follower = self.path, self.follower
         if path is not None and follower is not None:
-            self._files.run(lambda: _stopped(path, follower.number), lambda _: None, lambda _: None)
+            self._files.run(lambda: _mark_stopped(path, follower.number), lambda _: None, lambda _: None)
 
     def read(
         self, trial: int, group: str, on_result: Callable[[Kept], None], on_error: Callable[[EngineError], None]
@@ -108,7 +108,7 @@ class Attachment(QObject):
         """What is kept of a trial of a group."""
         follower = self.follower
         if follower is not None:
-            self._files.run(lambda: follower.kept(trial, group), on_result, on_error)
+            self._files.run(lambda: follower.kept_trial(trial, group), on_result, on_error)
 
     def bests(
         self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]
@@ -163,7 +163,7 @@ class Attachment(QObject):
         if follower is not None and self.path == path and self.follower is None:
             self._follow(path, follower)
 
-    def _on_update(self, follower: Follower, update: Update | None) -> None:
+    def _on_update(self, follower: Follower, update: RunUpdate | None) -> None:
         self._looking = False
         if update is None or follower is not self.follower:
             return
@@ -209,6 +209,6 @@ def _newer(path: Path, after: int) -> Follower | None:
     return None
 
 
-def _stopped(path: Path, number: int) -> None:
+def _mark_stopped(path: Path, number: int) -> None:
     with RecordStore(path) as store:
         RunLog(store, number).set_state(STOPPED)

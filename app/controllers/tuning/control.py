@@ -9,25 +9,25 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.attachment import Attachment
-from app.controllers.tuning.follower import Follower, Update
+from app.controllers.tuning.follower import Follower, RunUpdate
 from app.controllers.tuning.launch import Order, RunProcess, order_again, recipe_beside, records_of, write_present
 from app.controllers.tuning.shown import Shown
 from app.session.fusion_constraints import fixed_now
 from app.session.named_models import is_name, path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
 from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
-from views.tuning.run import Settings
+from views.tuning.run import RunSettings
 
 KILL_MS = 100
 """A process of ours that has not stopped by then is ended: everything finished is in its records."""
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
 
-class Control(QObject):
+class RunControl(QObject):
     """Knows the run as far as it has been read; shows nothing."""
 
     changed = Signal()
@@ -45,7 +45,7 @@ class Control(QObject):
         self.attachment = Attachment()
         self.process = RunProcess()
         self.shown: Shown | None = None
-        self.refusal: tuple[str, Problem] | None = None
+        self.refusal: tuple[str, ProblemDoc] | None = None
         """What was refused, and why, until it is read."""
         self._is_starting = False
         """Whether a process is about to be started: its recipe is being written."""
@@ -84,7 +84,7 @@ class Control(QObject):
             return self.shown.status()
         return BEGINNING if self.is_live else None
 
-    def start(self, settings: Settings) -> None:
+    def start(self, settings: RunSettings) -> None:
         """Starts a run of the open model with its present advice; it is followed like any other."""
         if not self.can_start:
             return
@@ -165,10 +165,10 @@ class Control(QObject):
             self.process.start(order, self.command)
             self.changed.emit()
 
-        def written() -> None:
+        def start() -> None:
             self.attachment.start_after(order.records, begin)
 
-        self.attachment.run(write, written, lambda error: self._on_refused(path, error))
+        self.attachment.run(write, start, lambda error: self._on_refused(path, error))
 
     def _kill(self) -> None:
         """Ends a process that has not answered."""
@@ -183,7 +183,7 @@ class Control(QObject):
         self.shown, self.refusal = Shown.of(self.attachment.path, follower), None
         self.replaced.emit()
 
-    def _on_update(self, update: Update) -> None:
+    def _on_update(self, update: RunUpdate) -> None:
         if self.shown is not None:
             was_stopping = self.shown.overlay == STOPPING
             self.shown.take(update)
@@ -194,12 +194,12 @@ class Control(QObject):
 
     def _on_refused(self, path: Path, error: EngineError) -> None:
         self._is_starting = False
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.refusal = f"{path.name} cannot be used", problem
         self.workspace.add_problem("", problem)
         self.changed.emit()
 
-    def _on_ended(self, problem: Problem | None) -> None:
+    def _on_ended(self, problem: ProblemDoc | None) -> None:
         """A process that ended by itself."""
         if self.shown is not None:
             self.shown.overlay, self.shown.problem = "", problem
@@ -221,7 +221,7 @@ class Control(QObject):
         self.changed.emit()
 
 
-def is_of(request: Request, opened: Opening) -> bool:
+def is_of(request: Request, opened: OpenRequest) -> bool:
     """Whether a run is of what is open: the file, the target, the sizes of its dimensions."""
     same = _full(request.source) == _full(opened.path) and request.target == opened.target
     return same and all(request.dimensions.get(name, size) == size for name, size in opened.dimensions.items())

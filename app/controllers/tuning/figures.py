@@ -11,7 +11,7 @@ import numpy as np
 from engine.records.nodes import SEARCHED, RefusedRecord, Round, Run, TaskRecord
 from engine.tuning.statistics import explained
 from views.format import figure, plural
-from views.tuning.nodes import Cause, Cut, Importance, Share, Summary
+from views.tuning.nodes import Cause, Cut, GroupProgress, Importance, TrialShare
 from views.tuning.trials import NONE, Rows, Trials
 
 TOLD = 6
@@ -25,11 +25,11 @@ def groups_of(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.group for task in run.tasks))
 
 
-def summary(run: Run, trials: Trials, rows: Rows, rounds: Sequence[Round], group: str, title: str) -> Summary:
+def summary(run: Run, trials: Trials, rows: Rows, rounds: Sequence[Round], group: str, title: str) -> GroupProgress:
     """One group in a line."""
     best = trials.best(rows)
     before = next((task.before for task in run.tasks if task.group == group and math.isfinite(task.before)), 0.0)
-    return Summary(
+    return GroupProgress(
         title, run.request.origin, before,
         float(trials.microseconds[best]) if best != NONE else math.inf,
         int(trials.number[best]) if best != NONE else 0,
@@ -59,9 +59,7 @@ def cuts(tasks: Iterable[TaskRecord], tried: int) -> tuple[Cut, ...]:
     return (*found, Cut("Tried", tried, f"{waiting:,} waiting" if waiting else "all of them"))
 
 
-def shares(
-    run: Run, rounds: Sequence[Round], trials: Trials, title: Mapping[str, str]
-) -> tuple[Share, ...]:
+def shares(run: Run, rounds: Sequence[Round], trials: Trials, title: Mapping[str, str]) -> tuple[TrialShare, ...]:
     """Where the rounds of the search went: groups in the order of the file, their mappings under them."""
     found = []
     for group in groups_of(run):
@@ -71,7 +69,7 @@ def shares(
         names = dict.fromkeys(each.mapping for each in mine if each.mapping)
         of = {name: [each for each in mine if each.mapping == name] for name in names}
         parts = tuple(_share(name, name, of[name], _gain_of(run, trials, rows, group, name)) for name in names)
-        refused = tuple(_refused(place, each) for place, each in enumerate(run.refused) if each.group == group)
+        refused = tuple(_refusal_row(place, each) for place, each in enumerate(run.refused) if each.group == group)
         found.append(_share(group, title.get(group, group), mine, gain, (*parts, *refused)))
     return tuple(found)
 
@@ -103,15 +101,17 @@ def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
     return tuple(found)
 
 
-def _refused(place: int, one: RefusedRecord) -> Share:
+def _refusal_row(place: int, one: RefusedRecord) -> TrialShare:
     many = f" ({one.count:,} of them)" if one.count > 1 else ""
-    return Share(f"refused {place}", one.mapping, (), 0.0, refused=f"not searched: {one.because}{many}")
+    return TrialShare(f"refused {place}", one.mapping, (), 0.0, refused=f"not searched: {one.because}{many}")
 
 
 def _share(
-    key: str, title: str, rounds: Sequence[Round], gain: float, parts: tuple[Share, ...] = ()
-) -> Share:
-    return Share(key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds[-TOLD:])), parts)
+    key: str, title: str, rounds: Sequence[Round], gain: float, parts: tuple[TrialShare, ...] = ()
+) -> TrialShare:
+    return TrialShare(
+        key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds[-TOLD:])), parts
+    )
 
 
 def _because(decision: Round) -> str:

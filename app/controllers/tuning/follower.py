@@ -28,7 +28,7 @@ MOST = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class RunUpdate:
     """What came since the last look."""
 
     run: Run
@@ -84,7 +84,7 @@ class Follower:
         self._behind = True
         self._start: Recipe | None = None
 
-    def look(self) -> Update | None:
+    def look(self) -> RunUpdate | None:
         """What came since; None where nobody wrote."""
         version = self._reader.version()
         if version == self._version and not self._behind:
@@ -98,12 +98,12 @@ class Follower:
             self._start = Recipe.loads(run.request.recipe, f"run {self.number}")
         self._attempts = found[-1].number if found else self._attempts
         self._rounds = rounds[-1].number if rounds else self._rounds
-        batch = self._decoded(found)
+        batch = self._decode_batch(found)
         if any(one.kind == CHECKED for one in rounds):
             self._condemned = self._proved_wrong()
-        return Update(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
+        return RunUpdate(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
 
-    def kept(self, trial: int, group: str) -> Kept:
+    def kept_trial(self, trial: int, group: str) -> Kept:
         """A kept trial of a group."""
         found: Trial = self._reader.trial(trial)
         advice = Recipe.loads(found.recipe, f"trial {trial}").groups.get(group, ()) if found.recipe else ()
@@ -116,7 +116,7 @@ class Follower:
         run, fastest = self._reader.run(self.number), self._reader.fastest(self.number, FINALISTS, self._attempts)
         found = winners(run, fastest, self._reader.rounds(self.number))
         known = {group: one.attempt for group, one in found.items() if one.attempt.trial is not None}
-        return {group: Best(one.number - 1, self.kept(one.trial or 0, group)) for group, one in known.items()}
+        return {group: Best(one.number - 1, self.kept_trial(one.trial or 0, group)) for group, one in known.items()}
 
     def start(self, group: str) -> str | None:
         """The advice that the run began with for a group, in the text form; None for what the advisers say."""
@@ -133,7 +133,7 @@ class Follower:
             self._examples.setdefault((one.group, one.failure), one.message)
         return tuple((one.number - 1, self.words.kinds.code(one.failure)) for one in found)
 
-    def _decoded(self, found: Sequence[Attempt]) -> Batch:
+    def _decode_batch(self, found: Sequence[Attempt]) -> Batch:
         """Attempts as columns; a trial is known by its place among those of its group."""
         words = self.words
         numbers = np.empty(len(found), np.int64)
@@ -154,10 +154,10 @@ class Follower:
             _codes(words.mappings, [attempt.mapping for attempt in found]),
             np.array([STATES.index(attempt.state) for attempt in found], np.int32),
             _codes(words.kinds, [attempt.failure for attempt in found]),
-            np.array([_known(attempt.microseconds) for attempt in found], float),
-            np.array([_known(attempt.promised) for attempt in found], float),
-            np.array([_known(attempt.low) for attempt in found], float),
-            np.array([_known(attempt.high) for attempt in found], float),
+            np.array([_nan_for_unknown(attempt.microseconds) for attempt in found], float),
+            np.array([_nan_for_unknown(attempt.promised) for attempt in found], float),
+            np.array([_nan_for_unknown(attempt.low) for attempt in found], float),
+            np.array([_nan_for_unknown(attempt.high) for attempt in found], float),
             values,
         )
 
@@ -166,6 +166,6 @@ def _codes(words: Words, texts: Sequence[str]) -> Codes:
     return np.array([words.code(text) if text else NONE for text in texts], np.int32)
 
 
-def _known(microseconds: float | None) -> float:
+def _nan_for_unknown(microseconds: float | None) -> float:
     """NaN for what is not known."""
     return math.nan if microseconds is None or math.isinf(microseconds) else microseconds

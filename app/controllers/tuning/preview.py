@@ -11,7 +11,7 @@ from app.controllers.tuning.attachment import Attachment
 from app.controllers.tuning.follower import Kept
 from app.session.client import Pending
 from app.session.workspace import Workspace
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from engine.recipe import Advice
 from engine.scheduling.text import from_text, to_text
 from engine.support.errors import EngineError
@@ -23,7 +23,7 @@ USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenTrial:
     """A trial of a group, as it is shown."""
 
     group: str
@@ -37,13 +37,13 @@ class Chosen:
     """Whether the open model is the run's, so that the worker can make its kernel."""
 
 
-class Preview(QObject):
+class TrialPreview(QObject):
     """Fills the trial panel."""
 
     def __init__(self, view: TrialView, workspace: Workspace, attachment: Attachment) -> None:
         super().__init__()
         self.view, self.workspace, self.attachment = view, workspace, attachment
-        self.chosen: Chosen | None = None
+        self.chosen: ChosenTrial | None = None
         self.text = ""
         """The advice of the chosen trial; "" until it is read."""
         self._settle = QTimer(self)
@@ -57,7 +57,7 @@ class Preview(QObject):
         """Whether the chosen trial has been asked for."""
         return not self._settle.isActive()
 
-    def show(self, chosen: Chosen | None) -> None:
+    def show(self, chosen: ChosenTrial | None) -> None:
         """Shows another trial, or none."""
         self.chosen, self.text = chosen, ""
         if chosen is None:
@@ -67,7 +67,7 @@ class Preview(QObject):
         self.view.show_trial(chosen.title, chosen.outcome, "", can_apply=False)
         if not chosen.trial:
             reason = chosen.failure or "kept no recipe"
-            self.view.show_refusal(f"{chosen.title} has no kernel", Problem("tune", chosen.title, reason, ""))
+            self.view.show_refusal(f"{chosen.title} has no kernel", ProblemDoc("tune", chosen.title, reason, ""))
             return
         self.view.show_loading(True)
         self._settle.start()
@@ -82,7 +82,7 @@ class Preview(QObject):
             on_kept, on_error = partial(self._on_kept, chosen), partial(self._on_error, chosen)
             self.attachment.read(chosen.trial, chosen.group, on_kept, on_error)
 
-    def _on_kept(self, chosen: Chosen, kept: Kept) -> None:
+    def _on_kept(self, chosen: ChosenTrial, kept: Kept) -> None:
         if chosen is not self.chosen or self.text:
             return
         self.text = text = kept.text
@@ -90,27 +90,27 @@ class Preview(QObject):
         self.view.show_trial(chosen.title, chosen.outcome, text, can_apply)
         if not chosen.is_ours:
             hint = "open the model of the run to see and apply its kernels"
-            self._refuse(chosen, Problem("tune", "the run", "is of another model, target or size", hint))
+            self._refuse(chosen, ProblemDoc("tune", "the run", "is of another model, target or size", hint))
         elif not text:
-            self._refuse(chosen, Problem("tune", chosen.title, "kept no recipe", ""))
+            self._refuse(chosen, ProblemDoc("tune", chosen.title, "kept no recipe", ""))
         else:
             pending = Pending(KernelDoc, partial(self._on_kernel, chosen), partial(self._refuse, chosen))
             arguments = {"group": chosen.group, "recipe": text}
             self.workspace.client.request("kernel", arguments, f"Compiling {chosen.title}", pending)
 
-    def _on_kernel(self, chosen: Chosen, kernel: KernelDoc) -> None:
+    def _on_kernel(self, chosen: ChosenTrial, kernel: KernelDoc) -> None:
         if chosen is self.chosen:
             self.view.show_kernel(kernel)
 
-    def _on_error(self, chosen: Chosen, error: EngineError) -> None:
-        self._refuse(chosen, Problem(error.stage, error.subject, error.reason, error.hint))
+    def _on_error(self, chosen: ChosenTrial, error: EngineError) -> None:
+        self._refuse(chosen, ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
-    def _refuse(self, chosen: Chosen, problem: Problem) -> None:
+    def _refuse(self, chosen: ChosenTrial, problem: ProblemDoc) -> None:
         if chosen is self.chosen:
             self.view.show_refusal(f"{chosen.title} has no kernel to show", problem)
 
 
-def merged(present: str, tried: str) -> str:
+def merge_advice(present: str, tried: str) -> str:
     """The advice of a trial with the user's own entries as they are now: a search leaves those alone.
 
     Both are advice in the text form.  BadInput where one cannot be read.

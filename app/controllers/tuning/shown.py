@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.controllers.tuning.figures import groups_of, summary
-from app.controllers.tuning.follower import Follower, Update
-from engine.documents.model import ModelDoc, Problem
+from app.controllers.tuning.follower import Follower, RunUpdate
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.records.nodes import PAUSED, RUNNING, Round, Run
 from views.format import plural
 from views.hierarchy import ambiguous_titles
-from views.tuning.nodes import STARTING, STOPPING, Status, Summary
+from views.tuning.nodes import STARTING, STOPPING, GroupProgress, Status
 from views.tuning.trials import Rows, Trials
 
 RECENT = 40
@@ -34,7 +34,7 @@ class Shown:
     condemned: int = 0
     """Trials that proved wrong after they had been timed."""
     overlay: str = ""
-    problem: Problem | None = None
+    problem: ProblemDoc | None = None
     is_complete: bool = False
     """Whether everything that was written has been read."""
     _pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -44,7 +44,7 @@ class Shown:
         """A run of which nothing is known yet."""
         return Shown(path, follower, Trials(follower.words))
 
-    def take(self, update: Update) -> None:
+    def take(self, update: RunUpdate) -> None:
         """Takes in what came."""
         self.run = update.run
         self.trials.append(update.batch)
@@ -80,7 +80,7 @@ class Shown:
         last = next((each.group for each in reversed(self.rounds) if each.group in self.groups), "")
         return last or next(iter(self.groups), "")
 
-    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> Summary:
+    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> GroupProgress:
         """One group in a line."""
         assert self.run is not None
         return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))
@@ -104,10 +104,10 @@ class Shown:
         )  # fmt: skip
         title = f"Tuning {Path(request.source).stem}"
         return Status(
-            title, self.state, len(self.trials), self.total, self._left(), facts, self.problem, run.message
+            title, self.state, len(self.trials), self.total, self._time_left(), facts, self.problem, run.message
         )
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         """How long it will take at the present pace; "" where nobody can tell."""
         if self.state != RUNNING or len(self._pace) < 2 or self.run is None:
             return ""
@@ -115,10 +115,10 @@ class Shown:
         if now <= before or last <= first:
             return ""
         seconds = max(self.total - now, 0) * (last - first) / (now - before)
-        return f"about {_spoken(seconds)} left" if math.isfinite(seconds) else ""
+        return f"about {_rough_duration(seconds)} left" if math.isfinite(seconds) else ""
 
 
-def _spoken(seconds: float) -> str:
+def _rough_duration(seconds: float) -> str:
     """ "12 min", "40 s"."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -7,13 +7,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.ablation import Ablation
 from app.controllers.tuning.applying import Applying
-from app.controllers.tuning.control import Control
+from app.controllers.tuning.control import RunControl
 from app.controllers.tuning.figures import causes, cuts, importance, shares
-from app.controllers.tuning.preview import Chosen, Preview
+from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.nodes import MEASURED, PREDICTED
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES
@@ -30,7 +30,7 @@ SLOWLY = 5
 """Repaints of the table between two of what is dearer to work out."""
 
 
-class LiveTuning(QObject):
+class TuningController(QObject):
     """Shows one group of the run at a time, the selected one where it is searched."""
 
     state_changed = Signal()
@@ -39,9 +39,9 @@ class LiveTuning(QObject):
     def __init__(self, panels: TuningPanels, workspace: Workspace) -> None:
         super().__init__()
         self.panels, self.workspace = panels, workspace
-        self.control = Control(workspace)
+        self.control = RunControl(workspace)
         attachment = self.control.attachment
-        self.preview = Preview(panels.trial, workspace, attachment)
+        self.preview = TrialPreview(panels.trial, workspace, attachment)
         self.applying = Applying(workspace, attachment)
         self.ablation = Ablation(panels.tuning, workspace, attachment)
         self.group = ""
@@ -107,7 +107,7 @@ class LiveTuning(QObject):
             trial = int(self.shown.trials.column("trial")[best])
             self.ablation.start(self.group, trial, f"Trial {int(self.shown.trials.number[best]):,}")
 
-    def enabled(self) -> dict[str, bool]:
+    def action_states(self) -> dict[str, bool]:
         """Which of the actions can be done now."""
         has_run, is_ours = self.shown is not None, self.control.is_ours
         has_best = is_ours and self.best != NONE
@@ -132,7 +132,7 @@ class LiveTuning(QObject):
             self.show()
         self.panels.tuning.show_selection(row)
         self.panels.trials.show_selection(row)
-        self.preview.show(self._chosen(row))
+        self.preview.show(self._trial_at(row))
         self._tell()
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class LiveTuning(QObject):
             self.show()
             self._show_dear()
 
-    def _chosen(self, row: int) -> Chosen | None:
+    def _trial_at(self, row: int) -> ChosenTrial | None:
         if self.shown is None or self.shown.run is None or row == NONE:
             return None
         trials, origin = self.shown.trials, self.shown.run.request.origin
@@ -210,7 +210,7 @@ class LiveTuning(QObject):
         outcome = ", ".join(filter(None, (came, trials.program(row))))
         title = f"Trial {int(trials.number[row]):,}"
         trial = int(trials.column("trial")[row])
-        return Chosen(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
+        return ChosenTrial(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
 
     def _find_group(self) -> None:
         """Turns to a group of the run where none is shown yet."""
@@ -219,7 +219,7 @@ class LiveTuning(QObject):
 
     def _tell(self) -> None:
         """Tells what can be asked of the run now."""
-        self._can = self.enabled()
+        self._can = self.action_states()
         self.panels.trials.apply.setEnabled(self._can["tune-best"])
         self.panels.trials.apply_all.setEnabled(self._can["tune-best-all"])
         self.state_changed.emit()
@@ -227,7 +227,7 @@ class LiveTuning(QObject):
     def _on_grown(self) -> None:
         """What can be asked follows what was read at once, so that no command is refused until the next repaint."""
         self._find_group()
-        if self.enabled() != self._can:
+        if self.action_states() != self._can:
             self._tell()
         self._show_soon()
 
@@ -238,7 +238,7 @@ class LiveTuning(QObject):
         self.ablation.forget()
         self.show()
 
-    def _on_not_applied(self, problem: Problem) -> None:
+    def _on_not_applied(self, problem: ProblemDoc) -> None:
         self.workspace.add_problem("", problem)
 
     def _on_selected(self, selection: Selection) -> None:

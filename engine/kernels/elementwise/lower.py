@@ -18,7 +18,7 @@ from engine.kernels.loop_nest import Nest, without_loops
 from engine.kernels.marks import Marks
 from engine.kernels.statement_block import evaluate_block
 from engine.scheduling.nodes import Member
-from engine.tensor.access import unrolled
+from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -117,7 +117,7 @@ def _located(emitter: Emitter, strips: Strips, element: Index, members: tuple[Me
     variables = {m.name: _bind(emitter, m, index, strips) for m, index in zip(members[:before], outer, strict=False)}
     link = Line((), tuple(m.name for m in strips.run))
     point = emitter.bind("_".join(m.name for m in strips.run), outer[-1], link) + lane
-    inner = unrolled(point, sizes[before:], emitter.extents)
+    inner = delinearize_nested(point, sizes[before:], emitter.extents)
     return variables | {m.name: index for m, index in zip(strips.run, inner, strict=True)}
 
 

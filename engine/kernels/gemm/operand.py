@@ -18,7 +18,7 @@ from engine.graph.nodes import DTYPES
 from engine.scheduling.nodes import Member
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.access import position, stride, unrolled
+from engine.tensor.access import delinearize_nested, position, stride
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -102,7 +102,7 @@ class Operand:
         where = dict(self.place)
         for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
             shape = tuple(m.extent for m in members)
-            for member, index in zip(members, unrolled(flat, shape, emitter.extents), strict=True):
+            for member, index in zip(members, delinearize_nested(flat, shape, emitter.extents), strict=True):
                 where[self.free[member.name]] = index
         return emitter.position(self.access, where, at)
 

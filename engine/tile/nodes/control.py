@@ -10,7 +10,7 @@ from typing import ClassVar
 from engine.tensor.index import Index
 from engine.tile.nodes.expressions import condition_text, index_text
 from engine.tile.nodes.operation import Body, Participants, TileOp
-from engine.tile.nodes.values import BLOCK, Buffer, Region
+from engine.tile.nodes.values import BLOCK
 from engine.tile.nodes.writer import CudaWriter
 from engine.tile.source import NOWHERE, Line
 
@@ -153,12 +153,13 @@ class LastArrival(TileOp):
     positions: ClassVar[Mapping[str, str]] = {"position": "counters"}
 
     @property
-    def reads(self) -> tuple[Region, ...]:
-        return (Region(self.counters, self.position),)
+    def buffers(self) -> tuple[str, ...]:
+        # Named, but neither read nor written: one thread of the block touches a counter, and no data moves.
+        return (self.counters,)
 
     @property
-    def writes(self) -> tuple[Region, ...]:
-        return (Region(self.counters, self.position),)
+    def uses(self) -> tuple[str, ...]:
+        return self.position.iterators()
 
     @property
     def uniform(self) -> tuple[Index, ...]:
@@ -171,9 +172,6 @@ class LastArrival(TileOp):
     @property
     def zeroed(self) -> tuple[str, ...]:
         return (self.counters,)
-
-    def bytes_moved(self, buffers: Mapping[str, Buffer]) -> dict[str, int]:
-        return {}  # one thread adds to one counter for the whole block
 
     def write(self, out: CudaWriter) -> None:
         out.line(f"if (!is_last_of<{self.team}>({self.counters}, {index_text(self.position)})) return;", self.at)

@@ -1,0 +1,51 @@
+"""What the worker said of groups under some advice: kernels, refusals, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc, ProblemDoc
+
+Key = tuple[str, str]
+"""Group and advice."""
+
+
+@dataclass(slots=True)
+class KernelAnswers:
+    """Answers by group and advice, of one plan of one model."""
+
+    kernels: dict[Key, KernelDoc] = field(default_factory=dict)
+    refusals: dict[Key, ProblemDoc] = field(default_factory=dict)
+    """Advice that gave no kernel at all."""
+    checks: dict[Key, CheckDoc] = field(default_factory=dict)
+    shown: dict[str, KernelDoc] = field(default_factory=dict)
+    """The last kernel of a group that could run, for schedule and code."""
+
+    def is_known(self, group: str, text: str) -> bool:
+        """Whether the engine answered for this advice; what a worker that ended said is no answer."""
+        refusal = self.refusals.get((group, text))
+        return (group, text) in self.kernels or (refusal is not None and refusal.stage != "service")
+
+    def is_settled(self, group: str, text: str) -> bool:
+        """Whether anything was said about this advice."""
+        return (group, text) in self.kernels or (group, text) in self.refusals
+
+    def runs(self, group: str, text: str) -> KernelDoc | None:
+        """The kernel of this advice, if it is one that can run."""
+        kernel = self.kernels.get((group, text))
+        return kernel if kernel and kernel.has_kernel else None
+
+    def add_figures(self, group: str, text: str, figures: tuple[CompiledDoc, ...]) -> bool:
+        """Adds NVRTC's figures to a kernel; whether the kernel is known."""
+        kernel = self.kernels.get((group, text))
+        if kernel is not None:
+            self.kernels[group, text] = replace(kernel, compiled=figures)
+        return kernel is not None
+
+    def keep(self, groups: Collection[str]) -> None:
+        """Forgets what was said of other groups."""
+        for answers in (self.kernels, self.refusals, self.checks):
+            for key in [key for key in answers if key[0] not in groups]:
+                del answers[key]
+        self.shown = {name: kernel for name, kernel in self.shown.items() if name in groups}
