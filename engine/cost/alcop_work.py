@@ -14,6 +14,7 @@ from engine.target.registers import (
     GEMM_PER_NARROW_COPY,
     GEMM_PER_SUM,
 )
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import (
     For,
@@ -48,10 +49,16 @@ def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers:
         unit=contraction.unit,
         results=m * n * contraction.result_bytes,
         finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
-        partial=m * n * SUM_BYTES * (knobs.slices - 1),
+        partial=_partial_sums(knobs),
         team=knobs.split_k,
         team_bytes=m * n * SUM_BYTES * knobs.split_k if knobs.split_k > 1 else 0.0,
     )
+
+
+def _partial_sums(config: GemmConfig) -> float:
+    """Bytes of the sums that slices of the depth hand to the first of them."""
+    rows, columns, _ = config.block
+    return float(rows * columns * SUM_BYTES * (config.slices - 1))
 
 
 def copy_turns(contraction: Contraction, knobs: GemmConfig) -> int:
@@ -81,13 +88,17 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 
-def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
-    """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked."""
+def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contraction | None) -> AlcopWork:
+    """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked.
+
+    contraction: what it multiplies; None for a kernel that is no tiled contraction.
+    """
+    config = tile.config if isinstance(tile.config, GemmConfig) else None
     blocks, steps = facts.blocks, facts.serial_steps
     fetched = _bytes_read(tile, "global") * facts.threads
     inner = _inner_steps(tile)
     total = facts.tensor_flops or facts.flops
-    grid, panels = _grid_and_panels(tile, blocks, fetched)
+    grid, panels = _grid_and_panels(contraction, config, blocks, fetched)
     last = blocks / facts.team
     """Blocks that finish."""
     outputs = facts.dram_bytes_written / last
@@ -108,7 +119,7 @@ def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
         unit=facts.tensor_type,
         results=outputs,
         finish=finish,
-        partial=_partial_sums(tile),
+        partial=_partial_sums(config) if config else 0.0,
         team=facts.team,
         team_bytes=facts.team_bytes,
         distinct_from_grid=grid != (1, 1, blocks),
@@ -116,14 +127,14 @@ def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
 
 
 def _grid_and_panels(
-    tile: TileProgram, blocks: int, fetched: float
+    contraction: Contraction | None, config: GemmConfig | None, blocks: int, fetched: float
 ) -> tuple[tuple[int, int, int], tuple[float, float]]:
     """Blocks along rows and columns, and what they share; of other kernels nothing is shared."""
-    sizes = tile.constants
-    if not {"ROWS", "COLUMNS", "TILE_ROWS", "TILE_COLUMNS"} <= sizes.keys():
+    if contraction is None or config is None:
         return (1, 1, blocks), (fetched, 0.0)
-    rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
-    share = sizes["TILE_ROWS"] / (sizes["TILE_ROWS"] + sizes["TILE_COLUMNS"])
+    tile_rows, tile_columns, _ = config.block
+    rows, columns = -(-contraction.m // tile_rows), -(-contraction.n // tile_columns)
+    share = tile_rows / (tile_rows + tile_columns)
     return (rows, columns, blocks // (rows * columns)), (fetched * share, fetched * (1 - share))
 
 
@@ -143,20 +154,13 @@ def copied_buffers(tile: TileProgram) -> frozenset[str]:
 
 def _inner_steps(tile: TileProgram) -> int:
     """Steps in which the main loop brings fragments to registers; 1 where it brings them at once."""
-    sizes, loop = tile.constants, main_loop(tile.body)
-    if {"TILE_DEPTH", "MMA_DEPTH"} <= sizes.keys():
-        return max(1, sizes["TILE_DEPTH"] // sizes["MMA_DEPTH"] // sizes.get("SLICES", 1))
+    intrinsic, loop = INTRINSICS.get(tile.intrinsic), main_loop(tile.body)
+    if isinstance(tile.config, GemmConfig) and intrinsic:
+        return max(1, tile.config.block[2] // intrinsic.k // tile.config.slices)
     for op in loop.body if loop else ():
         if isinstance(op, For) and any(_is_fragment_load(inner, tile) for inner in operations(op.body)):
             return op.extent
     return 1
-
-
-def _partial_sums(tile: TileProgram) -> float:
-    """Bytes of the sums that slices of the depth hand to the first of them."""
-    sizes = tile.constants
-    slices = sizes.get("SLICES", 1)
-    return (slices - 1) * sizes["TILE_ROWS"] * sizes["TILE_COLUMNS"] * SUM_BYTES if slices > 1 else 0.0
 
 
 def _is_fragment_load(op: TileOp, tile: TileProgram) -> bool:

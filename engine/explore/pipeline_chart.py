@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
-from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.cost.alcop_work import alcop_work_of_kernel, estimated_registers, main_loop
 from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
@@ -17,6 +16,7 @@ from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
+from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
@@ -61,9 +61,9 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    contraction, knobs = contraction_of(kernel.program, kernel.tile, kernel.facts), config_of_tile(kernel.tile)
+    contraction, knobs = contraction_of(kernel.program, kernel.tile), config_of_tile(kernel.tile)
     held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), contraction)
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
     played = trace(kernel.tile)
     empty = ChartDoc(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from engine.compilation import compile_group
 from engine.cost.alcop import predict_pipeline
-from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
 from engine.cost.alcop_work import alcop_work_of_kernel
 from engine.documents.model import Time
 from engine.documents.pipeline import VariantDoc
@@ -15,6 +14,7 @@ from engine.explore.pipeline_chart import NOTE
 from engine.explore.what_if import refused
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
+from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.text import entry_text, to_text
@@ -32,7 +32,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     sides, before = sides_of(now.program), config_of_tile(now.tile)
     if sides is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
-    contraction = contraction_of(now.program, now.tile, now.facts)
+    contraction = contraction_of(now.program, now.tile)
     refusal = refused(contraction, knobs, now.target) if contraction else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
@@ -43,7 +43,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))
     compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers), contraction)
     predicted = predict_pipeline(replace(work, spill_bytes=compiled.spill_bytes), kernel.target)
     return VariantDoc(
         group=group.name,

@@ -72,6 +72,7 @@ def pipelined(program: TileProgram, machine: Target) -> TileProgram:
         notes={**program.notes, **_notes(decisions)},
         stages=stages,
         register_stages=register_stages,
+        config=program.config and program.config.with_stages(stages, register_stages),
         wishes=(),
     )
     needed = shared_map(result.buffers)[1]

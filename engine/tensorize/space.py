@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.support.errors import BadInput
 from engine.tensorize.nodes import FRAGMENT_SIZE
+from engine.tile.nodes import KernelConfig
 
 
 @dataclass(frozen=True, slots=True)
-class GemmConfig:
-    """What a tuner may choose of a contraction: ALCOP's knobs, and who shares the depth."""
+class GemmConfig(KernelConfig):
+    """What may be chosen of a contraction's kernel: ALCOP's knobs, and who shares the depth."""
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""
@@ -37,10 +38,19 @@ class GemmConfig:
         if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k) < 1:
             raise BadInput("tensorize", "knobs", f"{self.block}, {self.part}: tiles, stages and slices are 1 or more")
 
+    def with_stages(self, stages: int, register_stages: int) -> GemmConfig:
+        """As the base says."""
+        return replace(self, stages=stages, register_stages=register_stages)
+
     @property
     def parts(self) -> int:
         """Warps (on CUDA cores threads) of a block."""
-        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1]) * self.slices
+        return self.parts_of_slice * self.slices
+
+    @property
+    def parts_of_slice(self) -> int:
+        """Warps (on CUDA cores threads) that share a tile by its rows and columns."""
+        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
 
     def __str__(self) -> str:
         m, n, k = self.block

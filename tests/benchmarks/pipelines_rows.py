@@ -13,11 +13,11 @@ import numpy as np
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
-from engine.cost.alcop_problem import Sides, config_of_tile, contraction_of, sides_of
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
+from engine.kernels.gemm.problem import Sides, config_of_tile, contraction_of, sides_of
 from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
@@ -85,7 +85,7 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        contraction, sides = contraction_of(kernel.program, kernel.tile, kernel.facts), sides_of(kernel.program)
+        contraction, sides = contraction_of(kernel.program, kernel.tile), sides_of(kernel.program)
         if contraction is None or sides is None or not contraction.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
         self.contraction: Contraction = contraction
@@ -133,7 +133,7 @@ class Operator:
         if kernel is None:
             return None
         figures = engine.nvrtc(kernel, ARCHITECTURE)
-        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers))
+        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.contraction)
         work = replace(work, spill_bytes=figures.spill_bytes)
         alcop, bottleneck = predict_pipeline(work, self.machine), predict_bottleneck(work, self.machine)
         return Configuration(

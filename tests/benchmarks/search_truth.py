@@ -23,6 +23,7 @@ import engine
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
+from engine.kernels.gemm.problem import contraction_of
 from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
@@ -131,13 +132,14 @@ def _place(program: Program) -> float:
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
     """A kernel of a product on tensor cores in the device's terms."""
-    sizes, facts = kernel.tile.constants, kernel.facts
-    rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
+    config, contraction, facts = kernel.tile.config, contraction_of(kernel.program, kernel.tile), kernel.facts
+    assert isinstance(config, GemmConfig) and contraction is not None, kernel.tile.name
+    high, wide, depth = config.block
+    rows, columns = -(-contraction.m // high), -(-contraction.n // wide)
     layers = facts.blocks // (rows * columns)
     batches = layers // facts.team
-    depth, slices = sizes["TILE_DEPTH"], sizes.get("SLICES", 1)
-    tile = sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], depth, sizes["WARP_ROWS"], sizes["WARP_COLUMNS"], slices
-    first, second = (batches * size * sizes["DEPTH"] * ELEMENT_BYTES for size in (sizes["ROWS"], sizes["COLUMNS"]))
+    tile = (*config.block, *config.part, config.slices)
+    first, second = (batches * size * contraction.k * ELEMENT_BYTES for size in (contraction.m, contraction.n))
     loop = main_loop(kernel.tile.body)
     does = _operations(loop.body if loop else kernel.tile.body, kernel)
     return Launch(
@@ -151,15 +153,15 @@ def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: floa
         code_bytes=compiled.code_bytes,
         steps=facts.serial_steps,
         stages=facts.stages,
-        inner_steps=depth // sizes["MMA_DEPTH"] // slices,
+        inner_steps=depth // contraction.instruction[2] // config.slices,
         register_stages=kernel.tile.register_stages,
         copies=does["copy"], loads=does["load"], reads=does["read"], products=does["product"], indices=does["index"],
         conflicts=conflicts,
-        fetched=(tile[0] * depth * ELEMENT_BYTES, tile[1] * depth * ELEMENT_BYTES),
+        fetched=(high * depth * ELEMENT_BYTES, wide * depth * ELEMENT_BYTES),
         distinct=(min(1.0, max(0.0, facts.dram_bytes_read - second) / first), 1.0),
         operands=facts.dram_bytes_read,
         written=facts.dram_bytes_written / facts.blocks,
-        exchanged=(slices - 1) * tile[0] * tile[1] * SUM_BYTES,
+        exchanged=(config.slices - 1) * high * wide * SUM_BYTES,
         team=facts.team,
         handed=facts.team_bytes / facts.team,
     )  # fmt: skip

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import engine
 from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction
-from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.estimate import model_prediction
+from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.support.errors import Unsupported
 from engine.target import Target, target
 from engine.target.teams import team_seconds
@@ -193,8 +193,8 @@ def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: C
     group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[0]
     kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
     knobs = config_of_tile(kernel.tile)
-    assert knobs is not None and contraction_of(kernel.program, kernel.tile, kernel.facts) == contraction
-    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
+    assert knobs is not None and contraction_of(kernel.program, kernel.tile) == contraction
+    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
     promised = alcop_work_of_config(contraction, knobs, registers=100)
     assert counted == promised
 
@@ -205,8 +205,9 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
     kernel = engine.compile(group, recipe.advise("user", engine.entry("S0", mark=("split_k", 4), at="k")))
     knobs = config_of_tile(kernel.tile)
     assert knobs is not None and knobs.split_k == kernel.source.team == 4
-    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
-    assert counted == alcop_work_of_config(Contraction(1024, 64, 2048), knobs, registers=100)
+    contraction = Contraction(1024, 64, 2048)
+    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
+    assert counted == alcop_work_of_config(contraction, knobs, registers=100)
     whole = model_prediction(replace(kernel.facts, team=1), A100).microseconds
     met = 1e6 * team_seconds(kernel.facts.team_bytes, A100)
     assert model_prediction(kernel.facts, A100).microseconds - whole == pytest.approx(met)
@@ -215,7 +216,8 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
     group = engine.fuse(engine.load("resources/models/matmul_bias_gelu_128x256x512.onnx")).groups[0]
     kernel = engine.compile(group)
-    found = predict_pipeline(alcop_work_of_kernel(kernel.tile, kernel.facts), H200)
+    work = alcop_work_of_kernel(kernel.tile, kernel.facts, contraction_of(kernel.program, kernel.tile))
+    found = predict_pipeline(work, H200)
     assert kernel.tile.intrinsic == "" and kernel.facts.stages > 1
     assert found.pace.use > 0 and found.pace.transfer > 0 and found.microseconds > 2
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cost.alcop_problem import sides_of
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, ChartDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import trace
 from engine.explore.shared_memory import place
 from engine.kernels.gemm.entries import entries_of, with_knobs
+from engine.kernels.gemm.problem import sides_of
 from engine.kernels.nodes import Kernel
 from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import GemmConfig

@@ -254,7 +254,7 @@ def test_rows_agree_with_numpy(case: Callable[[], Case], order: str, tmp_path: P
 )
 def test_pipelines_and_shared_depths_stay(lines: tuple[str, ...], expected: tuple[int, int], tmp_path: Path) -> None:
     kernel = kernel_of(layer_norm(), tmp_path, *lines)
-    assert (kernel.tile.stages, kernel.tile.constants["SLICES"]) == expected
+    assert (kernel.tile.stages, kernel.tile.config.slices) == expected
     for order in ORDERS:
         assert faults(layer_norm(), kernel, order) == []
 
@@ -310,7 +310,7 @@ def test_passes_are_as_few_as_the_order_allows(tmp_path: Path) -> None:
 
 def test_a_tile_that_would_cut_rows_is_another_one_and_says_why(tmp_path: Path) -> None:
     kernel = kernel_of(layer_norm(), tmp_path, "all @ j: mark block 64")
-    assert kernel.tile.constants["TILE_COLUMNS"] == 128
+    assert kernel.tile.config.block[1] == 128
     (mine,) = [v for v in kernel.verdicts if v.placed.author == "user"]
     assert mine.outcome == "relaxed"
     assert "block 128: this kernel takes whole rows of 104 columns, 128 in all" in mine.because
@@ -346,5 +346,5 @@ def test_few_columns_still_fill_the_warps_that_share_rows(lines: tuple[str, ...]
     nodes: list[Node] = [*RESIDUAL, ("Softmax", ["t"], ["y"], {"axis": -1})]
     case = Case(nodes, operands(floats, 21, 3, 40), lambda x: {"y": softmax(with_residual(x))}, 64 * SINGLE)
     kernel = kernel_of(case, tmp_path, *lines)
-    assert kernel.tile.threads % 32 == 0 and kernel.tile.constants["TILE_COLUMNS"] == 4
+    assert kernel.tile.threads % 32 == 0 and kernel.tile.config.block[1] == 4
     assert [faults(case, kernel, order) for order in ORDERS] == [[], []]

@@ -105,7 +105,7 @@ def test_slices_are_advised_where_tiles_leave_sms_empty(tmp_path: Path) -> None:
         rows, columns, depth = shape
         kernel = advised(product_group(tmp_path, (rows, depth), (depth, columns)))
         found = [v for v in kernel.verdicts if "slices" in str(v.placed.entry)]
-        assert kernel.tile.constants["SLICES"] == max(1, slices)
+        assert kernel.tile.config.slices == max(1, slices)
         assert len(found) == (slices > 0)
         assert all(v.outcome == "honoured" and "tiles leave SMs empty" in v.placed.entry.because for v in found)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.mappings import product_tasks
+from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.kernels.tuned_entries import tuned
 from engine.target import target
 from engine.tensorize.space import GemmConfig
@@ -23,7 +23,7 @@ def test_only_tiles_of_whole_rows_are_left(case: Callable[[], Case], tmp_path: P
     kernel = engine.compile(group)
     tasks, _ = product_tasks(group, kernel, engine.compile)
     for task in tasks:
-        columns = kernel.tile.constants["COLUMNS"]
+        columns = task.family.contraction.n
         assert task.funnel.left
         for program in task.funnel.left:
             block = task.family.knobs(program).block
@@ -45,7 +45,7 @@ def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) 
 
 def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> None:
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
-    contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
+    contraction = contraction_of(kernel.program, kernel.tile)
     assert contraction is not None and contraction.has_whole_rows
     broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"))
     assert broken is not None

@@ -12,7 +12,7 @@ import pytest
 
 import engine
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
 from engine.kernels.prune import FEWEST, PROMISE, promising
@@ -45,7 +45,7 @@ def problem_of(row: str) -> Problem:
 
 def family_of(row: str) -> Products:
     kernel = kernel_of(row)
-    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
+    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile)
     assert sides is not None and contraction is not None
     return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, contraction, H200)
 

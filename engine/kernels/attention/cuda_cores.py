@@ -9,8 +9,10 @@ from __future__ import annotations
 from engine.kernels.attention.block import Block
 from engine.kernels.attention.nest import Factor
 from engine.kernels.gemm.base import Owned
+from engine.kernels.gemm.copies import Copy
 from engine.kernels.gemm.operand import Operand, Side, Tiling
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
+from engine.target.hardware import SUM_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, without_cast
 from engine.tensor.rewrite import with_element
@@ -33,7 +35,7 @@ class CudaCores:
         emitter.add(Comment(about, link))
         row = emitter.bind("thread_row", thread.floordiv(SHARERS, emitter.extents), link)
         column = emitter.bind("thread_column", thread.mod(SHARERS, emitter.extents), link)
-        step = min(fragment_elements(operand.dtype) for operand in (block.query, block.key, block.value))
+        step = min(fragment_elements(operand.copy.element_bytes) for operand in (block.query, block.key, block.value))
         self.weight = self._weights()
         self.query_part = part_of(emitter, block.query, rows, row, step)
         self.key_part = part_of(emitter, block.key, tiles.keys // SHARERS, column, step)
@@ -51,9 +53,10 @@ class CudaCores:
         operand = Operand(
             access=Access("weight", ()), side=Side((), tiles.queries, tiles.queries, Index()),
             tiling=Tiling((), tiles.keys), place={}, free={}, tile="weight_tile", dtype="float32",
-            depth_inner=block.query.depth_inner, width=1, is_async=False,
+            copy=Copy(SUM_BYTES, (tiles.queries, tiles.keys), block.query.depth_inner, width=1, is_async=False),
         )  # fmt: skip
-        block.emitter.buffers[operand.tile] = Buffer(operand.tile, operand.dtype, (operand.elements,), "shared")
+        shape = (operand.copy.elements(is_swizzled=False),)
+        block.emitter.buffers[operand.tile] = Buffer(operand.tile, operand.dtype, shape, "shared")
         return operand
 
     def _owned(self, part: Part, sums: str, first: Index) -> Owned:

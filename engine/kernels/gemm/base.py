@@ -17,15 +17,15 @@ from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
+from engine.kernels.gemm.problem import widest_result
 from engine.kernels.loop_nest import Nest, Phase, without_loops
-from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.statement_block import evaluate_block, finished
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
-from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
+from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
 from engine.tile.nodes import Barrier, Commit, PipelineRequest, TileProgram, Wait
 from engine.tile.source import Line
@@ -97,26 +97,20 @@ class Product:
 
     # Lowering
 
-    def raster(self, marks: Marks, rows: int) -> int:
-        """Rows of tiles that blocks walk down before they go one tile to the right, as a mark asks.
-
-        rows: of a block's tile.  Blocks that run together then share tiles of both operands in L2.
-        """
-        count = -(-self.size[0] // rows)
-        return marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", self.free[0])
-
     def begin(
-        self, block: tuple[int, int], tiling: Tiling, threads: int, raster: int = 1, parts: int = 1
+        self, config: GemmConfig, threads: int, raster: int, is_swizzled: bool = False
     ) -> tuple[Operand, Operand]:
-        """The operands of a block's tile of this many rows and columns; the emitter and the block's place are made.
+        """The operands of a block's tile; the emitter and the block's place are made.
 
-        parts: of the depth, each multiplied by blocks of its own.
+        threads: of a block.  raster: rows of tiles that blocks walk down before they go one tile to the right: blocks
+        that run together then share tiles of both operands in L2.  is_swizzled: as in `Tiling`.
         """
-        self.tiling, self.parts = tiling, parts
+        self.config, block = config, config.block[:2]
+        self.tiling = tiling = Tiling(self.loop.members, config.block[2], is_swizzled)
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
-        self.steps = math.ceil(-(-self.depth // tiling.tile) / parts)
+        self.steps = math.ceil(-(-self.depth // tiling.tile) / config.split_k)
         self.tiles = self.tiles_of(block)
-        self.emitter = Emitter(self.program, self.tiles * parts, threads)
+        self.emitter = Emitter(self.program, self.tiles * config.split_k, threads)
         start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
         first, second = (
@@ -146,7 +140,7 @@ class Product:
         rows, columns = counts
         self.part = Index()
         """Which part of the depth is this block's."""
-        if self.parts > 1:
+        if self.config.split_k > 1:
             self.part = emitter.bind("part", number.floordiv(self.tiles, extents), self.link)
             number = emitter.bind("tile_number", number.mod(self.tiles, extents), link)
         self.tile_number = number
@@ -223,11 +217,8 @@ class Product:
 
     def widest_result(self) -> int:
         """Neighbouring results that can be read and written at once."""
-        along = self.free[1][-1].rows
-        runs = {s.name: (name,) for s in (self.statement, *self.after) if (name := plain_iterator(along[s.name]))}
-        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        anchor = finished(self.statement, Literal(0.0, "float32"))
-        return vector_limit([anchor, *self.after], outside, runs)
+        columns = {name: plain_iterator(row) or "" for name, row in self.free[1][-1].rows.items()}
+        return widest_result(self.program, self.statement, columns)
 
     def _evaluate(self, variables: dict[str, Index], total: Access, inside: str | None) -> None:
         emitter = self.emitter
@@ -247,18 +238,19 @@ class Product:
         )
 
     def finish(
-        self, block: tuple[int, int], constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
+        self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
         wishes: tuple[PipelineRequest, ...],
     ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
-        shared = {"PARTS": self.parts} if self.parts > 1 else {}
+        (rows, columns, depth), parts = self.config.block, self.config.split_k
+        shared = {"PARTS": parts} if parts > 1 else {}
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
         placements |= self.combined
         tile = self.emitter.finish(
             self.group,
             constants={
-                "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": block[0],
-                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, **shared, **constants,
+                "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": rows,
+                "TILE_COLUMNS": columns, "TILE_DEPTH": depth, **shared, **constants,
             },
             assertions=assertions,
             placements=placements | {self.statement.name: held},
@@ -266,7 +258,7 @@ class Product:
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
         # Rows of results stay in registers to the end: left to itself, the compiler spills some for a block more.
-        return replace(tile, together=1) if self.has_whole_rows else tile
+        return replace(tile, config=self.config, together=1 if self.has_whole_rows else 0)
 
 
 def id_of(access: Access) -> str:

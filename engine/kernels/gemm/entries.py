@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.cost.alcop_problem import Sides
 from engine.kernels.advice import mark
+from engine.kernels.gemm.problem import Sides
 from engine.recipe import Advice, Entry, Recipe, with_entries
 from engine.tensorize.space import GemmConfig
 

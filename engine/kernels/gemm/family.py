@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from engine.cost.alcop_problem import promise_of
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
@@ -18,6 +17,7 @@ from engine.kernels.gemm.advise_row_epilogue import row_pins
 from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.mappings import product_tasks, refused_mappings
+from engine.kernels.gemm.problem import promise_of
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
 from engine.kernels.intrinsic import marked_intrinsic

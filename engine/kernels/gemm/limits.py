@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,16 @@ from engine.cost.alcop_work import alcop_work_of_config
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.hardware import SUM_BYTES
+from engine.target.hardware import MAX_THREADS, SUM_BYTES
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
+from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
 KIB = 1024
+BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
+"""Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
+CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
+"""Rows and columns of a block's and of a thread's tile, and depths, that kernels on CUDA cores take at most."""
 
 Test = Callable[[Contraction, GemmConfig, Target], str]
 
@@ -29,6 +35,16 @@ class Limit:
     """How knobs break it, with figures; "" where they keep it."""
     because: str
     """Why nothing else would do."""
+
+
+def exchanged_bytes(config: GemmConfig) -> int:
+    """Shared memory that one slice needs to hand over its sums, and to turn rows of them on their way out."""
+    return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT_SIZE * config.part[1])
+
+
+def most_core_threads(block: tuple[int, int, int]) -> int:
+    """Threads of a block on CUDA cores: each copies at least one element of the tile of either operand."""
+    return min(MAX_THREADS, block[2] * min(block[:2]))
 
 
 def first_broken(

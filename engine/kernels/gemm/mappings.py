@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.cost.alcop_problem import contraction_of, promise_of, sides_of
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
+from engine.kernels.gemm.problem import contraction_of, promise_of, sides_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Refused, Task
@@ -80,7 +80,7 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
             made = compile_group(group, tuned(kernel.recipe, group, DECIDED, mapping.entries))
         except EngineError as error:
             return error.reason
-    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile, made.facts)
+    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile)
     if sides is None or contraction is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")

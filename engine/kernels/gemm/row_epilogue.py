@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned, Product
-from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
 from engine.kernels.statement_block import Keep, Place, evaluate_block, finished
 from engine.support.errors import Unsupported
@@ -85,18 +84,6 @@ def passes(anchor: Statement, after: Sequence[Statement]) -> tuple[Pass, ...]:
 
 def _reductions(statements: Sequence[Statement]) -> list[Statement]:
     return [s for s in statements if s.reduction is not None]
-
-
-def row_tile(product: Product, marks: Marks, least: int) -> int:
-    """Columns of a block's tile that has whole rows; marks that ask for others are noted.
-
-    least: columns that a tile has.
-    """
-    size = product.size[1]
-    tile = max(least, 1 << (size - 1).bit_length())
-    names = " and ".join(s.name for s in product.after if s.reduction is not None)
-    needs = f"whole rows of {size} columns, {tile} in all, because {names} of them stay in one block"
-    return marks.number("block", tile, lambda _: tile, needs, product.free[1])
 
 
 def store_rows(product: Product, owned: Owned, sharers: Sharers) -> None:

@@ -8,19 +8,26 @@ from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_epilogue import MOST_COLUMNS
-from engine.kernels.gemm.limits import LIMITS, Limit, kib
+from engine.kernels.gemm.limits import (
+    BLOCKS,
+    CORE_BLOCK,
+    CORE_DEPTH,
+    CORE_PART,
+    DEPTHS,
+    LIMITS,
+    WARPS,
+    Limit,
+    exchanged_bytes,
+    kib,
+    most_core_threads,
+)
 from engine.kernels.prune import REGISTERS_BECAUSE, whole_warps
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
-from engine.target.hardware import MAX_GRID, MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYTES
+from engine.target.hardware import MAX_GRID, MAX_WARPS, VECTOR_BYTES
 from engine.target.registers import GEMM_ERROR
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
-
-CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
-"""Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""
-BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
-"""Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 
 
 def _shape(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
@@ -44,7 +51,7 @@ def _core_shape(knobs: GemmConfig, widest: int) -> str:
     for size, most, what in sizes:
         if size > most:
             return f"{size} of {what}, kernels on CUDA cores have up to {most}"
-    most = min(MAX_THREADS, depth * min(rows, columns))
+    most = most_core_threads(knobs.block)
     return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
 
 
@@ -53,8 +60,7 @@ def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 
 def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    warps = knobs.parts // knobs.slices
-    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT_SIZE * knobs.part[1])
+    exchanged = exchanged_bytes(knobs)
     if knobs.slices == 1 or knobs.slices * exchanged <= machine.shared_limit:
         return ""
     return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(machine.shared_limit)}"
@@ -104,7 +110,7 @@ def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _empty(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     for what, size, tile, unit in zip(
-        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (16, 16, 16),
+        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (FRAGMENT_SIZE,) * 3,
         strict=True,
     ):  # fmt: skip
         if tile >= 2 * max(size, unit):

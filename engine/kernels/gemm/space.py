@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import AlcopWork, Contraction
-from engine.cost.alcop_problem import Sides, config_of_tile
 from engine.cost.alcop_work import alcop_work_of_config
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
+from engine.kernels.gemm.problem import Sides, config_of_tile
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS, registers_of_tiles
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, Named, first, promising, prune, user_check

@@ -9,7 +9,6 @@ on with what follows the sum, and stores.  One launch; nobody waits for a block 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -43,15 +42,6 @@ class Held:
     """Sums of a vector: 1, 2 or 4."""
     slot: Callable[[Index, Index, Index], Slot]
     """The register of a row, a vector and a place in it."""
-
-
-def parts_of(product: Product, marks: Marks, block: tuple[int, int], depth: int) -> int:
-    """Blocks that share the depth of each tile of the result, as a mark asks: every one has whole tiles to multiply.
-
-    block: rows and columns of a tile.  depth: of a tile.
-    """
-    steps, sums = -(-product.depth // depth), product.tiles_of(block) * math.prod(block)
-    return shared_out(marks, product.loop.members, steps, sums, "the depth")
 
 
 def shared_out(marks: Marks, members: Collection[Member], steps: int, sums: int, what: str) -> int:
@@ -118,7 +108,7 @@ class Team:
 
 def add_parts(product: Product, held: Held) -> None:
     """Make the sums of a part of the depth those of all parts, in the blocks that come last; the others leave."""
-    emitter, link, parts = product.emitter, product.results_link, product.parts
+    emitter, link, parts = product.emitter, product.results_link, product.config.split_k
     team = Team(emitter, link, parts, product.tiles, product.part, product.tile_number)
     thread = Index.of("thread")
     team.workspace("parts", "float32", held.rows * held.vectors * held.width * held.threads)

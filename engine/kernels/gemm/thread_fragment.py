@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.operand import Operand
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Index
@@ -21,9 +20,9 @@ READ_ELEMENTS = 4
 """Of one read from shared memory, at most: four float32 fill a vector."""
 
 
-def fragment_elements(dtype: str) -> int:
+def fragment_elements(element_bytes: int) -> int:
     """Elements that one shared-memory read brings into registers."""
-    return min(READ_ELEMENTS, VECTOR_BYTES // DTYPES[dtype])
+    return min(READ_ELEMENTS, VECTOR_BYTES // element_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Part:
     @property
     def run(self) -> int:
         """Neighbouring elements of the side that a thread owns together."""
-        return 1 if self.operand.depth_inner else min(fragment_elements(self.operand.dtype), self.owned)
+        return 1 if self.operand.depth_inner else min(fragment_elements(self.operand.copy.element_bytes), self.owned)
 
     def local(self, emitter: Emitter, owned: Index, run: int) -> Index:
         """Place in the tile of a thread's element: runs of `run` neighbours, dealt round the threads."""

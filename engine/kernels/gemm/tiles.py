@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.hardware import SUM_BYTES
-from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
@@ -64,11 +64,6 @@ class Tile:
         """Of the block."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
-    def exchanges(self, slices: int, machine: Target) -> bool:
-        """Whether a block's shared memory has room for the sums of all slices and their way out."""
-        sums = math.prod(self.block) + self.warps * FRAGMENT_SIZE * self.warp[1]
-        return slices == 1 or slices * sums * SUM_BYTES <= machine.shared_limit
-
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -92,9 +87,10 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
     for tile in tiles:
         for slices in shares:
             steps = -(-loop.size // (loop.tile * slices))
-            if slices > 1 and (tile.warps * slices > MOST_WARPS or steps < FEWEST_TILES):
+            plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
+            if slices > 1 and (plain.parts > MOST_WARPS or steps < FEWEST_TILES):
                 continue
-            if not tile.exchanges(slices, machine):
+            if slices > 1 and slices * exchanged_bytes(plain) > machine.shared_limit:
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)
@@ -102,7 +98,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
                 sets = 2 if loop.tile > loop.step > 0 else 1
-                yield GemmConfig((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
+                yield replace(plain, stages=stages, register_stages=sets, split_k=split)
 
 
 def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[GemmConfig, float]:

@@ -210,9 +210,14 @@ def _reduction(statement: Statement) -> Reduction:
     return statement.reduction
 
 
+def parts_dtype(reduction: Reduction) -> str:
+    """The type in which parts of a reduction pass shared memory."""
+    return "int32" if reduction.accumulate == "bool" else reduction.accumulate
+
+
 def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: int) -> str:
     """A buffer of shared memory for parts of a reduction."""
-    dtype = "int32" if reduction.accumulate == "bool" else reduction.accumulate
+    dtype = parts_dtype(reduction)
     unique = emitter.register(name, dtype)
     emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")
     return unique

@@ -28,12 +28,12 @@ from engine.tile.nodes.control import (
 )
 from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait
 from engine.tile.nodes.operation import Rewrite, TileOp, names_in, operations
-from engine.tile.nodes.program import Note, PipelineRequest, TileProgram
+from engine.tile.nodes.program import KernelConfig, Note, PipelineRequest, TileProgram
 from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 
 __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
-    "Declare", "For", "If", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad", "MatrixMultiply", "Note",
-    "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram", "UniformIf", "Wait", "WarpReduce",
-    "WarpSync", "before_meeting", "names_in", "operations",
+    "Declare", "For", "If", "KernelConfig", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad",
+    "MatrixMultiply", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
+    "UniformIf", "Wait", "WarpReduce", "WarpSync", "before_meeting", "names_in", "operations",
 ]  # fmt: skip

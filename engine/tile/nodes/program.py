@@ -38,6 +38,15 @@ class PipelineRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
+
+    def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
+        """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class TileProgram:
     """One kernel before it becomes text."""
 
@@ -47,7 +56,7 @@ class TileProgram:
     grid: int
     threads: int
     constants: Mapping[str, int]
-    """Named sizes of the header, for the reader."""
+    """Named sizes of the header, for the reader of the CUDA text alone: who needs a choice asks `config`."""
     buffers: Mapping[str, Buffer]
     """Global buffers first, in parameter order."""
     written: frozenset[str]
@@ -75,6 +84,8 @@ class TileProgram:
     """Statement -> where its result lives and why."""
     schemes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Statement -> how a block hands its result from one part of the kernel to others, and why."""
+    config: KernelConfig | None = None
+    """What the lowering chose, after marks that do not fit were changed; None for a program that no family made."""
 
     @property
     def intrinsic(self) -> str:

@@ -1,27 +1,27 @@
-"""The contraction inside a compiled kernel, and the knobs that the kernel stands at."""
+"""What a group multiplies, which of its iterators are rows, columns and depths, and where its kernel stands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import alcop_work_of_config, main_loop
-from engine.cost.nodes import Work
+from engine.cost.alcop_work import alcop_work_of_config
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.copies import Reach, reach_of
+from engine.kernels.statement_block import finished
 from engine.target import Target
-from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.access import contiguous_along, position
-from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
+from engine.tensor.access import vector_limit
+from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import TileProgram, operations
+from engine.tile.nodes import TileProgram
 
 CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
@@ -64,34 +64,11 @@ def _moving(anchor: Statement, read: list[Access]) -> Access | None:
     return found[0] if len(found) == 1 else None
 
 
-def contraction_of(program: TensorProgram, tile: TileProgram, facts: Work) -> Contraction | None:
+def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | None:
     """What a kernel multiplies; None for a kernel that is no tiled contraction."""
-    sides, sizes = sides_of(program), tile.constants
-    if sides is None or not {"ROWS", "COLUMNS", "DEPTH", "TILE_DEPTH"} <= sizes.keys():
+    if config_of_tile(tile) is None or sides_of(program) is None:
         return None
-    m, n, k = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
-    anchor = program.statement(sides.statement)
-    batch = max(1, math.prod(i.extent for i in anchor.parallel) // (m * n))
-    intrinsic = INTRINSICS.get(tile.intrinsic)
-    results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
-    arrays = [program.arrays[access.array] for access in sides.factors]
-    elements = (m * k * batch, n * k * batch)
-    count = m * n * batch
-    after = facts.flops if intrinsic else max(0, facts.flops - 2 * count * k)
-    return Contraction(
-        m=m,
-        n=n,
-        k=k,
-        batch=batch,
-        element_bytes=DTYPES[arrays[0].dtype],
-        result_bytes=-(-results // count),
-        unit=intrinsic.dtype if intrinsic else "",
-        instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
-        distinct=(min(1.0, arrays[0].elements / elements[0]), min(1.0, arrays[1].elements / elements[1])),
-        widths=(_width(tile, arrays[0].name), _width(tile, arrays[1].name)),
-        finish=(after / count, facts.special / count),
-        has_whole_rows=bool(reduced_columns(program.statements, anchor)),
-    )
+    return contraction_before(program, INTRINSICS.get(tile.intrinsic))
 
 
 def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
@@ -104,7 +81,10 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
 
 
 def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
-    """What a kernel would multiply with an instruction, before there is one; as `contraction_of` tells afterwards."""
+    """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
+
+    The program has a contraction of two plain factors.
+    """
     sides = sides_of(program)
     assert sides is not None, program.name
     anchor = program.statement(sides.statement)
@@ -114,10 +94,7 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in sides.factors]
-    first, second = (
-        _copied(program, anchor, access, side, sides.depth)
-        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
-    )
+    first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, sides))
     return Contraction(
         m=m,
         n=n,
@@ -137,33 +114,27 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     )
 
 
-def _copied(
-    program: TensorProgram, anchor: Statement, access: Access, *sides: tuple[Iterator, ...]
-) -> int:
-    """Neighbouring elements of an operand, along one of its sides, that one copy may move."""
-    where, width = position(access, program.arrays), VECTOR_BYTES // DTYPES[program.arrays[access.array].dtype]
-    runs = [[i.name for i in side] for side in sides]
-    while width > 1 and not any(contiguous_along(where, run, width, anchor.extents) for run in runs):
-        width //= 2
-    return width
+def reaches(program: TensorProgram, sides: Sides) -> tuple[Reach, Reach]:
+    """What memory allows of the copies of both operands."""
+    depth, extents = [i.name for i in sides.depth], program.statement(sides.statement).extents
+    first, second = (
+        reach_of(access, program.arrays, [i.name for i in side], depth, extents)
+        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
+    )
+    return first, second
 
 
-def _width(tile: TileProgram, array: str) -> int:
-    """Elements that one copy of an operand moves in the main loop."""
-    loop = main_loop(tile.body)
-    regions = (region for op in operations(loop.body if loop else ()) for region in op.regions_read)
-    return next((region.width for region in regions if region.buffer == array), 1)
+def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[str, str]) -> int:
+    """Neighbouring results that can be read and written at once.
+
+    columns: statement -> its iterator along which results are neighbours; "" or one that it lacks for none.
+    """
+    statements = [finished(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
+    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
+    runs = {s.name: (columns[s.name],) for s in statements if columns[s.name] in s.extents}
+    return vector_limit(statements, outside, runs)
 
 
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:
     """Where a kernel of a tiled contraction stands; None for other kernels."""
-    sizes = tile.constants
-    if not {"TILE_ROWS", "TILE_COLUMNS", "TILE_DEPTH"} <= sizes.keys():
-        return None
-    block = (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"])
-    if tile.intrinsic:
-        part = (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"])
-    else:
-        rows, columns = tile.buffers["acc"].shape
-        part = (rows, columns)
-    return GemmConfig(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1), tile.team)
+    return tile.config if isinstance(tile.config, GemmConfig) else None

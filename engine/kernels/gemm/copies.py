@@ -1,0 +1,102 @@
+"""How a tile of one operand is copied to shared memory: along which direction, how wide, and how it lies there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.graph.nodes import DTYPES
+from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import contiguous_along, position, stride
+from engine.tensor.nodes import Access, Array
+
+Run = Sequence[str]
+"""Iterators of a side or of the depth, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What global memory allows of the copies of an operand."""
+
+    element_bytes: int
+    along_side: int
+    """Neighbouring elements along rows or columns that are one aligned vector; 1 where none are."""
+    along_depth: int
+    singly_along_depth: bool
+    """Whether single elements are better copied along the depth: neighbouring threads then read nearer places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The copies of one tile."""
+
+    element_bytes: int
+    tile: tuple[int, int]
+    """Elements along the side, and depths."""
+    depth_inner: bool
+    """Whether rows of the tile run along the depth, as they are copied."""
+    width: int
+    """Elements of one copy."""
+    is_async: bool
+    """Whether they are cp.async; else they go through registers, one by one."""
+
+    @property
+    def row(self) -> int:
+        """Elements of one row of the tile."""
+        return self.tile[1] if self.depth_inner else self.tile[0]
+
+    def stride(self, is_swizzled: bool) -> int:
+        """Elements from one row of the tile to the next; rows that are not swizzled have a pad of 16 bytes."""
+        return self.row + (0 if is_swizzled else VECTOR_BYTES // self.element_bytes)
+
+    def elements(self, is_swizzled: bool) -> int:
+        """Of the tile, pads included."""
+        return self.stride(is_swizzled) * (math.prod(self.tile) // self.row)
+
+    def shares(self, threads: int) -> int:
+        """Copies of each of a block's threads."""
+        return math.prod(self.tile) // self.width // threads
+
+    def together(self, threads: int) -> int:
+        """Copies of a thread that are under way at once: registers hold only so many elements."""
+        shares = self.shares(threads)
+        return shares if self.is_async or shares <= MOST_HELD else COPIED_IN_TURN
+
+
+def reach_of(
+    access: Access, arrays: Mapping[str, Array], side: Run, depth: Run, extents: Mapping[str, int]
+) -> Reach:
+    """What memory allows of the copies of an operand.  extents: of the iterators of its statement."""
+    where, element_bytes = position(access, arrays), DTYPES[arrays[access.array].dtype]
+    widest = VECTOR_BYTES // element_bytes
+
+    def along(run: Run) -> int:
+        widths = (widest >> n for n in range(widest.bit_length()))
+        return next(width for width in widths if contiguous_along(where, run, width, extents))
+
+    def nearness(run: Run) -> tuple[float, int]:
+        """Distance of neighbours; where two directions step as far, the longer one has fewer jumps."""
+        step = stride(where, run[-1]) if run else None
+        return abs(step) if step else math.inf, -extents[run[-1]] if run else 0
+
+    return Reach(element_bytes, along(side), along(depth), nearness(depth) <= nearness(side))
+
+
+def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], threads: int) -> Copy:
+    """The widest copy whose threads share a tile evenly, and the tile order that goes with it.
+
+    tile: elements along the side, and depths, of a tile; sizes: of the product.
+    """
+    size, singly = reach.element_bytes, reach.singly_along_depth
+
+    def is_allowed(depth_inner: bool, width: int) -> bool:
+        inner = 1 if depth_inner else 0
+        fills = tile[inner] % width == 0 and sizes[inner] % width == 0 and math.prod(tile) // width % threads == 0
+        return fills and width <= (reach.along_depth if depth_inner else reach.along_side)
+
+    widths = [b // size for b in COPY_BYTES if b >= size]
+    orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
+    found = next((order for order in orders if is_allowed(*order)), None)
+    return Copy(size, tile, *(found or (singly, 1)), is_async=found is not None)

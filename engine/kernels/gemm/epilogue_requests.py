@@ -1,0 +1,129 @@
+"""What a product's kernel asks of global memory after the sums: reads and writes of the statements that follow.
+
+What moves with the row or the column of a result is asked for in the loop over a thread's results.  What moves with
+batches alone is asked for once by every thread, unless a mask of ragged tiles stands around the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.fusion.row_sides import reduced_columns
+from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.problem import Sides, widest_result
+from engine.kernels.gemm.row_epilogue import passes
+from engine.kernels.reduction.block_reduce import parts_dtype
+from engine.kernels.statement_block import finished
+from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
+from engine.tensor.rewrite import indices_of
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A read or a write of one element or, where lanes of a vector differ, of as many as a vector has."""
+
+    name: str
+    """What is asked for: two reads of the same in one loop are one."""
+    bytes: int
+    """Of an element."""
+    is_write: bool
+    moves: bool
+    """Whether the place depends on any iterator."""
+    with_rows: bool
+    with_columns: bool
+    with_lanes: bool
+    """Whether neighbouring columns are other elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequests:
+    """One pass over a thread's results: what is asked for each row, and for each element."""
+
+    of_rows: tuple[Request, ...]
+    of_elements: tuple[Request, ...]
+    parts: tuple[int, ...] = ()
+    """Bytes of a part of each reduction that threads combine at the end of the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """Everything after the sums."""
+
+    passes: tuple[PassRequests, ...]
+    """One, where no rows of the results are reduced."""
+    widest: int
+    """Neighbouring results that can be read and written at once."""
+    sum_bytes: int
+    """Of a sum as it is stored."""
+    factor_bytes: int
+    """That each thread reads before the main loop: what no loop moves of the factors."""
+
+
+def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
+    """What follows the product of a group's program."""
+    anchor = program.statement(sides.statement)
+    after = [s for s in program.statements if s is not anchor]
+    collector, sums = _Collector(program, sides), _finished(anchor)
+    if reduced_columns(program.statements, anchor):
+        found = []
+        for number, one in enumerate(passes(anchor, after)):
+            of_rows = collector.requests([_finished(s) if s.reduction else s for s in one.of_rows])
+            elements = one.of_elements if number else (sums, *one.of_elements)
+            parts = tuple(DTYPES[parts_dtype(s.reduction)] for s in one.reductions if s.reduction)
+            found.append(PassRequests(of_rows, collector.requests(elements), parts))
+    else:
+        found = [PassRequests((), collector.requests([sums, *after]))]
+    still = {a for a in anchor.reads() if not any(index.iterators() for index in a.indices)}
+    return Epilogue(
+        passes=tuple(found),
+        widest=widest_result(program, anchor, {s.name: sides.columns[-1].name for s in program.statements}),
+        sum_bytes=DTYPES[program.arrays[anchor.write.array].dtype],
+        factor_bytes=sum(DTYPES[program.arrays[a.array].dtype] for a in still),
+    )
+
+
+def _finished(statement: Statement) -> Statement:
+    """A reduction as what is done with its result, which reads nothing."""
+    return finished(statement, Literal(0.0, "float32"))
+
+
+class _Collector:
+    """Requests of a program's statements in order: what one of them made is in registers for the others."""
+
+    def __init__(self, program: TensorProgram, sides: Sides) -> None:
+        self._program = program
+        self._rows = {i.name for i in sides.rows}
+        self._columns = {i.name for i in sides.columns}
+        self._lane = sides.columns[-1].name
+        self._made: set[str] = set()
+
+    def requests(self, statements: Sequence[Statement]) -> tuple[Request, ...]:
+        """Those of statements that stand in one loop."""
+        found: dict[Request, None] = {}
+        for statement in statements:
+            found.update(dict.fromkeys(self._of(statement)))
+            if statement.reduction is None:
+                self._made.add(statement.write.array)
+        return tuple(found)
+
+    def _of(self, statement: Statement) -> Iterator[Request]:
+        for index in indices_of(statement):
+            looked_up = (Access(e.array, e.indices) for e in index.elements())
+            yield from (self._request(access, False) for access in looked_up if access.array not in self._made)
+        yield from (self._request(access, False) for access in statement.reads() if access.array not in self._made)
+        if statement.reduction is None and statement.write.array in self._program.outputs:
+            yield self._request(statement.write, True)
+
+    def _request(self, access: Access, is_write: bool) -> Request:
+        indices = (*access.indices, *(guard.index for guard in access.guards))
+        moved = {name for index in indices for name in index.iterators()}
+        return Request(
+            name=str(access),
+            bytes=DTYPES[self._program.arrays[access.array].dtype],
+            is_write=is_write,
+            moves=bool(moved),
+            with_rows=not moved.isdisjoint(self._rows),
+            with_columns=not moved.isdisjoint(self._columns),
+            with_lanes=any(self._lane in index.iterators() for index in access.indices),
+        )

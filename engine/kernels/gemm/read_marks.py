@@ -1,0 +1,135 @@
+"""The marks of a schedule as the configuration of a product's kernel; notes say which were changed to fit, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.fusion.row_cost import covering
+from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.limits import (
+    BLOCKS,
+    CORE_BLOCK,
+    CORE_DEPTH,
+    CORE_PART,
+    DEPTHS,
+    WARPS,
+    exchanged_bytes,
+    most_core_threads,
+)
+from engine.kernels.gemm.split_k import shared_out
+from engine.kernels.marks import Marks, divisor_of, nearest_power, power_up_to
+from engine.target import Target
+from engine.target.hardware import MAX_WARPS, WARP
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
+from engine.tile.nodes import PipelineRequest
+
+_ON_CUDA_CORES = {
+    "slices": "threads of CUDA cores share a tile by its rows and columns, not its depth",
+    "split": "a contraction splits its loops by block, thread and tile: ask for those",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the threads of a block share a tile, not a row",
+    "warp": "the threads of a block share a tile, not a column",
+}
+_ON_TENSOR_CORES = {
+    "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the threads of a block share a tile, not a row",
+    "thread": "on tensor cores the instruction says which sums a thread owns: ask for warp tiles",
+}
+"""Marks that a contraction has no use for, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the marks ask for, as far as a kernel can have it."""
+
+    config: GemmConfig
+    """With the stages that are asked for: the pipeline pass decides how many there may be."""
+    raster: int
+    """Rows of tiles that blocks walk down before they go one tile to the right."""
+    requests: tuple[PipelineRequest, PipelineRequest]
+    """Stages of shared memory and of registers, of buffers that the kernel will have."""
+
+
+def choose_for_cuda_cores(product: Product, marks: Marks) -> Chosen:
+    """As many threads as a block may have, and for every thread a share of the copies."""
+    marks.refuse(_ON_CUDA_CORES)
+    free, loop = product.free, product.loop.members
+    blocks, threads = [], []
+    whole = _row_tile(product, marks, 1) if product.has_whole_rows else 0
+    for side, members in enumerate(free):
+        least = max(1, WARP // whole) if whole else 1  # the lanes of whole warps share rows
+        block = whole if side == 1 and whole else marks.power("block", 64, CORE_BLOCK, members, least)
+        blocks.append(block)
+        threads.append(marks.power("thread", max(4, block // 16), min(CORE_PART, block), members))
+    depth = marks.power("tile", 16, CORE_DEPTH, loop, max(1, WARP // min(blocks)) if whole else 1)
+    most = most_core_threads((blocks[0], blocks[1], depth))
+    while _parts(blocks, threads) > most:
+        side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
+        threads[side] *= 2
+        because = "with fewer, more threads than copies or than a block has"
+        marks.changed("thread", threads[side], because, free[side])
+    while whole and _parts(blocks, threads) < WARP:
+        side = 0 if threads[0] >= threads[1] else 1
+        threads[side] //= 2
+        marks.changed("thread", threads[side], f"with more, fewer than the {WARP} lanes that share rows", free[side])
+    return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
+
+
+def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> Chosen:
+    """Whole fragments to a warp, and no more warps than a block may have."""
+    marks.refuse(_ON_TENSOR_CORES)
+    blocks, warps = [], []
+    for side, members in enumerate(product.free):
+        if side == 1 and product.has_whole_rows:
+            blocks.append(_row_tile(product, marks, FRAGMENT_SIZE))
+        else:
+            blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0]))
+        warps.append(marks.power("warp", min(32, blocks[-1]), min(WARPS[1], blocks[-1]), members, WARPS[0]))
+    loop = product.loop.members
+    depth = marks.power("tile", 32, DEPTHS[1], loop, DEPTHS[0])
+    while _parts(blocks, warps) > MAX_WARPS:
+        side = 0 if warps[0] <= warps[1] else 1
+        warps[side] *= 2
+        because = f"with fewer, more than the {MAX_WARPS} warps of a block"
+        marks.changed("warp", warps[side], because, product.free[side])
+    config = GemmConfig((blocks[0], blocks[1], depth), (warps[0], warps[1]))
+    room = max(1, machine.shared_limit // exchanged_bytes(config))
+    most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // config.parts, room))
+    needs = f"a power of two up to {most}: slices share a block and its shared memory"
+    slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
+    return _with_depth(product, marks, GemmConfig(config.block, config.part, slices=slices))
+
+
+def _parts(blocks: Sequence[int], parts: Sequence[int]) -> int:
+    """Warps or threads that tiles of so many rows and columns have."""
+    return math.prod(b // p for b, p in zip(blocks, parts, strict=True))
+
+
+def _row_tile(product: Product, marks: Marks, least: int) -> int:
+    """Columns of a block's tile that has whole rows; marks that ask for others are noted.
+
+    least: columns that a tile has.
+    """
+    size = product.size[1]
+    tile = covering(size, least)
+    names = " and ".join(s.name for s in product.after if s.reduction is not None)
+    needs = f"whole rows of {size} columns, {tile} in all, because {names} of them stay in one block"
+    return marks.number("block", tile, lambda _: tile, needs, product.free[1])
+
+
+def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> Chosen:
+    """The tiles with what the marks say of the walk through them: its order, and blocks and stages along the depth."""
+    (rows, columns, depth), members = tiles.block, product.loop.members
+    count = -(-product.size[0] // rows)
+    raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", product.free[0])
+    steps, sums = -(-product.depth // depth), product.tiles_of((rows, columns)) * rows * columns
+    split_k = shared_out(marks, members, steps, sums, "the depth")
+    shared, registers = marks.wish("stages", 2, (), members), marks.wish("register_stages", 1, (), members)
+    config = replace(tiles, stages=shared.stages, register_stages=registers.stages, split_k=split_k)
+    return Chosen(config, raster, (shared, registers))
