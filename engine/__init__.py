@@ -1,4 +1,4 @@
-"""Loomscope's engine: schedules of GPU operators that can be explored, edited, checked and timed.
+"""Loomscope's engine: schedules of GPU operators that can be explored, replace_advice, checked and timed.
 
     graph   = engine.load("bert.onnx", dims={"batch": 8})
     plan    = engine.fuse(graph, target="h200")
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
-    from engine.documents.exploration import Wish
+    from engine.documents.exploration import FusionEdit
     from engine.execution.nodes import Check, Compiled, Failure, Timing
     from engine.execution.nvrtc import ARCHITECTURES
     from engine.export.sources import write_sources
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     from engine.present.times import time_doc
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
-        advised,
-        completed,
+        complete_recipe,
         default_recipe,
-        edited,
         fusion_choices,
+        merge_advice,
         published_advice,
         read_advice,
         read_recipe,
+        replace_advice,
         write_published,
         write_recipe,
     )
@@ -79,12 +79,13 @@ __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel",
     "NotTaken", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "Wish", "ablate", "addresses", "advised", "attempts",
-    "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed",
-    "decisions", "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
-    "kernel_doc", "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order",
-    "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space",
-    "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "FusionEdit", "ablate", "addresses", "attempts",
+    "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "complete_recipe",
+    "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
+    "launched", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order",
+    "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup",
+    "replace_advice", "space", "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe",
+    "write_sources",
 ]  # fmt: skip
 
 # Names are imported when first asked for: the window's process needs the documents and none of the compiler's stages.
@@ -96,7 +97,7 @@ _NAMES = {
     "kernels.nodes": "Kernel",
     "cost.calibration": "Calibration keep_calibration",
     "cost.nodes": "Prediction",
-    "documents.exploration": "Wish",
+    "documents.exploration": "FusionEdit",
     "execution.nodes": "Check Compiled Failure Timing",
     "execution.nvrtc": "ARCHITECTURES",
     "export.sources": "write_sources",
@@ -108,8 +109,8 @@ _NAMES = {
     "present.times": "time_doc",
     "recipe": "Advice Entry Recipe entry",
     "recipe_files": (
-        "advised completed default_recipe edited fusion_choices published_advice read_advice read_recipe "
-        "write_published write_recipe"
+        "complete_recipe default_recipe fusion_choices merge_advice published_advice read_advice read_recipe "
+        "replace_advice write_published write_recipe"
     ),
     "scheduling.nodes": "Conflict",
     "scheduling.untaken_entries": "NoKernel NotTaken",

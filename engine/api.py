@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_group
+from engine.compilation import Observer, compile_group, default_microseconds
 from engine.compilation import default_recipe as _default_recipe
 from engine.cost.calibration import Calibration
 from engine.cost.estimate import estimate
@@ -75,7 +75,7 @@ def fuse(
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), policy, machine, fixed)
+        return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
 
 
 def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:

@@ -1,4 +1,4 @@
-"""Choices from outside: recipes and advice read, checked against what they speak of, completed, written.
+"""Recipe and advice files: reading, checking against a plan, completing and writing them.
 
 What a stage cannot follow is refused here, by the file, group and entry that asks for it.
 """
@@ -26,7 +26,7 @@ from engine.tensorize.intrinsics import INTRINSICS
 
 
 def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
-    """(policy, what is fixed) that a recipe asks for, by default those of `fuse`.  Raises BadInput."""
+    """(policy, fixed groups) that a recipe requests, by default those of `fuse`.  Raises BadInput."""
     return choices_of(recipe.fusion, source)
 
 
@@ -47,7 +47,7 @@ def read_advice(path: str | Path) -> str:
 
 
 def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
-    """The user's advice that a file in AKG's published JSON format means for a group.
+    """Advice of the user from a file in AKG's published JSON format.
 
     Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
     advice that no kernel here can follow.
@@ -79,7 +79,7 @@ def default_recipe(
     return _default_recipe(what, target, numerics)
 
 
-def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
+def replace_advice(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     """The recipe with a group's advice replaced by what `text` says (`engine/scheduling/text.py` has the grammar).
 
     Raises BadInput with the line number, also for statements that the group does not have.
@@ -89,7 +89,7 @@ def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     return recipe.with_group(group.name, advice)
 
 
-def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
+def merge_advice(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
     """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
 
     Text in the published JSON format replaces all advice of the group: it says the whole launch.
@@ -104,7 +104,7 @@ def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice
     return recipe.with_group(group.name, (*kept, *advice))
 
 
-def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
+def complete_recipe(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
     """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
 
     Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;

@@ -34,8 +34,8 @@ from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
-from engine.documents.exploration import QUESTIONS, Wish
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.exploration import QUESTIONS, FusionEdit
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -162,7 +162,7 @@ class Service:
         opened = self._file()
         if self._known_attempts is None:
             self._known_attempts = engine.attempts(opened.plan, target=opened.target)
-        wish = Wish(_text(arguments, "kind"), _read(arguments, "operators", tuple[str, ...], ()))
+        wish = FusionEdit(_text(arguments, "kind"), _read(arguments, "operators", tuple[str, ...], ()))
         return to_json(self._known_attempts.attempt(wish))
 
     def _why(self, arguments: Arguments, send: Send) -> Any:
@@ -239,7 +239,7 @@ class Service:
         name, text = _key(arguments)
         group = _group(self._file().plan, name)
         recipe = engine.default_recipe(group, target=self._file().target)
-        return group, recipe if text is None else engine.edited(recipe, group, text)
+        return group, recipe if text is None else engine.replace_advice(recipe, group, text)
 
     def _file(self) -> Opened:
         if self._opened is None:
@@ -354,7 +354,7 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             with cycles_left_alone():
                 send("result", _without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
-            send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))
+            send("error", to_json(ProblemDoc(error.stage, error.subject, error.reason, error.hint)))
 
 
 def _without_long_lists(result: Any, send: Send) -> Any:

@@ -17,7 +17,7 @@ BACKWARDS = "required all @ innermost: cut S3 | S0 S1 S2"
 def outcomes(text: str) -> list[tuple[tuple[int, ...], str, str]]:
     """(path, label, outcome) of every alternative of the softmax under the user's advice."""
     group = engine.fuse(engine.load(str(MODEL))).groups[0]
-    recipe = engine.edited(engine.default_recipe(group, "h200"), group, f"advice user\n{text}")
+    recipe = engine.replace_advice(engine.default_recipe(group, "h200"), group, f"advice user\n{text}")
     try:
         document = kernel_doc(engine.compile(group, recipe))
     except Conflict as conflict:

@@ -28,7 +28,9 @@ def kernels(group: FusionGroup, before: str, after: str) -> tuple[engine.Kernel,
     recipe = engine.default_recipe(group)
     text = to_text(recipe.groups[group.name])
     assert before in text
-    return engine.compile(group), engine.compile(group, engine.edited(recipe, group, text.replace(before, after)))
+    return engine.compile(group), engine.compile(
+        group, engine.replace_advice(recipe, group, text.replace(before, after))
+    )
 
 
 def rebuilt(old: str, lines: tuple[DiffLine, ...]) -> str:

@@ -14,7 +14,7 @@ import pytest
 import engine
 from engine.fusion.nodes import FusionPlan
 from engine.regression import baseline as gate
-from engine.regression.baseline import Baseline, Figures
+from engine.regression.baseline import Baseline, GroupFigures
 from engine.scheduling.text import to_text
 from engine.support.errors import BadInput
 from tests.support.commands import MODELS, loomscope, refused
@@ -40,7 +40,7 @@ def planted(folder: Path, change: Callable[[str], str]) -> str:
     text = to_text(recipe.groups[group.name])
     assert change(text) != text
     path = folder / "r.json"
-    engine.write_recipe(engine.edited(recipe, group, change(text)), path)
+    engine.write_recipe(engine.replace_advice(recipe, group, change(text)), path)
     return str(path)
 
 
@@ -81,13 +81,13 @@ def test_more_kernels_close_the_gate() -> None:
     assert not any(c.figure == "kernels" for c in gate.compare(apart, fused).regressions)
 
 
-def figures(**launch: int) -> Figures:
-    return Figures(
+def figures(**launch: int) -> GroupFigures:
+    return GroupFigures(
         2, {"sectors": 100, "conflicts": 0, "registers sm_80": 32, "spill bytes sm_80": 0, **launch}, "4 of 4"
     )
 
 
-def model(**groups: Figures) -> Baseline:
+def model(**groups: GroupFigures) -> Baseline:
     return Baseline("m", "h200", {}, "13.0", groups)
 
 

@@ -65,7 +65,7 @@ def test_entries_that_break_a_dependence_are_not_legal(tree) -> None:
 
 def test_the_library_has_the_schedule_that_has_no_kernel() -> None:
     group = engine.fuse(engine.load(SOFTMAX)).group(GROUP)
-    recipe = engine.advised(engine.default_recipe(group), group, f"advice user\n  {SHIFTED}\n")
+    recipe = engine.merge_advice(engine.default_recipe(group), group, f"advice user\n  {SHIFTED}\n")
     with pytest.raises(engine.NoKernel) as refused:
         engine.compile(group, recipe)
     assert isinstance(refused.value, engine.Unsupported) and refused.value.scheduled.tree

@@ -99,7 +99,7 @@ def test_a_recipe_written_and_read_gives_the_same_text(tmp_path: Path) -> None:
 def test_text_that_cannot_be_used_is_refused_by_name(text: str, part: str) -> None:
     group = softmax()
     with pytest.raises(engine.BadInput) as caught:
-        engine.edited(engine.default_recipe(group), group, text)
+        engine.replace_advice(engine.default_recipe(group), group, text)
     assert part in str(caught.value)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.scheduling.conflict import repaired
+from engine.scheduling.conflict import repair_advice
 from engine.scheduling.nodes import HONOURED, INFEASIBLE, RELAXED, REPLACE
 from engine.scheduling.text import from_text
 from engine.scheduling.untaken_entries import NotTaken
@@ -18,7 +18,7 @@ MODELS = Path(__file__).parent.parent / "resources" / "models"
 
 def compiled(text: str) -> engine.Kernel:
     group = engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).group("softmax_0")
-    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_every_repair_of_a_refusal_compiles_or_names_what_is_left() -> None:
         engine.compile(group, engine.Recipe("h200").with_group(group.name, from_text(text)))
     for repair in alone.value.repairs:
         assert not repair.leaves
-        engine.compile(group, engine.Recipe("h200").with_group(group.name, repaired(from_text(text), repair)))
+        engine.compile(group, engine.Recipe("h200").with_group(group.name, repair_advice(from_text(text), repair)))
 
     with pytest.raises(NotTaken) as both:
         compiled(text + "  required S1 @ i: split 4\n")
@@ -82,5 +82,5 @@ def test_a_contraction_takes_tiles_of_a_single_depth(depth: int) -> None:
     """Fragments of one element are filled like wider ones."""
     (group,) = engine.fuse(engine.load(MODELS / "matmul_bias_gelu_128x256x512.onnx")).groups
     text = f"advice user\n  required S0 @ k: mark tile {depth}\n"
-    check = engine.check(engine.compile(group, engine.advised(engine.default_recipe(group), group, text)))
+    check = engine.check(engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text)))
     assert check.status == "pass", check.message

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, Problem
+from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.measure import gpu_name
 from engine.service import serve
 from engine.support.serialization import from_json
@@ -208,7 +208,7 @@ def test_arguments_of_a_wrong_type_are_named(verb: Any, arguments: Any, word: st
 def test_what_cannot_be_answered_is_a_problem_in_words(requests: list[tuple[str, dict[str, Any]]], words: str) -> None:
     answer = last(*requests)
     assert answer["event"] == "error"
-    problem = from_json(Problem, answer["value"])
+    problem = from_json(ProblemDoc, answer["value"])
     assert words in f"{problem.subject}: {problem.reason} {problem.hint}"
 
 

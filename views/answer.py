@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import LoadingBar, Panel, label
 
 
@@ -40,7 +40,7 @@ class AnswerPage(QWidget):
         self.message.setText(sentence or self._empty)
         self.pages.setCurrentIndex(0)
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why there is no answer."""
         self.show_nothing(problem.sentence)
 
@@ -65,6 +65,6 @@ class AnswerPanel(Panel):
         """No answer: says why, by default what to do to get one."""
         self.show_empty(sentence or self._sentence)
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why the worker refused."""
         self.show_nothing(problem.sentence)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import label
 
 
@@ -45,7 +45,7 @@ class Message(QWidget):
         self.text.setText(text)
         self.setAccessibleDescription(text)
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why something was refused, and what to do; `title` need not be repeated."""
         known = PurePath(problem.subject).name in title
         said = f"It {problem.reason}" if known else f"{problem.subject}: {problem.reason}"

@@ -77,14 +77,15 @@ class CompileJob:
         """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
         recipe = engine.default_recipe(self.plan, target=self.target)
         if self._read_recipe is not None:
-            recipe = engine.completed(replace(self._read_recipe, target=self.target), self.plan, str(self.recipe_file))
+            given = replace(self._read_recipe, target=self.target)
+            recipe = engine.complete_recipe(given, self.plan, str(self.recipe_file))
         if self.tree_file is not None:
             if len(self.groups) != 1:
                 names = ", ".join(group.name for group in self.groups[:8])
                 reason = "says nothing about which group it is for"
                 raise BadInput("command line", str(self.tree_file), reason, f"add --group with one of {names}")
             text = engine.read_advice(self.tree_file)
-            recipe = engine.advised(recipe, self.groups[0], text, str(self.tree_file))
+            recipe = engine.merge_advice(recipe, self.groups[0], text, str(self.tree_file))
         return recipe
 
     @cached_property

@@ -61,7 +61,7 @@ def _cell(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _word(change: gate.Change) -> str:
+def _word(change: gate.FigureChange) -> str:
     if change.worse:
         return "worse"
     if change.before is None or change.after is None:

@@ -11,7 +11,7 @@ from app.session.client import Pending
 from app.session.history import HistoryStep
 from app.session.workspace import Workspace
 from engine.documents.exploration import DiffDoc, FigureDoc
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from views.diff.view import DiffWindow
 from views.theme import Theme
 
@@ -43,7 +43,7 @@ class DiffController(QObject):
             if asked == self._asked:
                 self.view.show_document(document, tuple(self._further(group, before, after)))
 
-        def refuse(problem: Problem) -> None:
+        def refuse(problem: ProblemDoc) -> None:
             if asked == self._asked:
                 self.view.show_refusal(problem.sentence)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.documents.exploration import JOIN, TAKE_OUT, AttemptDoc, WhyDoc, Wish
-from engine.documents.model import EdgeDoc, LinkDoc, Problem, Term
+from engine.documents.exploration import JOIN, TAKE_OUT, AttemptDoc, FusionEdit, WhyDoc
+from engine.documents.model import EdgeDoc, LinkDoc, ProblemDoc, TermDoc
 from views.format import amount, duration, figure, plural
 from views.fusion.card import CardContent
 from views.graph.handles import Handle
@@ -38,7 +38,7 @@ def boundary_told(
     chips = (crossing, *(("fixed by you",) if edge.fixed else ()))
     release = (("Release", "release"),) if any(each.fixed for each in tensors) else ()
     if not isinstance(why, WhyDoc):
-        sentence = why.reason if isinstance(why, Problem) else edge.because or "Looking why these are two kernels …"
+        sentence = why.reason if isinstance(why, ProblemDoc) else edge.because or "Looking why these are two kernels …"
         return CardContent(title, chips, f"{sentence[:1].upper()}{sentence[1:]}", choices=release)
     reason = f"{why.because[:1].upper()}{why.because[1:]}"
     if edge.fixed and isinstance(merged, AttemptDoc) and merged.legal:
@@ -52,7 +52,7 @@ def boundary_told(
     return CardContent(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
 
 
-def refused_told(wish: Wish | None, problem: Problem) -> CardContent:
+def refused_told(wish: FusionEdit | None, problem: ProblemDoc) -> CardContent:
     """A wish that could not be carried out: with the operators and figures in the way, and what to do instead."""
     names = wish.operators if wish else ()
     title = "These cannot be one kernel" if wish and wish.kind == JOIN else "This cannot be done"
@@ -62,14 +62,14 @@ def refused_told(wish: Wish | None, problem: Problem) -> CardContent:
     return CardContent(title, ("refused", "nothing changed"), reason + hint, (), True, names=names)
 
 
-def trial_note(source: Handle, target: str, wish: Wish | None, known: object) -> tuple[str, str, str]:
+def trial_note(source: Handle, target: str, wish: FusionEdit | None, known: object) -> tuple[str, str, str]:
     """(title, sentence, verdict) of dropping something."""
     what = short(source.operator) if source.operator else "this kernel"
     if wish is None:
         inside = "" if source.operator else " An operator can also be dropped outside."
         return f"Move {what}", f"Drop it on another kernel.{inside}", "not reached"
     title = f"{what} apart from its group" if wish.kind == TAKE_OUT else f"Merge {what} into {target}"
-    if isinstance(known, Problem):
+    if isinstance(known, ProblemDoc):
         return title, known.reason, "infeasible"
     if not isinstance(known, AttemptDoc):
         return title, "Looking whether that is legal …", "not reached"
@@ -109,7 +109,7 @@ def short(operator: str) -> str:
     return operator.rstrip("/").rpartition("/")[2]
 
 
-def _signed_term(term: Term) -> str:
+def _signed_term(term: TermDoc) -> str:
     return f"{'+' if term.value >= 0 else '−'}{figure(abs(term.value))} {term.unit}"
 
 

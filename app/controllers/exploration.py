@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from app.controllers.query_queue import QueryQueue, Question
 from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import AxisDrag
@@ -158,7 +158,7 @@ class ExplorationController(QObject):
             self.refresh()
         elif isinstance(known, OrderDoc):
             self.schedule.space.verdict.show_refusal(known.because)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self.schedule.space.verdict.show_refusal(known.sentence)
         return True
 
@@ -200,7 +200,7 @@ class ExplorationController(QObject):
         if self._trial is not None:
             trial, question = self._trial
             known = self.queries.answer(question)
-            if known is None or isinstance(known, OrderDoc | Problem):
+            if known is None or isinstance(known, OrderDoc | ProblemDoc):
                 self.schedule.space.canvas.show_answer(trial, known)
 
     def _show_space(self, document: SpaceDoc) -> None:

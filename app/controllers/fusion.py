@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
 from app.controllers.packing_candidates import beside
 from app.session.fusion_edits import FusionEdits, Pair
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, WhyDoc, Wish
-from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, Problem
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, FusionEdit, WhyDoc
+from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, ProblemDoc
 from views.fusion.chooser import Chooser, Option
 from views.graph.drawing import EdgeLine
 from views.graph.handles import Handle
@@ -28,11 +28,11 @@ class FusionController(QObject):
         self.workspace = fusing.workspace
         self.chooser = Chooser(view)
         self._line: EdgeLine | None = None
-        self._dragged: Wish | None = None
+        self._dragged: FusionEdit | None = None
         self._source: Handle = Handle("")
         self._target: Handle | None = None
         self._titles: dict[str, str] = {}
-        self._options: dict[str, Wish] = {}
+        self._options: dict[str, FusionEdit] = {}
         view.tried.connect(self._try)
         view.dropped.connect(self._drop)
         view.edge_selected.connect(self.show_edge)
@@ -68,12 +68,12 @@ class FusionController(QObject):
         """Splits a group at the edge that is told about, else before the operator that is pointed at."""
         handle, line = self.handle, self._line
         if line is not None and line.links:
-            self.fusing.carry_out(Wish(SPLIT, (line.links[0].producer, line.links[0].consumer)))
+            self.fusing.carry_out(FusionEdit(SPLIT, (line.links[0].producer, line.links[0].consumer)))
         elif handle is not None and handle.operator:
-            self.fusing.carry_out(Wish(SPLIT, (handle.operator,)))
+            self.fusing.carry_out(FusionEdit(SPLIT, (handle.operator,)))
         elif handle is not None:
             self._offer("Split at", [
-                (f"{short(link.producer)} → {short(link.consumer)}", Wish(SPLIT, (link.producer, link.consumer)))
+                (f"{short(link.producer)} → {short(link.consumer)}", FusionEdit(SPLIT, (link.producer, link.consumer)))
                 for link in self._links(handle.node)
             ])  # fmt: skip
 
@@ -95,8 +95,8 @@ class FusionController(QObject):
             return
         own = self._node(handle.node)
         operator = handle.operator or own.operators[-1]
-        out = [("a kernel of its own", Wish(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
-        others = [(_node_title(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
+        out = [("a kernel of its own", FusionEdit(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
+        others = [(_node_title(n), FusionEdit(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
         self._offer(f"{MOVE} {short(operator)}", [*others, *out])
 
     def release(self) -> None:
@@ -104,9 +104,9 @@ class FusionController(QObject):
         handle, line = self.handle, self._line
         pair = self._kept_pair(line) if line is not None else ()
         if pair:
-            self.fusing.carry_out(Wish(RELEASE, pair))
+            self.fusing.carry_out(FusionEdit(RELEASE, pair))
         elif handle is not None:
-            self.fusing.carry_out(Wish(RELEASE, self._node(handle.node).operators))
+            self.fusing.carry_out(FusionEdit(RELEASE, self._node(handle.node).operators))
 
     def show_edge(self, line: EdgeLine | None) -> None:
         """Tells about an edge, or no longer."""
@@ -156,32 +156,32 @@ class FusionController(QObject):
         if wish is not None:
             self.fusing.carry_out(wish)
 
-    def _wish(self, source: Handle, target: Handle | None) -> Wish | None:
+    def _wish(self, source: Handle, target: Handle | None) -> FusionEdit | None:
         """What dropping one on another asks for; None where it asks for nothing."""
         if target is not None and target.node == source.node:
             return None
         if target is None:
             alone = len(self._node(source.node).operators) < 2
-            return Wish(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
+            return FusionEdit(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
         own, other = self._node(source.node), self._node(target.node)
-        return Wish(JOIN, (*other.operators, source.operator)) if source.operator else _join_wish(own, other)
+        return FusionEdit(JOIN, (*other.operators, source.operator)) if source.operator else _join_wish(own, other)
 
-    def _on_answer(self, question: Wish | Pair) -> None:
+    def _on_answer(self, question: FusionEdit | Pair) -> None:
         known = self.fusing.answer(question)
-        if isinstance(question, Wish):
+        if isinstance(question, FusionEdit):
             if question == self._dragged and self.view.canvas.is_dragging:
                 name = self._title(self._target.node) if self._target else ""
                 self.view.canvas.show_trial(*trial_note(self._source, name, question, known))
             self._fill()
             self._show_boundary()
-        elif isinstance(known, WhyDoc | Problem):
+        elif isinstance(known, WhyDoc | ProblemDoc):
             self._show_boundary()
 
-    def _on_refused(self, wish: Wish | None, problem: Problem) -> None:
+    def _on_refused(self, wish: FusionEdit | None, problem: ProblemDoc) -> None:
         self.show_edge(None)
         self.view.card.show_told(refused_told(wish, problem))
 
-    def _offer(self, title: str, options: Iterable[tuple[str, Wish]]) -> None:
+    def _offer(self, title: str, options: Iterable[tuple[str, FusionEdit]]) -> None:
         """Opens the chooser; what is known of each option follows."""
         offered = list(options)
         self._titles = {str(n): name for n, (name, _) in enumerate(offered)}
@@ -249,8 +249,8 @@ def _node_title(node: NodeDoc) -> str:
     return f"{node.title}  ·  {short(node.operators[-1])}"
 
 
-def _join_wish(first: NodeDoc, second: NodeDoc) -> Wish:
-    return Wish(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
+def _join_wish(first: NodeDoc, second: NodeDoc) -> FusionEdit:
+    return FusionEdit(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
 
 
 def _pair(line: EdgeLine) -> Pair:

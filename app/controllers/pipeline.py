@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from app.controllers.query_queue import QueryQueue, Question
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
 from engine.explore.what_if import turned, what_if_of_chart
 from engine.support.errors import BadInput
@@ -97,7 +97,7 @@ class PipelineController(QObject):
         if question is None:
             return
         known = self.queries.answer(question)
-        if isinstance(known, Problem):
+        if isinstance(known, ProblemDoc):
             self.code.show_listing(None, known.sentence)
         else:
             self.code.show_listing(known if isinstance(known, ListingDoc) else None)
@@ -165,7 +165,7 @@ class PipelineController(QObject):
             if question == self._applying:
                 self._applying = None
                 self.workspace.edit(self.group, known.changed)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self._applying = None
             self.page.what_if.show_problem(known)
 

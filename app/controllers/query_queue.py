@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.client import Client, Pending
 from engine.documents.exploration import QUESTIONS
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.support.serialization import to_json
 
 PAUSE_MS = 120
@@ -45,7 +45,7 @@ class AnswerWidget(Protocol):
     def show_nothing(self) -> None:
         """Nothing is asked."""
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """The worker refused."""
 
 
@@ -106,7 +106,7 @@ class QueryQueue(QObject):
     def retry(self, question: Question) -> None:
         """A question that was refused or stopped may be asked again."""
         self._attempts.pop(question, None)
-        if isinstance(self._answers.get(question), Problem):
+        if isinstance(self._answers.get(question), ProblemDoc):
             del self._answers[question]
 
     def forget(self) -> None:
@@ -126,7 +126,7 @@ class QueryQueue(QObject):
         widget.show_loading(question is not None and self.is_open(question))
         if question is None:
             widget.show_nothing()
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             widget.show_problem(known)
         elif known is not None:
             show(known)
@@ -179,5 +179,5 @@ class QueryQueue(QObject):
         """The worker was ended, perhaps because this question took too long: it is not asked again by itself."""
         if self._sent is not None:
             given_up, self._sent = self._sent, None
-            stopped = Problem("window", given_up.group, "this was stopped", "select the group again or edit it")
+            stopped = ProblemDoc("window", given_up.group, "this was stopped", "select the group again or edit it")
             self._on_answer(given_up, stopped)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.documents.model import ModelDoc, Time
 from engine.execution.nodes import PREDICTED, Timing
-from engine.measurements import Entry, Measured, Measurements, read_measurements
+from engine.measurements import MeasuredRow, Measurements, SystemTime, read_measurements
 from engine.measurements.nodes import OURS
 from engine.present.times import time_doc
 from engine.support.errors import BadInput
@@ -97,17 +97,17 @@ def _check_model(found: Measurements, model: ModelDoc) -> None:
         raise BadInput("replay", found.source, f"{reason}; open is {model.name}", "open the model that it is of")
 
 
-def _of_suite(row: Measured) -> bool:
+def _of_suite(row: MeasuredRow) -> bool:
     return row.name.startswith("suite:")
 
 
-def _title(row: Measured, system: str, titles: Mapping[str, str]) -> str:
+def _title(row: MeasuredRow, system: str, titles: Mapping[str, str]) -> str:
     if _of_suite(row):
         return f"{row.name.rpartition('/')[2]}, {system}"
     return titles.get(row.name, row.name)
 
 
-def _group(row: Measured, system: str, model: ModelDoc | None, source: str) -> str:
+def _group(row: MeasuredRow, system: str, model: ModelDoc | None, source: str) -> str:
     """The group that a time is of: its own, or the only one of the suite's row that is open."""
     if model is None or system != OURS:
         return ""
@@ -117,7 +117,7 @@ def _group(row: Measured, system: str, model: ModelDoc | None, source: str) -> s
     return model.groups[0].name if row.name == source and only else ""
 
 
-def _advice(entry: Entry) -> str:
+def _advice(entry: SystemTime) -> str:
     return entry.launches[0].advice if len(entry.launches) == 1 else ""
 
 

@@ -14,7 +14,7 @@ from app.session.background import Background
 from app.session.client import Pending
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 from engine.support.errors import EngineError
 from views.timing.live import Live
 from views.timing.view import LIVE, TimingView
@@ -39,7 +39,7 @@ class TimingController(QObject):
         self.pinned: dict[str, SampleRun] = {}
         """What is measured -> the run that later ones are compared with."""
         self.player: Player | None = None
-        self._refusal: tuple[str, Problem] | None = None
+        self._refusal: tuple[str, ProblemDoc] | None = None
         """What could not be measured or replayed, until it is read."""
         self._files = Background()
         self._repaint = QTimer(self)
@@ -63,7 +63,7 @@ class TimingController(QObject):
         return self._files.is_idle
 
     @property
-    def refusal(self) -> Problem | None:
+    def refusal(self) -> ProblemDoc | None:
         """Why the last file or kernel was refused, until it is read."""
         return self._refusal[1] if self._refusal else None
 
@@ -122,7 +122,7 @@ class TimingController(QObject):
             self.workspace.learn(group, text or "", measured=time)
             self._show_soon()
 
-        def on_problem(problem: Problem) -> None:
+        def on_problem(problem: ProblemDoc) -> None:
             self.runs.pop(group, None)
             if before is not None:
                 self.runs[group] = before
@@ -241,7 +241,7 @@ class TimingController(QObject):
             if selection.group in groups:
                 self.player.play(groups.index(selection.group))
 
-    def _refuse(self, title: str, problem: Problem) -> None:
+    def _refuse(self, title: str, problem: ProblemDoc) -> None:
         self._refusal = title, problem
         self.show()
 
@@ -261,7 +261,7 @@ class TimingController(QObject):
         self.view.select_tab(LIVE)
 
     def _on_refused(self, path: str, error: EngineError) -> None:
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self._refuse(f"{Path(path).name} cannot be replayed", problem)
         self.view.select_tab(LIVE)
 

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json
 
@@ -46,7 +46,7 @@ class Pending:
     kind: type | None
     """Document type of the result; None keeps plain data."""
     on_result: Callable[[Any], None]
-    on_error: Callable[[Problem], None]
+    on_error: Callable[[ProblemDoc], None]
     on_sample: Callable[[float], None] | None = None
     on_state: Callable[[float, float], None] | None = None
     """Clock in MHz and temperature in degrees of the GPU, between samples."""
@@ -169,7 +169,7 @@ class Client(QObject):
             reply = json.loads(line)
             number, event, value = int(reply["id"]), str(reply["event"]), reply["value"]
             pending = waiting.get(number) if event in ("result", "part") else None
-            kind = Problem if event == "error" else pending.kind if pending else None
+            kind = ProblemDoc if event == "error" else pending.kind if pending else None
             if event == "part":
                 if kind is not None:
                     self._keep(number, value["key"], from_json(get_type_hints(kind)[value["key"]], value["items"]))
@@ -182,7 +182,7 @@ class Client(QObject):
                 decoded = pending.prepare(decoded)
         except (ValueError, KeyError, TypeError, BadInput) as error:
             event = "error"
-            decoded = Problem("service", "worker", f"its reply cannot be read: {error}", "see the log")
+            decoded = ProblemDoc("service", "worker", f"its reply cannot be read: {error}", "see the log")
         self._decoded.emit(generation, number, event, decoded)
 
     def _keep(self, number: int, key: str, items: tuple[Any, ...]) -> None:
@@ -231,7 +231,7 @@ class Client(QObject):
         lost, self._pending = self._pending, {}
         self._jobs.clear()
         last = next((line for line in reversed(self.log) if line.strip()), "")
-        problem = Problem("service", "worker", f"it ended unexpectedly (exit {code})", last)
+        problem = ProblemDoc("service", "worker", f"it ended unexpectedly (exit {code})", last)
         for pending in lost.values():
             pending.on_error(problem)
         if not lost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from app.session.history import FIRST, History
-from engine.documents.model import GroupDoc, KernelDoc, ModelDoc, Time, timed
+from engine.documents.model import GroupDoc, KernelDoc, ModelDoc, Time, with_times
 
 
 def present_model(
@@ -19,7 +19,7 @@ def present_model(
     known = {group.name: _time(group, histories.get(group.name)) for group in opened.groups}
     times = {name: time for name, time in known.items() if time is not None}
     found = {name: kernel(name) for name in histories}
-    return timed(opened, times, {name: each.bound for name, each in found.items() if each is not None})
+    return with_times(opened, times, {name: each.bound for name, each in found.items() if each is not None})
 
 
 def steps_without_time(histories: Mapping[str, History]) -> list[tuple[str, str]]:

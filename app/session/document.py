@@ -25,7 +25,7 @@ from app.session.open_request import OpenRequest
 from app.session.recovery import Journal, Left, Orphan, find_orphans
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.support.errors import EngineError
 
 
@@ -202,7 +202,7 @@ class Document(QObject):
         try:
             act()
         except OSError as error:
-            problem = Problem(
+            problem = ProblemDoc(
                 "workspace", str(self._folder), f"edits cannot be kept there: {error.strerror}", "save often", "warning"
             )
             self.workspace.add_problem("", problem)
@@ -216,7 +216,7 @@ class Document(QObject):
             self.orphan_found.emit(self._orphans[0])
 
     def _refuse(self, path: str, error: EngineError) -> None:
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.workspace.add_problem("", problem)
         self.refused.emit(path, problem)
 
@@ -225,10 +225,11 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
     """What a workspace asks to be opened, with a warning where its model is not the one that it was saved with."""
     path = model or find_model(content.model, folder)
     known, found = content.model.sha256, "" if path == EXAMPLE else digest(Path(path))
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[ProblemDoc, ...] = ()
     if known and found and known != found:
         reason = f"is not the file that {Path(loom).name} was saved with"
-        warnings = (Problem("workspace", Path(path).name, reason, "its histories are kept by group name", "warning"),)
+        hint = "its histories are kept by group name"
+        warnings = (ProblemDoc("workspace", Path(path).name, reason, hint, "warning"),)
     return OpenRequest(
         path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
         content.view, loom, warnings, asleep=content.asleep,

@@ -8,8 +8,8 @@ from app.session.client import Pending
 from app.session.fusion_constraints import FREE, FUSION, fixed_arguments, fixed_now, fixed_of, fixed_text
 from app.session.history import NO_STEP, History
 from app.session.workspace import Workspace
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, WhyDoc, Wish
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit, WhyDoc
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.fusion.stitching.nodes import Fixed
 from views.format import plural
 from views.overview import Overview, overview
@@ -17,7 +17,7 @@ from views.overview import Overview, overview
 FIRST_TITLE = "As the search chose"
 Pair = tuple[str, str]
 """Two launches, "GROUP#INSTANCE"."""
-Answer = AttemptDoc | WhyDoc | Problem
+Answer = AttemptDoc | WhyDoc | ProblemDoc
 
 
 class FusionEdits(QObject):
@@ -33,10 +33,10 @@ class FusionEdits(QObject):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
         self.workspace = workspace
-        self._answers: dict[Wish | Pair, Answer] = {}
-        self._sent: Wish | Pair | None = None
-        self._waiting: Wish | Pair | None = None
-        self._wanted: Wish | None = None
+        self._answers: dict[FusionEdit | Pair, Answer] = {}
+        self._sent: FusionEdit | Pair | None = None
+        self._waiting: FusionEdit | Pair | None = None
+        self._wanted: FusionEdit | None = None
         """To be carried out once it is known to be legal."""
         workspace.model_changed.connect(self._forget)
         workspace.times_changed.connect(self._on_times)
@@ -66,11 +66,11 @@ class FusionEdits(QObject):
         """Whether every question is answered and nothing is being made."""
         return self._sent is None and self._waiting is None and not self.is_busy
 
-    def answer(self, question: Wish | Pair) -> Answer | None:
+    def answer(self, question: FusionEdit | Pair) -> Answer | None:
         """What is known; None while it is not."""
         return self._answers.get(question)
 
-    def ask(self, question: Wish | Pair) -> Answer | None:
+    def ask(self, question: FusionEdit | Pair) -> Answer | None:
         """The answer where it is known; else it is asked for, ahead of what waited."""
         known = self._answers.get(question)
         if known is None and question != self._sent:
@@ -78,7 +78,7 @@ class FusionEdits(QObject):
             self._send()
         return known
 
-    def carry_out(self, wish: Wish) -> None:
+    def carry_out(self, wish: FusionEdit) -> None:
         """Makes the groups that are wished for; `refused` follows where they cannot be."""
         if not self.is_busy and self.workspace.model is not None:
             self._wanted = wish
@@ -121,20 +121,20 @@ class FusionEdits(QObject):
             return
         self._sent, self._waiting = question, None
         client = self.workspace.client
-        if isinstance(question, Wish):
+        if isinstance(question, FusionEdit):
             arguments: dict[str, object] = {"kind": question.kind, "operators": list(question.operators)}
             client.request("attempt", arguments, "Trying other groups", self._pending(question, AttemptDoc))
         else:
             arguments = {"producer": question[0], "consumer": question[1]}
             client.request("why", arguments, "Looking why two kernels are two", self._pending(question, WhyDoc))
 
-    def _pending(self, question: Wish | Pair, kind: type) -> Pending:
+    def _pending(self, question: FusionEdit | Pair, kind: type) -> Pending:
         def on_answer(found: Answer) -> None:
             self._on_answer(question, found)
 
         return Pending(kind, on_answer, on_answer)
 
-    def _on_answer(self, question: Wish | Pair, answer: Answer) -> None:
+    def _on_answer(self, question: FusionEdit | Pair, answer: Answer) -> None:
         self._sent = None
         self._answers[question] = answer
         self.answered.emit(question)
@@ -150,9 +150,9 @@ class FusionEdits(QObject):
         if isinstance(known, AttemptDoc) and known.legal:
             self._fuse(fixed_text(known.groups, known.apart), _title(wish, known), wish=wish)
         else:
-            self._refuse(wish, known if isinstance(known, Problem) else _problem(wish, known))
+            self._refuse(wish, known if isinstance(known, ProblemDoc) else _problem(wish, known))
 
-    def _fuse(self, text: str, title: str, number: int = NO_STEP, wish: Wish | None = None) -> None:
+    def _fuse(self, text: str, title: str, number: int = NO_STEP, wish: FusionEdit | None = None) -> None:
         """Has the groups made; the step is taken, or `number` is stood at, when they are."""
         workspace, history = self.workspace, self.history
 
@@ -164,7 +164,7 @@ class FusionEdits(QObject):
             workspace.history_changed.emit(FUSION)
             self.state_changed.emit()
 
-        def on_problem(problem: Problem) -> None:
+        def on_problem(problem: ProblemDoc) -> None:
             workspace.is_fusing = False
             self._refuse(wish, problem)
             workspace.ask_again()
@@ -174,7 +174,7 @@ class FusionEdits(QObject):
         workspace.client.request("fuse", fixed_arguments(text), title or "Going to another step of the groups", pending)
         self.state_changed.emit()
 
-    def _refuse(self, wish: Wish | None, problem: Problem) -> None:
+    def _refuse(self, wish: FusionEdit | None, problem: ProblemDoc) -> None:
         self.workspace.add_problem("", problem)
         self.refused.emit(wish, problem)
         self.state_changed.emit()
@@ -190,12 +190,12 @@ class FusionEdits(QObject):
         self.state_changed.emit()
 
 
-def _problem(wish: Wish, refused: AttemptDoc | WhyDoc | None) -> Problem:
+def _problem(wish: FusionEdit, refused: AttemptDoc | WhyDoc | None) -> ProblemDoc:
     reason, hint = (refused.because, refused.hint) if isinstance(refused, AttemptDoc) else ("cannot be", "")
-    return Problem("fuse", " + ".join(wish.operators), reason, hint)
+    return ProblemDoc("fuse", " + ".join(wish.operators), reason, hint)
 
 
-def _title(wish: Wish, found: AttemptDoc) -> str:
+def _title(wish: FusionEdit, found: AttemptDoc) -> str:
     """A step in few words: "Merge 4 operators, × 12"."""
     names = [name.rstrip("/").rpartition("/")[2] for name in wish.operators]
     said = {

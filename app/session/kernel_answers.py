@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc, Problem
+from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc, ProblemDoc
 
 Key = tuple[str, str]
 """Group and advice."""
@@ -16,7 +16,7 @@ class KernelAnswers:
     """Answers by group and advice, of one plan of one model."""
 
     kernels: dict[Key, KernelDoc] = field(default_factory=dict)
-    refusals: dict[Key, Problem] = field(default_factory=dict)
+    refusals: dict[Key, ProblemDoc] = field(default_factory=dict)
     """Advice that gave no kernel at all."""
     checks: dict[Key, CheckDoc] = field(default_factory=dict)
     shown: dict[str, KernelDoc] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from app.session.fusion_constraints import FREE, FUSION, DormantHistory, fixed_a
 from app.session.history import HistoryRecord
 from app.session.named_models import path_of
 from app.session.selection import Selection
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.model import ModelDoc, ProblemDoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,18 @@ class OpenRequest:
     """What was in sight: "perspective", "colour"."""
     loom: str = ""
     """The workspace file that this is saved in, or ""."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[ProblemDoc, ...] = ()
     unsaved: bool = False
     """Whether the histories are newer than the workspace file."""
     asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
-    def strangers(self, model: ModelDoc) -> Iterator[Problem]:
+    def strangers(self, model: ModelDoc) -> Iterator[ProblemDoc]:
         """Histories of groups that the model does not have: they are kept, and saved again."""
         known = {group.name for group in model.groups}
         for name in self.trails:
             if name not in known and name != FUSION:
-                yield Problem("workspace", name, "the model has no such group", "its history is kept", "warning")
+                yield ProblemDoc("workspace", name, "the model has no such group", "its history is kept", "warning")
 
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.documents.model import EntryDoc, KernelDoc, Problem, ScenarioDoc
+from engine.documents.model import EntryDoc, KernelDoc, ProblemDoc, ScenarioDoc
 
 
-def problems_of(kernel: KernelDoc) -> list[Problem]:
+def problems_of(kernel: KernelDoc) -> list[ProblemDoc]:
     """One for each entry that cannot hold and that nothing stands in for."""
     return [
-        Problem("schedule", entry.text.partition("#")[0].strip(), _reason(entry), "the schedule in use is unchanged")
+        ProblemDoc("schedule", entry.text.partition("#")[0].strip(), _reason(entry), "the schedule in use is unchanged")
         for entry in kernel.entries
         if entry.outcome == "infeasible" and not _is_stood_in_for(entry, kernel.scenarios)
     ]

@@ -23,7 +23,7 @@ plan = engine.fuse(graph, target={target!r}{fixed})
 
 ONE = """
 group = plan.group({group!r})
-recipe = engine.edited(engine.default_recipe(group, target={target!r}), group, ADVICE)
+recipe = engine.replace_advice(engine.default_recipe(group, target={target!r}), group, ADVICE)
 kernel = engine.compile(group, recipe)
 print(kernel.source.text, end="")
 
@@ -35,7 +35,7 @@ ALL = """
 for group in plan.groups:
     recipe = engine.default_recipe(group, target={target!r})
     if group.name in ADVICE:
-        recipe = engine.edited(recipe, group, ADVICE[group.name])
+        recipe = engine.replace_advice(recipe, group, ADVICE[group.name])
     kernel = engine.compile(group, recipe)
     print(kernel.source.text, end="")
     check = engine.check(kernel)

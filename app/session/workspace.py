@@ -19,7 +19,15 @@ from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
+from engine.documents.model import (
+    CheckDoc,
+    CompiledDoc,
+    GroupDoc,
+    KernelDoc,
+    ModelDoc,
+    ProblemDoc,
+    Time,
+)
 from engine.support.serialization import from_json
 from views.overview import Overview, overview, with_times
 
@@ -55,7 +63,7 @@ class Workspace(QObject):
         self.gpu: str | None = None
         self.lacking = ""
         """What keeps this machine from measuring, and what to install."""
-        self.problems: list[tuple[str, Problem]] = []
+        self.problems: list[tuple[str, ProblemDoc]] = []
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those that an opened file told of."""
@@ -132,7 +140,7 @@ class Workspace(QObject):
         history = self.histories.get(group)
         return history.step.text if history and self.is_refused(group) else self.recipe(group)
 
-    def refusal(self, group: str) -> Problem | None:
+    def refusal(self, group: str) -> ProblemDoc | None:
         """Why the applied advice gave no kernel at all."""
         return self._answers.refusals.get((group, self.recipe(group) or ""))
 
@@ -304,7 +312,7 @@ class Workspace(QObject):
             self.histories[group].learn(text, predicted=kernel.time)
         self._settle(group)
 
-    def _on_refused(self, group: str, text: str | None, problem: Problem) -> None:
+    def _on_refused(self, group: str, text: str | None, problem: ProblemDoc) -> None:
         self._asked.discard((group, text))
         self._answers.refusals[group, text or ""] = problem
         if text is None or group in self.histories:
@@ -368,7 +376,7 @@ class Workspace(QObject):
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self.asleep = list(opening.asleep)
         self._asked.clear()
-        self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
+        self.problems = [("", ProblemDoc("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
         self.bus.select(Selection())
         self._retime()
@@ -407,7 +415,7 @@ class Workspace(QObject):
                 self._ask_kernel(group, texts[-1])
         self._on_selected(self.bus.selection)
 
-    def _on_not_opened(self, opening: OpenRequest, problem: Problem) -> None:
+    def _on_not_opened(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self.add_problem("", problem)
@@ -434,17 +442,17 @@ class Workspace(QObject):
         self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
         self.machine_changed.emit()
 
-    def _on_silent(self, problem: Problem) -> None:
+    def _on_silent(self, problem: ProblemDoc) -> None:
         self.gpu = ""
         self.machine_changed.emit()
 
     def _note_check(self, group: str, check: CheckDoc) -> None:
         for line, kind, message in check.findings:
-            self.add_problem(group, Problem("check", f"{group} line {line}", message, kind))
+            self.add_problem(group, ProblemDoc("check", f"{group} line {line}", message, kind))
         if check.status != "pass" and not check.findings:
-            self.add_problem(group, Problem("check", group, check.message or check.status, ""))
+            self.add_problem(group, ProblemDoc("check", group, check.message or check.status, ""))
 
-    def add_problem(self, group: str, problem: Problem) -> None:
+    def add_problem(self, group: str, problem: ProblemDoc) -> None:
         """Adds a row to the problems, once."""
         if (group, problem) not in self.problems:
             self.problems.append((group, problem))

@@ -17,7 +17,7 @@ from app.session.script import group_script, workspace_script
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
 from app.shell.target_dialog import MachineDialog
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.notice import News
 from views.theme import THEMES, Theme
 from views.timing.view import LIVE, ROOFLINE
@@ -196,7 +196,7 @@ class Commands(QObject):
         about = opening or self._workspace.opened
         self.machine.ask(about.target, about.dimensions)
 
-    def _ask_sizes(self, opening: OpenRequest, problem: Problem) -> None:
+    def _ask_sizes(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A model whose dimensions have no sizes yet asks for them."""
         if NO_SIZE in problem.reason:
             choices = (("Give sizes…", lambda: self._ask_machine(opening)),)

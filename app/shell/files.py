@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu
 from app.session.document import Document, left_title
 from app.session.loom_file import SUFFIX
 from app.session.recovery import Orphan
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import plural
 from views.notice import News, Notice
 
@@ -119,7 +119,7 @@ class FileActions(QObject):
             action.triggered.connect(lambda _=False, each=path: self._document.open(each))
         self._menu.setEnabled(bool(self.recent()))
 
-    def _show_refusal(self, path: str, problem: Problem) -> None:
+    def _show_refusal(self, path: str, problem: ProblemDoc) -> None:
         """Says in the window what is wrong with a workspace file; where its model is missing, asks for that."""
         detail = f"{problem.reason}. {problem.hint}" if problem.hint else problem.reason
         choices: list[tuple[str, Callable[[], None]]] = []

@@ -1,4 +1,4 @@
-"""Figures of a target from measured times: read the files, fit, say how much closer predictions came."""
+"""Fit a target's figures to measured times."""
 
 from engine.calibration.build import calibrate
 

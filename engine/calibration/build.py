@@ -1,4 +1,4 @@
-"""From files of measured times to a calibration, or why they make none."""
+"""Build a calibration from files of measured times, or say why they give none."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from engine.calibration.fit import fitted, predicted_time, speaking
+from engine.calibration.fit import fit_target, predicted_time, speaking
 from engine.calibration.nodes import Observation
 from engine.cost.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
 from engine.execution.nodes import MEASURED
-from engine.measurements import Measured, Measurements, read_measurements
+from engine.measurements import MeasuredRow, Measurements, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput, EngineError
 from engine.target import DEVICES, Target, target
 
 FEWEST = 12
-"""Rows below which nothing is fitted."""
+"""Fewest rows for a fit."""
 FEWEST_SPEAKING = 3
-"""Rows that must depend on a figure for it to be fitted."""
+"""Fewest rows that must depend on a figure for it to be fitted."""
 FOLDS = 4
-"""Parts of the rows, each of which is predicted by figures that the others gave."""
+"""Folds of the cross-validation."""
 
 
 def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibration:
@@ -34,15 +34,15 @@ def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibrati
     machine = _machine(read, name)
     seen: dict[str, Observation] = {}
     for one in read:
-        seen |= {found.name: found for found in map(_observed, one.rows) if found is not None}
+        seen |= {found.name: found for found in map(_observe, one.rows) if found is not None}
     observations = _fitting(list(seen.values()), machine)
     if len(observations) < FEWEST:
         held = f"{len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
         hint = "measure more: `loomscope measure MODEL --json`, or a suite with `python -m tests.benchmarks.gpu`"
-        raise _refused(read, held, hint)
-    after, rows = _settled(observations, machine)
+        raise _refusal(read, held, hint)
+    after, rows = _fit_supported_figures(observations, machine)
     if not rows:
-        raise _refused(read, "times that depend on no figure of the model enough", "measure kernels of other sizes")
+        raise _refusal(read, "times that depend on no figure of the model enough", "measure kernels of other sizes")
     own = machine.figures()
     figures = {
         figure: FittedFigure(getattr(after, figure).value, own[figure].unit, own[figure].value, count)
@@ -59,26 +59,26 @@ def _machine(read: Sequence[Measurements], name: str | None) -> Target:
     devices = dict.fromkeys(one.device for one in read)
     if len(devices) != 1:
         told = ", ".join(device or "none" for device in devices) or "none"
-        raise _refused(read, f"times of several devices: {told}", "give files of one device")
+        raise _refusal(read, f"times of several devices: {told}", "give files of one device")
     (device,) = devices
     if not device:
-        raise _refused(read, "no measured times", "measure on a GPU first")
+        raise _refusal(read, "no measured times", "measure on a GPU first")
     words = re.split(r"[^A-Za-z0-9]+", device.lower())
     own = next((machine for machine in DEVICES.values() if machine.name in words), None)
     wanted = own if name is None else target(name)
     if wanted is None or wanted is not own:
         asked = f"which is not {wanted.title}" if wanted else f"which no target describes: {', '.join(DEVICES)}"
-        raise _refused(read, f"times of {device}, {asked}", "give files of that GPU")
+        raise _refusal(read, f"times of {device}, {asked}", "give files of that GPU")
     return wanted
 
 
-def _refused(read: Sequence[Measurements], held: str, hint: str) -> BadInput:
-    """The files make no calibration, for what they hold."""
+def _refusal(read: Sequence[Measurements], held: str, hint: str) -> BadInput:
+    """The error that the files give no calibration."""
     verb = "holds" if len(read) == 1 else "hold"
     return BadInput("calibrate", ", ".join(one.source for one in read) or "no files", f"{verb} {held}", hint)
 
 
-def _observed(row: Measured) -> Observation | None:
+def _observe(row: MeasuredRow) -> Observation | None:
     """Our time of a row with what it was made of; None without a quiet measured one."""
     entry, ours = row.systems.get(OURS), row.ours
     if entry is None or ours is None or not entry.launches or ours.origin != MEASURED or ours.noise:
@@ -90,7 +90,7 @@ def _observed(row: Measured) -> Observation | None:
 
 
 def _fitting(observations: Sequence[Observation], machine: Target) -> list[Observation]:
-    """Those that the model can place on the target."""
+    """The observations whose kernels fit the target."""
     found = []
     for one in observations:
         try:
@@ -101,14 +101,14 @@ def _fitting(observations: Sequence[Observation], machine: Target) -> list[Obser
     return found
 
 
-def _settled(observations: Sequence[Observation], machine: Target) -> tuple[Target, Mapping[str, int]]:
-    """The fitted target, and the rows that depend on each of its fitted figures: at least FEWEST_SPEAKING.
+def _fit_supported_figures(observations: Sequence[Observation], machine: Target) -> tuple[Target, Mapping[str, int]]:
+    """The fitted target, and for each fitted figure the number of rows that depend on it.
 
     A figure that few rows depend on once all are fitted is given back its own value, and the rest is fitted again.
     """
     names: tuple[str, ...] = FITTED
     while names:
-        after = fitted(observations, machine, names)
+        after = fit_target(observations, machine, names)
         rows = speaking(observations, after, names)
         told = tuple(name for name in names if rows[name] >= FEWEST_SPEAKING)
         if told == names:
@@ -122,7 +122,7 @@ def _errors(observations: Sequence[Observation], machine: Target, names: Sequenc
     off: dict[str, list[tuple[float, float]]] = {}
     for fold in range(FOLDS):
         others = [one for number, one in enumerate(observations) if number % FOLDS != fold]
-        after = fitted(others, machine, names)
+        after = fit_target(others, machine, names)
         for one in observations[fold::FOLDS]:
             pair = _off(one, machine), _off(one, after)
             off.setdefault(one.kind, []).append(pair)

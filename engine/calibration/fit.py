@@ -20,15 +20,15 @@ from engine.cost.estimate import model_microseconds
 from engine.target import Target
 
 SPREAD = 0.05
-"""Part by which a model with the right figures still misses a time."""
+"""Relative error of the model that is expected even with the right figures."""
 HUBER = 2.0
 PULL = math.log(4)
-"""A figure may be this far from its description at the price of one unit of residual."""
+"""Distance of a figure from its description that costs one unit of residual (a prior)."""
 STEPS, ROUNDS = 25, 4
 LARGEST_STEP = 0.7
 TRIES = (0.5, -0.5, 0.1, -0.1, 0.02, -0.02)
 SLOPE = 1e-4
-"""Step of the differences that stand for slopes."""
+"""Step of the finite differences."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -38,18 +38,19 @@ def predicted_time(observation: Observation, target: Target) -> float:
     return sum(times * model_microseconds(facts, target) for times, facts in observation.launches)
 
 
-def fitted(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:
+def fit_target(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:
     """The target with the named figures changed so that its predictions come closest to the observations."""
-    return _changed(target, names, _Fit(observations, target, names).run())
+    return _scale_figures(target, names, _FigureFit(observations, target, names).run())
 
 
 def speaking(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Mapping[str, int]:
-    """Figure -> observations whose time changes by at least a tenth of the part by which it changes."""
-    slopes = np.abs(_Fit(observations, target, names).slopes(np.zeros(len(names))))
+    """Figure -> number of observations that depend on it: their time changes by at least a tenth of the figure's
+    change."""
+    slopes = np.abs(_FigureFit(observations, target, names).slopes(np.zeros(len(names))))
     return {name: int((column >= 0.1).sum()) for name, column in zip(names, slopes.T, strict=True)}
 
 
-def _changed(target: Target, names: Sequence[str], factors: Vector) -> Target:
+def _scale_figures(target: Target, names: Sequence[str], factors: Vector) -> Target:
     figures = {name: getattr(target, name) for name in names}
     scaled = {
         name: replace(figure, value=float(figure.value * math.exp(factor)))
@@ -58,7 +59,7 @@ def _changed(target: Target, names: Sequence[str], factors: Vector) -> Target:
     return replace(target, **scaled)
 
 
-class _Fit:
+class _FigureFit:
     """One problem: observations, the target, the figures that may change."""
 
     def __init__(self, observations: Sequence[Observation], target: Target, names: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ class _Fit:
         return np.stack(columns, axis=1)
 
     def _logarithms(self, factors: Vector) -> Vector:
-        target = _changed(self._target, self._names, factors)
+        target = _scale_figures(self._target, self._names, factors)
         return np.log([predicted_time(one, target) for one in self._observations])
 
     def _residuals(self, factors: Vector) -> Vector:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
 from engine.cost.alcop_text import pace_terms, wave_terms
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
 from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
@@ -80,7 +80,7 @@ class _Model:
         work, places = self.work, self.sms * self.occupancy.blocks
         waves = self._waves()
         pace = self.pace(waves[0][1])
-        terms: list[Term] = [*pace_terms(work, self.target, pace, self.occupancy)]
+        terms: list[TermDoc] = [*pace_terms(work, self.target, pace, self.occupancy)]
         terms += wave_terms(work, self._launch, waves, self._times(waves), self.target)
         return PipelinePrediction(self.name, self.total(), pace, self.occupancy, work.blocks / places, tuple(terms))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cost.nodes import Occupancy
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.target.hardware import WARP
 
@@ -132,11 +132,11 @@ class PipelinePrediction:
     occupancy: Occupancy
     waves: float
     """Blocks over the places of all SMs."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     origin: str = PREDICTED
     note: str = "uncalibrated"
 
-    def term(self, name: str) -> Term:
+    def term(self, name: str) -> TermDoc:
         """One term by its name."""
         return next(term for term in self.terms if term.name == name)
 

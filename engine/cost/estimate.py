@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from engine.cost.calibration import calibrated, calibration_of
 from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Prediction, Work
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import SCHEDULERS, WARP
@@ -165,33 +165,33 @@ def _bound(numbers: _Numbers) -> str:
     return MEMORY if moving >= computing else COMPUTE
 
 
-def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[Term, ...]:
+def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...]:
     dram, n = machine.dram_bandwidth, numbers
     busiest = "on the busiest SM at"
     terms = [
-        Term("launch", n.launch, "µs", machine.launch_overhead.source),
-        Term("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read and "
+        TermDoc("launch", n.launch, "µs", machine.launch_overhead.source),
+        TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read and "
              f"{_bytes(work.dram_bytes_written)} written at {_bytes(dram.value)}/s ({dram.source})"),
-        Term("L2 traffic", n.l2, "µs",
+        TermDoc("L2 traffic", n.l2, "µs",
              f"{_bytes(work.l2_bytes)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together"),
-        Term("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the busiest SM "
+        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the busiest SM "
              f"at {_bytes(n.shared_rate)}/s, no bank conflicts"),
-        Term("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
+        TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
              f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
     ]  # fmt: skip
     if work.tensor_flops:
         figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
         because = f"{_count(work.tensor_flops * n.share)} operations {busiest} {_count(n.tensor_rate)}/s"
-        terms.append(Term("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
+        terms.append(TermDoc("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
     because = f"{_count(work.special * n.share)} results {busiest} {_count(n.special_rate)}/s"
-    terms.append(Term("special functions", n.special, "µs", because))
-    terms.append(Term("main loop", n.loop, "µs", _loop_text(work, n)))
+    terms.append(TermDoc("special functions", n.special, "µs", because))
+    terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
     if work.team > 1:
         because = (
             f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits "
             f"{n.latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
         )
-        terms.append(Term("team", n.team, "µs", because))
+        terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))
 
 
@@ -207,15 +207,15 @@ def _loop_text(work: Work, numbers: _Numbers) -> str:
     )
 
 
-def _placement_terms(work: Work, numbers: _Numbers) -> tuple[Term, Term]:
+def _placement_terms(work: Work, numbers: _Numbers) -> tuple[TermDoc, TermDoc]:
     room, places = numbers.resident, numbers.places
     limits = ", ".join(f"{name} {blocks}" for name, blocks in room.limits)
     unknown = "" if work.registers is not None else "; registers unknown before compiling"
     fits = f"{room.blocks} blocks of {work.threads} threads an SM"
     rounds = f"{work.blocks:,} blocks on {places:,} places: {_several(-(-work.blocks // places), 'round')}"
     return (
-        Term("occupancy", room.share * 100, "%", f"{fits}, limited by {room.limiter} ({limits}){unknown}"),
-        Term("waves", work.blocks / places, "waves", rounds),
+        TermDoc("occupancy", room.share * 100, "%", f"{fits}, limited by {room.limiter} ({limits}){unknown}"),
+        TermDoc("waves", work.blocks / places, "waves", rounds),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import Term, Time
+from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
 from engine.target.occupancy import Occupancy as Occupancy
 
@@ -64,7 +64,7 @@ class Prediction:
     microseconds: float
     bound: str
     """"memory", "compute" or "latency"."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     occupancy: Occupancy
     waves: int
     """How often every SM is filled with blocks; the last wave may be partial."""

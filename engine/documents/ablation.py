@@ -1,4 +1,4 @@
-"""What is told of each entry of a recipe when it is taken back."""
+"""Results of an ablation: each entry of a recipe removed in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that answer questions about a kernel: moves, decisions, iteration spaces, addresses, comparisons.
+"""Documents of the exploration panels: moves, decisions, iteration spaces, addresses, comparisons.
 
 Plain data like `engine/documents/model.py`, for the same reason.  `QUESTIONS` at the end lists what may be asked.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import RepairDoc, Term, Time
+from engine.documents.model import RepairDoc, TermDoc, Time
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
 
 # Views draw addresses by them, and may import nothing of the engine but documents.
@@ -18,7 +18,7 @@ from engine.target.hardware import SECTOR as SECTOR
 
 @dataclass(frozen=True, slots=True)
 class MoveDoc:
-    """One step that an engineer may take from here, tried before it is shown: its predicted effect, or why not."""
+    """One possible edit, tried before it is shown, with its predicted effect or the reason why it is impossible."""
 
     kind: str
     """"order", "cut", "join", "parallel", "vector", "block", "thread", "lane", "warp", "tile", "stages", "split",
@@ -42,7 +42,7 @@ class MoveDoc:
 
 @dataclass(frozen=True, slots=True)
 class MovesDoc:
-    """The menu of what is possible for a group under its advice, the largest predicted gain first."""
+    """All moves of a group under its advice, the largest predicted gain first."""
 
     group: str
     recipe: str
@@ -54,7 +54,8 @@ class MovesDoc:
 
 @dataclass(frozen=True, slots=True)
 class CellDoc:
-    """What becomes of one iterator of a statement as one dimension of its schedule, the outer ones as they are."""
+    """One cell of the solver's table: an iterator of a statement as one schedule dimension, with the outer ones
+    fixed."""
 
     state: str
     """"parallel", "legal" (in order), "impossible", or "used" (by a dimension further out)."""
@@ -117,7 +118,7 @@ class ArrowDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisDoc:
+class SpaceAxisDoc:
     """One axis of the picture."""
 
     name: str
@@ -139,7 +140,7 @@ class SpaceDoc:
     recipe: str
     dimensions: tuple[str, ...]
     """All that may be chosen, outermost first."""
-    axes: tuple[AxisDoc, ...]
+    axes: tuple[SpaceAxisDoc, ...]
     """Across, down, and into the page."""
     order: tuple[str, ...]
     """The axes as the schedule runs them, outermost first."""
@@ -158,7 +159,7 @@ class SpaceDoc:
 
 @dataclass(frozen=True, slots=True)
 class OrderDoc:
-    """What asking for another order, or for tiles, would say: the answer to a drag."""
+    """Result of dragging axes or tiles: whether the new order is legal."""
 
     entries: tuple[str, ...]
     recipe: str
@@ -247,7 +248,7 @@ class WhyDoc:
     legal: bool
     """Whether one kernel could compute both."""
     because: str
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """"memory", "calls" and "penalty" of one kernel instead of two; none where it is not legal."""
     microseconds: float
     """What one kernel would save, the sum of the terms; negative where it would cost."""
@@ -255,12 +256,12 @@ class WhyDoc:
 
 @dataclass(frozen=True, slots=True)
 class RegroupDoc:
-    """What a plan would be with other groups fixed."""
+    """Effect of fixing other groups on the whole plan."""
 
     legal: bool
     because: str
     """Why it cannot be, with the operators and figures; else the change in predicted time."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time"; less is better."""
     kernels_before: int
     kernels_after: int
@@ -270,8 +271,8 @@ JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody would have otherwise about groups.
+class FusionEdit:
+    """A requested change of fusion groups.
 
     "join": the operators become one kernel.  "split": the first stays, the second and what needs it in its group become
     another kernel.  "take out": the operator leaves its group.  "release": nothing is fixed about the operators.
@@ -283,7 +284,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDoc:
-    """What a person's wish about groups would come to, looked at around the operators that it names."""
+    """Local effect of a requested change of fusion groups, evaluated around the operators it names."""
 
     legal: bool
     because: str
@@ -293,12 +294,12 @@ class AttemptDoc:
     """Those that would be one kernel, or would be parted."""
     places: int
     """Equal places of the graph in which it would be done."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time" in all places together; less is better.  None where it is not legal, or
     where it takes exploring the rest to tell."""
     groups: tuple[tuple[str, ...], ...]
     apart: tuple[tuple[str, str], ...]
-    """What is fixed in all once this is."""
+    """Pairs of operators kept apart once the change is made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,20 @@
-"""What is told of the ways to compute a group by an intrinsic."""
+"""Mappings of a group's iterators to an intrinsic."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LISTED, COMPILED, CHECKED, WRONG = "listed", "compiled", "checked", "wrong"
-"""How far a mapping came: known only, a kernel exists, it was compared with the reference and agreed or did not."""
+"""Progress of a mapping: listed, compiled, checked against the reference, or found wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class AxisDoc:
+class IntrinsicAxisDoc:
     """One axis of an intrinsic."""
 
     name: str
     iterators: tuple[str, ...]
-    """What it is made of, the last one innermost; of the intermediate or file's loops, "unit.j" has extent 1."""
+    """The iterators that form the axis, the last one innermost; "unit.j" is an added iterator of extent 1."""
     index: str
     """The iterators flattened into one number."""
     extent: int
@@ -22,7 +22,7 @@ class AxisDoc:
     """Of one call."""
     tiles: int
     padding: int
-    """Points of the last tile that only fill it."""
+    """Padding points of the last tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class MappingDoc:
     intrinsic: str
     binding: str
     """ "i = n p q, j = k, l = c r s"."""
-    axes: tuple[AxisDoc, ...]
+    axes: tuple[IntrinsicAxisDoc, ...]
     outer: tuple[str, ...]
     """Iterators that stay loops around the intrinsic."""
     is_swapped: bool
@@ -40,9 +40,9 @@ class MappingDoc:
     calls: int
     """Of the intrinsic."""
     cost: int
-    """Multiplications done, those that fill tiles included."""
+    """Multiplications including padding."""
     padding: float
-    """Part of them that only fills tiles, 0..1."""
+    """Fraction of them that is padding, 0..1."""
     why_not_strict: str
     """Axes shorter than the intrinsic's; "" where none is."""
     entries: tuple[str, ...]
@@ -69,8 +69,8 @@ class MappingsDoc:
     statement: str
     """The statement that is mapped, "" where none is a sum."""
     product: str
-    """It as a sum of products."""
+    """The statement as a sum of products."""
     because: str
-    """How it came to be one; "" where it is written so."""
+    """How it was rewritten into one; "" if it is written so."""
     mappings: tuple[MappingDoc, ...]
     refused: tuple[RefusedDoc, ...]

@@ -82,7 +82,7 @@ class EdgeDoc:
 
 @dataclass(frozen=True, slots=True)
 class LinkDoc:
-    """A tensor that one operator hands to another inside a launch; of "packing", two parts that only share a launch."""
+    """A tensor passed between operators inside a launch; for "packing", two parts that only share a launch."""
 
     node: str
     """The launch."""
@@ -93,7 +93,7 @@ class LinkDoc:
     scheme: str
     """"register", "shuffle", "shared", "global" or "packing"."""
     bytes: int
-    """What does not cross global memory: the read, and where nobody else needs the tensor also the write."""
+    """Bytes saved from global memory: the read, and the write if no other launch reads the tensor."""
     because: str
 
 
@@ -141,10 +141,10 @@ class ModelDoc:
     seconds: tuple[tuple[str, float], ...]
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
     links: tuple[LinkDoc, ...] = ()
-    """What is handed over inside the launches."""
+    """Tensors passed between operators inside the launches."""
 
 
-def timed(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:
+def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:
     """The model where one launch of a group takes `times[group]`; shares and total follow.
 
     A group that is not in `times` has no time.  bounds: group -> what limits it now, where that is known.
@@ -233,7 +233,7 @@ class LineDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermDoc:
     """One readable term of a prediction: ("DRAM traffic", 1.2, "µs", "4.7 MB at 4.3 TB/s")."""
 
     name: str
@@ -287,7 +287,7 @@ class KernelDoc:
     shared_bytes: int
     stages: int
     time: Time
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     compiled: tuple[CompiledDoc, ...]
     milliseconds: float
     """Schedule to CUDA text."""
@@ -349,7 +349,7 @@ class CheckDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemDoc:
     """A row of the Problems panel, an error line of the command line."""
 
     stage: str

@@ -1,4 +1,5 @@
-"""Documents of a kernel's pipeline: its chart over time, its shared memory, and what other knobs would give.
+"""Documents of a kernel's software pipeline: its chart over time, its shared memory, and the effect of other
+parameters.
 
 Plain data like `engine/documents/model.py`, for the same reason.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import Contraction
-from engine.documents.model import Term, Time
+from engine.documents.model import TermDoc, Time
 from engine.tensorize.space import GemmConfig
 
 COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
@@ -17,7 +18,7 @@ COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
 
 @dataclass(frozen=True, slots=True)
 class BarDoc:
-    """Something that one block does for some time."""
+    """An activity of one block over some time."""
 
     row: str
     """"copy" (issuing), "wait" (with the barrier), "compute" or "store"."""
@@ -56,7 +57,7 @@ class FlightDoc:
 
 @dataclass(frozen=True, slots=True)
 class HazardDoc:
-    """A use that nothing orders after its copy, or a copy that nothing orders after the last use of its buffer."""
+    """A data race: a use not ordered after its copy, or a copy not ordered after the last use of its buffer."""
 
     kind: str
     """"not waited for", "no barrier", "overwritten" or "wrong tile"."""
@@ -93,7 +94,7 @@ class SharedDoc:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceDoc:
-    """One knob: what it stands at and what it may stand at."""
+    """One parameter: its value and the values it may have."""
 
     name: str
     """"rows", "columns", "depth", "warps", "stages", "register_stages" or "split"."""
@@ -138,7 +139,7 @@ class ChartDoc:
     """Of the launch, by the pipeline model."""
     baseline: Time
     """The same by the bottleneck model."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int
@@ -149,7 +150,7 @@ class ChartDoc:
 
 @dataclass(frozen=True, slots=True)
 class QuantityDoc:
-    """One figure now and under other knobs, as text with units."""
+    """One figure now and under other parameters, as text with units."""
 
     name: str
     now: str
@@ -161,7 +162,7 @@ class QuantityDoc:
 
 @dataclass(frozen=True, slots=True)
 class RefusalDoc:
-    """Why knobs cannot be, with figures, and the nearest that can."""
+    """Why parameter values are impossible, with figures, and the nearest possible ones."""
 
     text: str
     nearest: GemmConfig | None
@@ -171,7 +172,7 @@ class RefusalDoc:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfDoc:
-    """What other knobs would give, by the model alone."""
+    """Predicted effect of other parameters, by the model alone."""
 
     knobs: GemmConfig
     choices: tuple[ChoiceDoc, ...]
@@ -186,7 +187,7 @@ class WhatIfDoc:
 
 @dataclass(frozen=True, slots=True)
 class VariantDoc:
-    """A kernel compiled under other knobs: the compiler's word after the model's."""
+    """A kernel compiled with other parameters, with the compiler's figures beside the model's."""
 
     group: str
     recipe: str
@@ -217,4 +218,4 @@ class ListingDoc:
     lines: tuple[tuple[int, int], ...]
     """(line of this text, line of the CUDA text) where the compiler says so, both from 1."""
     because: str = ""
-    """Why there is no text: what is missing, and how to get it."""
+    """Why there is no listing: what is missing, and how to get it."""

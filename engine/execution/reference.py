@@ -18,7 +18,7 @@ from onnx import helper
 from engine.execution.bfloat16 import bfloat16_tensors, in_float32
 from engine.graph.nodes import BFLOAT16, INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
 from engine.graph.onnx import read_model
-from engine.graph.subgraphs import captured
+from engine.graph.subgraphs import captured_tensors
 from engine.graph.weights import element_of, is_number, metadata
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.operators import rule_of
@@ -118,7 +118,7 @@ def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.n
     assert graph.source is not None
     model = read_model(graph.source)
     node = next(node for node in model.graph.node if set(filter(None, op.outputs)) <= set(node.output))
-    feeds = dict(zip((*node.input, *captured(node)), op.inputs, strict=True))
+    feeds = dict(zip((*node.input, *captured_tensors(node)), op.inputs, strict=True))
     given = {own: known[name] for own, name in feeds.items() if name and name in known}
     lacking = [name for name in feeds.values() if name and name not in known]
     if lacking:
@@ -314,7 +314,7 @@ def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: Operator
     kept = []
     for node in reversed([n for n in model.graph.node if not any(name in unknown for name in n.output)]):
         if not needed.isdisjoint(node.output):
-            needed.update((*node.input, *captured(node)))
+            needed.update((*node.input, *captured_tensors(node)))
             kept.append(node)
     del model.graph.node[:]
     model.graph.node.extend(kept[::-1])

@@ -14,13 +14,13 @@ from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
 from engine.explore.scheduled_group import Situation, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
-from engine.scheduling.address import Place
+from engine.scheduling.address import TreePosition
 from engine.scheduling.legality import violation
 from engine.scheduling.nodes import Member
-from engine.scheduling.problem import Edge, Problem, Row, Rows, prepare
+from engine.scheduling.problem import DependenceEdge, Row, Rows, ScheduleProblem, prepare
 from engine.scheduling.search import Budget, Choice, choices
 from engine.scheduling.text import entry_text, to_text
-from engine.scheduling.timeline import Step
+from engine.scheduling.timeline import TimeComponent
 
 _ATTEMPTS = 2_000
 """Choices that the search may try for one cell; past them it counts as one that nobody can share."""
@@ -42,8 +42,8 @@ def decisions(now: Situation) -> DecisionsDoc:
 @dataclass(frozen=True, slots=True)
 class _Table:
     now: Situation
-    problem: Problem
-    where: Mapping[str, Place]
+    problem: ScheduleProblem
+    where: Mapping[str, TreePosition]
 
     def cell(self, statement: str, iterator: int, dimension: str) -> CellDoc:
         """What becomes of one iterator in one dimension."""
@@ -54,7 +54,7 @@ class _Table:
         number, member = self.problem.number[statement], members[position]
         above = self._rows(statement, position)
         chosen = self.problem.row(number, member.rows[statement]) == iterator
-        if iterator not in self.problem.unused(number, above):
+        if iterator not in self.problem.unused_iterators(number, above):
             return _USED
         broken = self._broken(number, above, iterator)
         if broken is not None:
@@ -105,7 +105,7 @@ class _Table:
     def _together(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
         """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
         allowed = {
-            s: [k for k in self.problem.unused(s, above) if self.problem.distance(s, above, k) >= 0]
+            s: [k for k in self.problem.unused_iterators(s, above) if self.problem.distance(s, above, k) >= 0]
             for s, above in rows.items()
         }
         return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)
@@ -143,7 +143,7 @@ class _Table:
             return f"in a loop apart from {', '.join(others)}: it has {extent} steps, theirs {member.extent}"
         return f"in a loop apart from {', '.join(others)}" if others else ""
 
-    def _edges(self, statements: Mapping[int, Row]) -> list[Edge]:
+    def _edges(self, statements: Mapping[int, Row]) -> list[DependenceEdge]:
         return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
 
     def _entry(self, number: int, above: Rows, iterator: int) -> str:
@@ -153,8 +153,8 @@ class _Table:
         return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
 
 
-def _step(problem: Problem, number: int, row: Row) -> Step:
+def _step(problem: ScheduleProblem, number: int, row: Row) -> TimeComponent:
     """A row as one step of a timeline."""
     index = problem.index(number, row)
     terms: Sequence[tuple[int, int]] = [(problem.names[number].index(str(name)), c) for name, c in index.terms]
-    return Step(str(index), index, tuple(terms))
+    return TimeComponent(str(index), index, tuple(terms))

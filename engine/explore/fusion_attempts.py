@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
-from engine.documents.model import Term
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
+from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.explore.isomorphic_regions import Places
 from engine.explore.local_refusion import Around
@@ -36,7 +36,7 @@ class Attempts:
         self._around = Around(plan.choice, plan.policy, target)
         self._program = self._choice.chosen.graph.flow.program
 
-    def attempt(self, wish: Wish) -> AttemptDoc:
+    def attempt(self, wish: FusionEdit) -> AttemptDoc:
         """What a wish would come to.  Raises BadInput for operators that no kernel computes."""
         if wish.kind not in KINDS or not wish.operators:
             hint = f"say one of {', '.join(KINDS)}, and of which operators"
@@ -74,7 +74,7 @@ class Attempts:
         change = self._around.change(self._around.launches(group), joined(self._plan.fixed, group))
         return self._told(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
 
-    def _parted(self, wish: Wish) -> AttemptDoc:
+    def _parted(self, wish: FusionEdit) -> AttemptDoc:
         first, second = self._sides(wish)
         if not first or not second:
             subject, reason = " + ".join(wish.operators), "is all of its group: there is nothing to part"
@@ -90,7 +90,7 @@ class Attempts:
         told = f"{_plural(second)} apart from {_plural(first)}"
         return self._told(fixed, (*first, *second), places, change, told)
 
-    def _sides(self, wish: Wish) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _sides(self, wish: FusionEdit) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The operators of a group on the two sides of a cut."""
         producer, consumer = wish.operators[0], wish.operators[-1]
         inside = self._places.operators(producer, consumer)
@@ -136,14 +136,14 @@ class Attempts:
     def _told(
         self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
     ) -> AttemptDoc:
-        terms: tuple[Term, ...] = ()
+        terms: tuple[TermDoc, ...] = ()
         if change is not None:
             where = f" in {places:,} equal places" if places > 1 else ""
             predicted = f"{PREDICTED} by the search's model, uncalibrated{where}"
             terms = (
-                Term("kernels", change.kernels * places, "kernels", f"around these operators{where}"),
-                Term("memory", change.bytes * places, "bytes", f"that cross global memory{where}"),
-                Term("time", change.microseconds * places, "µs", predicted),
+                TermDoc("kernels", change.kernels * places, "kernels", f"around these operators{where}"),
+                TermDoc("memory", change.bytes * places, "bytes", f"that cross global memory{where}"),
+                TermDoc("time", change.microseconds * places, "µs", predicted),
             )
         return AttemptDoc(True, because, "", operators, places, terms, fixed.groups, fixed.apart)
 

@@ -15,9 +15,9 @@ from engine.recipe import Entry
 from engine.scheduling.address import Address, locate, places
 from engine.scheduling.attach import attach, rebuilt
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.nodes import Band, Leaf, Member, Node, Placed, ScheduleTree, statements_of
+from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -101,7 +101,7 @@ def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     names = statements_of(tree.root)
     for entry in entries:
         if entry.field == "parallel":
-            tree = ScheduleTree(attach(tree.root, Placed(entry, "user", ()), names)[0])
+            tree = ScheduleTree(attach(tree.root, PlacedEntry(entry, "user", ()), names)[0])
     return tree
 
 
@@ -112,7 +112,7 @@ def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
     for statement in entry.statements or tuple(where):
         members = where[statement].members
         now = [m.rows[statement] for m in members]
-        moving = next((row for row in now if plain_iterator(row) in pinned(entry.value)), None)
+        moving = next((row for row in now if plain_iterator(row) in pinned_iterators(entry.value)), None)
         to = locate(statement, where[statement], Address.of(entry.dimension))
         if moving is None or to is None:
             continue

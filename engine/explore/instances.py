@@ -9,8 +9,8 @@ from itertools import pairwise, product
 
 from engine.poly.dependences import FIRST, LAST, End, ends
 from engine.poly.nodes import Dependence
-from engine.scheduling.timeline import Step, Timeline
-from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.scheduling.timeline import TimeComponent, Timeline
+from engine.tensor.index import Index
 from engine.tensor.nodes import Guard, Iterator, Statement, TensorProgram
 
 
@@ -57,24 +57,9 @@ def _values(iterator: Iterator, drawn: Sequence[tuple[Index, int]]) -> range:
 
 def evaluate(index: Index, at: Mapping[str, int]) -> int | None:
     """An index at concrete iterator values; None where it is read from memory."""
-    total = index.constant
-    for atom, coefficient in index.terms:
-        value: int | None
-        match atom:
-            case str():
-                value = at[atom]
-            case Quotient(of, by):
-                whole = evaluate(of, at)
-                value = None if whole is None else whole // by
-            case Remainder(of, by):
-                whole = evaluate(of, at)
-                value = None if whole is None else whole % by
-            case Element():
-                value = None
-        if value is None:
-            return None
-        total += coefficient * value
-    return total
+    if index.is_indirect:
+        return None
+    return int(index.evaluate(lambda atom: at[str(atom)]))
 
 
 Stamp = tuple[int, ...]
@@ -98,7 +83,7 @@ def runs_before(first: Stamp, second: Stamp, timeline: Timeline) -> bool:
     return False
 
 
-def _is_parallel(step: Step) -> bool:
+def _is_parallel(step: TimeComponent) -> bool:
     return step.member is not None and step.member.parallel
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.recipe import Entry
-from engine.scheduling.address import Place
+from engine.scheduling.address import TreePosition
 from engine.scheduling.nodes import Member
 from engine.tensor.rewrite import plain_iterator
 
 
-def neighbours(places: dict[str, Place]) -> Iterator[tuple[str, str]]:
+def neighbours(places: dict[str, TreePosition]) -> Iterator[tuple[str, str]]:
     """(outer, inner) of dimensions one directly inside the other, each pair once."""
     pairs = (
         (a.name, b.name) for place in places.values() for a, b in zip(place.members, place.members[1:], strict=False)
@@ -18,7 +18,7 @@ def neighbours(places: dict[str, Place]) -> Iterator[tuple[str, str]]:
     yield from dict.fromkeys(pairs)
 
 
-def pins(places: dict[str, Place], order: Sequence[str], required: bool = False) -> tuple[Entry, ...]:
+def pins(places: dict[str, TreePosition], order: Sequence[str], required: bool = False) -> tuple[Entry, ...]:
     """Entries that put the dimensions of `order` in this order, everything outside them as it is.
 
     One edit for every statement that has at least two of them: statements with the same iterators share an entry.

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.compilation import compile_group
-from engine.documents.mappings import CHECKED, COMPILED, LISTED, WRONG, AxisDoc, MappingDoc, MappingsDoc, RefusedDoc
+from engine.documents.mappings import (
+    CHECKED,
+    COMPILED,
+    LISTED,
+    WRONG,
+    IntrinsicAxisDoc,
+    MappingDoc,
+    MappingsDoc,
+    RefusedDoc,
+)
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
@@ -99,7 +108,7 @@ def _document(
         state, why_not = _tried(mapping.abstraction.name, entries, group, recipe, check)
     flat = mapping.flattened()
     axes = (
-        AxisDoc(a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding)
+        IntrinsicAxisDoc(a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding)
         for a, of in zip(mapping.tiled(), mapping.axes, strict=True)
     )
     return MappingDoc(

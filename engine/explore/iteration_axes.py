@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.documents.exploration import AxisDoc
+from engine.documents.exploration import SpaceAxisDoc
 from engine.explore.scheduled_group import Situation, dimension_names
 from engine.recipe import AUTHORS
-from engine.scheduling.address import Place
+from engine.scheduling.address import TreePosition
 from engine.scheduling.nodes import Mark, Member
 from engine.support.errors import BadInput, Unsupported
 
@@ -24,7 +24,7 @@ _TILES = ("block", "thread", "vector", "tile", "split")
 """Marks that say how many values of a dimension belong together."""
 
 
-def axes_of(now: Situation, names: Sequence[str]) -> tuple[AxisDoc, ...]:
+def axes_of(now: Situation, names: Sequence[str]) -> tuple[SpaceAxisDoc, ...]:
     """The axes across, down and into the page; no names leave the choice here.
 
     BadInput for a name that is no dimension, one said twice, or more than three; Unsupported for a group without loops.
@@ -43,7 +43,7 @@ def axes_of(now: Situation, names: Sequence[str]) -> tuple[AxisDoc, ...]:
     return _bounded([_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False)], places)
 
 
-def _bounded(axes: list[AxisDoc], places: Mapping[str, Place]) -> tuple[AxisDoc, ...]:
+def _bounded(axes: list[SpaceAxisDoc], places: Mapping[str, TreePosition]) -> tuple[SpaceAxisDoc, ...]:
     """The axes with fewer values drawn, the longest first, until all statements together have few enough points."""
     own = [{m.name for m in place.members} for place in places.values()]
     while sum(math.prod(a.shown for a in axes if a.name in names) for names in own) > POINTS:
@@ -54,21 +54,21 @@ def _bounded(axes: list[AxisDoc], places: Mapping[str, Place]) -> tuple[AxisDoc,
     return tuple(axes)
 
 
-def _default(places: Mapping[str, Place], known: Sequence[str]) -> tuple[str, ...]:
+def _default(places: Mapping[str, TreePosition], known: Sequence[str]) -> tuple[str, ...]:
     """The two innermost dimensions; with the one that runs in order inside them into the page."""
     if len(known) >= 3 and not any(m.parallel for p in places.values() for m in p.members if m.name == known[-1]):
         return known[-2], known[-3], known[-1]
     return tuple(reversed(known[-2:]))
 
 
-def _axis(name: str, limit: int, places: Mapping[str, Place]) -> AxisDoc:
+def _axis(name: str, limit: int, places: Mapping[str, TreePosition]) -> SpaceAxisDoc:
     own = [m for place in places.values() for m in place.members if m.name == name]
     extent = max(member.extent for member in own)
     mark = tile_mark(own)
     tile = mark.value if mark and isinstance(mark.value, int) else 1
     seen = tile + tile // 2 if tile <= _WHOLE else 0
     because = f"{mark.name} {mark.value}" if mark else ""
-    return AxisDoc(name, extent, min(extent, max(limit, seen)), tile, because)
+    return SpaceAxisDoc(name, extent, min(extent, max(limit, seen)), tile, because)
 
 
 def tile_mark(members: Sequence[Member]) -> Mark | None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from engine.compilation import default_microseconds
 from engine.fusion.build_partition import explored
 from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Figures, Fixed
@@ -36,7 +37,8 @@ class Around:
         groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))
         apart = tuple(pair for pair in fixed.apart if operators.issuperset(pair))
         try:
-            new = explored(program, (), self._policy, self._target, Fixed(groups, apart)).figures()
+            fixed = Fixed(groups, apart)
+            new = explored(program, (), self._policy, self._target, fixed, default_microseconds).figures()
         except BadInput:
             return None
         old = self._choice.figures(places)

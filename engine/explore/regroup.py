@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.fusion.build_partition import explored
 from engine.fusion.concat_fusion import joined_parts
@@ -39,18 +40,18 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:
-        new = explored(program, left_out, plan.policy, target, fixed).figures()
+        new = explored(program, left_out, plan.policy, target, fixed, default_microseconds).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
     return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)
 
 
-def _terms(old: Figures, new: Figures) -> tuple[Term, ...]:
+def _terms(old: Figures, new: Figures) -> tuple[TermDoc, ...]:
     """Old and new figures with their difference; less is better."""
     return (
-        Term("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
-        Term("memory", new.bytes - old.bytes, "bytes", f"{old.bytes:,} become {new.bytes:,}"),
-        Term("time", new.microseconds - old.microseconds, "µs",
+        TermDoc("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
+        TermDoc("memory", new.bytes - old.bytes, "bytes", f"{old.bytes:,} become {new.bytes:,}"),
+        TermDoc("time", new.microseconds - old.microseconds, "µs",
              f"{old.microseconds:.4g} become {new.microseconds:.4g}, {PREDICTED} by the search's model, uncalibrated"),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
-from engine.scheduling.address import Place, places
+from engine.scheduling.address import TreePosition, places
 from engine.scheduling.compose import compose
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import Conflict, ScheduleTree, Witness
@@ -34,7 +34,7 @@ class Situation:
     """The group's, after the rewrites of its advice."""
 
     @property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, TreePosition]:
         """Where each statement stands, in the order of the text."""
         where = places(self.tree.root)
         return {s.name: where[s.name] for s in self.program.statements}
@@ -69,7 +69,7 @@ def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situ
     raise conflict
 
 
-def dimension_names(where: Mapping[str, Place]) -> tuple[str, ...]:
+def dimension_names(where: Mapping[str, TreePosition]) -> tuple[str, ...]:
     """Every dimension of a schedule, outer ones before inner ones."""
     found: list[str] = []
     for place in where.values():

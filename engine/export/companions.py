@@ -1,4 +1,4 @@
-"""What goes beside generated kernels when a program is asked for: machine code, weights, values to compare with."""
+"""Files exported with a runnable program: machine code, weights, reference values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.support.errors import EngineError
 from engine.verify.tolerance import group_tolerance
 
 PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}
-"""What may be asked for -> the file that is copied, as it stands."""
+"""Name of a program -> the file that is copied."""
 MAX_VALUES = 64 << 20
-"""Bytes of a group's arrays up to which values to compare with are written."""
+"""Largest group, in bytes of its arrays, for which reference values are written."""
 
 
 def write_code(kernel: Kernel, folder: Path) -> None:

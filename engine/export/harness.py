@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         files = [path for path in (FOLDER / "constants.npz", options.inputs) if path is not None and path.is_file()]
         given = {name: value for path in files for name, value in np.load(path).items()}
-        outputs = Run(driver, FOLDER, given).all(options.samples)
+        outputs = FolderRun(driver, FOLDER, given).all(options.samples)
     finally:
         context.pop()
     if options.outputs:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class Run:
+class FolderRun:
     """The folder's launches over one set of buffers."""
 
     def __init__(self, driver: Any, folder: Path, given: Mapping[str, np.ndarray]) -> None:
@@ -92,7 +92,7 @@ class Run:
             self.driver.memcpy_dtoh(outputs[name], self.memory[name])
         for name in self.kernels:
             launch = next(launch for launch in self.manifest["launches"] if launch["group"] == name)
-            times = sorted(self.timed(launch) for _ in range(samples))
+            times = sorted(self.time_launch(launch) for _ in range(samples))
             print(f"{name}: {statistics.median(times):.2f} us, {times[0]:.2f} to {times[-1]:.2f}")
         return outputs
 
@@ -113,7 +113,7 @@ class Run:
         grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
         function.prepared_async_call(grid, block, None, *pointers, shared_size=kernel["shared_bytes"])
 
-    def timed(self, launch: Mapping[str, Any]) -> float:
+    def time_launch(self, launch: Mapping[str, Any]) -> float:
         """Microseconds of one launch."""
         start, stop = self.driver.Event(), self.driver.Event()
         start.record()

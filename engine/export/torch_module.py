@@ -35,7 +35,7 @@ _registered: list[Any] = []
 """PyTorch forgets operators whose library is collected."""
 
 
-class Operator:
+class TorchOperator:
     """One kernel, as a function of tensors."""
 
     def __init__(self, kernel: dict[str, Any], folder: Path = FOLDER) -> None:
@@ -144,14 +144,14 @@ def _call(name: str, *arguments: Any) -> None:
         raise RuntimeError(f"{name} answers with status {status}")
 
 
-def operators(folder: Path = FOLDER) -> dict[str, Operator]:
+def operators(folder: Path = FOLDER) -> dict[str, TorchOperator]:
     """Every kernel of a folder by its name; those that update their inputs are left out."""
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     kernels = (k for k in manifest["kernels"] if not any(p["read"] and p["written"] for p in k["parameters"]))
-    return {kernel["group"]: Operator(kernel, folder) for kernel in kernels}
+    return {kernel["group"]: TorchOperator(kernel, folder) for kernel in kernels}
 
 
-def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, Operator]:
+def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, TorchOperator]:
     """Make every kernel an operator of PyTorch.  namespace: one for each model, where a process has several."""
     import torch
 
@@ -165,7 +165,7 @@ def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, Ope
     return found
 
 
-def compare(operator: Operator) -> tuple[float, float] | None:
+def compare(operator: TorchOperator) -> tuple[float, float] | None:
     """(largest error, tolerance) against `check/`, both in the size of the largest expected value; None without it."""
     import numpy as np
     import torch
@@ -185,7 +185,7 @@ def compare(operator: Operator) -> tuple[float, float] | None:
 
 
 def missing() -> str:
-    """What keeps the operators from running here; "" where nothing does."""
+    """Why the operators cannot run here; "" if they can."""
     try:
         import torch
     except ImportError as error:

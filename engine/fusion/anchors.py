@@ -19,7 +19,7 @@ from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.target import Target
-from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
+from engine.tensor.nodes import Access, Array, Statement, without_casts
 
 _NAME = attrgetter("name")
 
@@ -44,20 +44,14 @@ def is_product(statement: Statement) -> bool:
     factors = product_operands(statement.expression)
     if factors is None:
         return False
-    left, right = (_bare(factor) for factor in factors)
+    left, right = (without_casts(factor) for factor in factors)
     return isinstance(left, Access) and isinstance(right, Access) and left.array != right.array
-
-
-def _bare(value: Scalar) -> Scalar:
-    while isinstance(value, Apply) and value.function == "cast":
-        value = value.operands[0]
-    return value
 
 
 def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
     """Whether a statement only lays out an operand for a product of the same operator, as a frame of zeros does."""
     return (
-        isinstance(_bare(statement.expression), Access)
+        isinstance(without_casts(statement.expression), Access)
         and bool(readers)
         and all(r.operator == statement.operator and is_product(r) for r in readers)
     )

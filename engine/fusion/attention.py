@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.group_signature import likeness
 from engine.fusion.shape import product_operands
 from engine.support.errors import Unsupported
-from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses, without_casts
 from engine.tensor.rewrite import plain_iterator
 from engine.tensor.softmax import relative_term
 
@@ -164,7 +164,7 @@ class Finder:
 
     def _made(self, value: Scalar) -> Statement | None:
         """The statement that makes what is read, where that is one element."""
-        inner = _uncast(value)
+        inner = without_casts(value)
         return self._maker.get(inner.array) if isinstance(inner, Access) and not inner.guards else None
 
 
@@ -186,13 +186,13 @@ def _factors(statement: Statement) -> tuple[Scalar, Scalar] | None:
 
 def _ratio(made: Statement) -> Apply | None:
     """The quotient that a statement gives."""
-    value = _uncast(made.expression)
+    value = without_casts(made.expression)
     return value if isinstance(value, Apply) and value.function == "div" else None
 
 
 def _operand(made: Statement | None, number: int) -> Apply | None:
     """An operand of a statement's function, where that is a function too."""
-    value = _uncast(made.expression) if made else None
+    value = without_casts(made.expression) if made else None
     inner = value.operands[number] if isinstance(value, Apply) else None
     return inner if isinstance(inner, Apply) and inner.function == "sub" else None
 
@@ -202,9 +202,3 @@ def _plain(access: Access) -> list[str]:
     names = [name for i in access.indices if (name := plain_iterator(i)) is not None]
     moving = [i for i in access.indices if i.terms]
     return names if len(names) == len(moving) == len(set(names)) and not access.guards else []
-
-
-def _uncast(value: Scalar) -> Scalar:
-    while isinstance(value, Apply) and value.function == "cast":
-        value = value.operands[0]
-    return value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
-from engine.fusion.attention_cost import gain
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
 from engine.fusion.group_signature import likeness
+from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.nodes import Fixed
@@ -43,7 +43,8 @@ class _Joiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
-        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        self._savings: dict[int, tuple[Saving, float]] = {}
+        self._known: dict[Hashable, tuple[tuple[str, ...], tuple[Shape, Saving] | str]] = {}
         """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
 
     def is_attention(self, statement: Statement) -> bool:
@@ -53,7 +54,7 @@ class _Joiner:
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
-        return self._before.with_groups(self.groups, self.refusals)
+        return self._before.with_groups(self.groups, self.refusals, self._savings)
 
     def join(self, found: Attention) -> None:
         """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
@@ -64,7 +65,8 @@ class _Joiner:
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_wishes(found, statements)
         check_closed(found, statements, self._needed(statements))
-        shape = self._loops(found, statements, inlined)
+        shape, saving = self._loops(found, statements, inlined, numbers)
+        self._savings[numbers[-1]] = saving, self._before.joined_time(numbers, saving)
         for number in numbers:
             del self.groups[number]
         self.groups[numbers[-1]] = statements, shape
@@ -72,28 +74,32 @@ class _Joiner:
             self.refusals |= {(a.array, statement.operator): OPERANDS for a in statement.reads()}
         self.home |= {s.name: numbers[-1] for s in statements}
 
-    def _loops(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
-        """The loops of one kernel, found once for attentions that differ in names alone.  Unsupported, saying why,
-        where it cannot be one or does not pay."""
+    def _loops(
+        self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...], numbers: Sequence[int]
+    ) -> tuple[Shape, Saving]:
+        """The loops of one kernel and what it saves, found once for attentions that differ in names alone.
+
+        Unsupported, saying why, where it cannot be one or does not pay.
+        """
         place = {s.name: n for n, s in enumerate(statements)}
         roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
         alike = likeness(statements, ()), roles
         if alike not in self._known:
             shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
-            self._known[alike] = tuple(place), self._drawback(found, statements, inlined) or shape
+            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in numbers])
+            reason = self._drawback(found, statements, inlined)
+            reason = reason or ("" if saving.pays else f"one kernel would not be faster: {saving}")
+            self._known[alike] = tuple(place), reason or (shape, saving)
         first, known = self._known[alike]
         if isinstance(known, str):
             raise refusal(found.values, known)
-        return known.renamed(dict(zip(first, place, strict=True)))
+        shape, saving = known
+        return shape.renamed(dict(zip(first, place, strict=True))), saving
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
-        """Why one kernel would be wrong or slow, in no names; or ""."""
+        """Why one kernel would be wrong, in no names; or ""."""
         target = self._before.chosen.assessor.target
-        reason = excess(found, self.program.arrays, target) or padding(found, statements, inlined)
-        if reason:
-            return reason
-        saved = gain(self.program, found, target)
-        return "" if saved.pays else f"one kernel would not be faster: {saved}"
+        return excess(found, self.program.arrays, target) or padding(found, statements, inlined)
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}

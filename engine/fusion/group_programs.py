@@ -31,7 +31,7 @@ from engine.tensor.nodes import (
 from engine.tensor.rewrite import (
     Reader,
     plain_iterator,
-    renamed,
+    rename_statement,
     rewrite_access,
     rewrite_index,
     rewrite_reads,
@@ -234,7 +234,7 @@ def without_unit_axes(program: TensorProgram) -> TensorProgram:
 
 def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorProgram:
     """The same program over arrays of other names."""
-    statements = tuple(renamed(s, s.name, s.operator, names) for s in program.statements)
+    statements = tuple(rename_statement(s, s.name, s.operator, names) for s in program.statements)
     arrays = {names[n]: Array(names[n], a.shape, a.dtype) for n, a in program.arrays.items()}
     roles = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
     return TensorProgram(program.name, arrays, statements, *roles)

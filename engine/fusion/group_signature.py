@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from engine.fusion.shape import Shape
 from engine.tensor.index import Element, Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Array, Form, Literal, Position, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, Statement, StatementForm
 
 
 class Patterns:
@@ -19,7 +19,7 @@ class Patterns:
         """roles: sets of arrays (inputs, constants, arrays needed outside); those of an array belong to a pattern."""
         self._arrays, self._roles = arrays, roles
         self._numbers: dict[Hashable, int] = {}
-        self._of_form: dict[Form, int] = {}
+        self._of_form: dict[StatementForm, int] = {}
         self._of_array: dict[str, int] = {}
 
     def group(self, statements: Sequence[Statement], shape: Shape) -> tuple[Hashable, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from engine.fusion.causal_masks import Triangles
 from engine.graph.nodes import Constant
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import is_plain, plain_iterator, renamed, rewrite_access, rewrite_reads
+from engine.tensor.rewrite import is_plain, plain_iterator, rename_statement, rewrite_access, rewrite_reads
 
 MOST_DIVISIONS = 64
 """Divisions of the indices that an element is read at; those of real models have a handful."""
@@ -152,7 +152,7 @@ class _Seen:
             self._made[alike] = arrays, made
             return made
         first, made = self._made[alike]
-        return renamed(made, statement.name, statement.operator, dict(zip(first, arrays, strict=True)))
+        return rename_statement(made, statement.name, statement.operator, dict(zip(first, arrays, strict=True)))
 
     def _behind(self, array: str) -> tuple[str, Hashable]:
         """The array that one is a view of (itself where it is none), and how, whatever they are called."""

@@ -7,15 +7,12 @@ from dataclasses import replace
 
 from engine.fusion.attention import ATTENTION
 from engine.fusion.group_signature import likeness
+from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
-from engine.fusion.row_cost import row_gain
-from engine.fusion.row_sides import row_sizes
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitching.kernel_graph import Joins
-from engine.fusion.stitching.nodes import Fixed, Gain
-from engine.fusion.subprogram import Alone
+from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
-from engine.tensor.traffic import compulsory_bytes
 
 CONTRACTION = "contraction"
 OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
@@ -37,7 +34,6 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
 class _Joiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
-        self._alone = Alone(partition.program)
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
@@ -52,7 +48,9 @@ class _Joiner:
         self._joins = Joins(partition.chosen.graph)
         self._unite_attentions(before)
         self._firsts: dict[int, int] = {}
-        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        self._savings = dict(partition.savings)
+        self._spent = dict(partition.spent)
+        self._known: dict[Hashable, tuple[tuple[str, ...], tuple[Shape, Saving] | str]] = {}
         """Likeness -> names of the first statements, and their loops or why they stay two kernels."""
 
     def _unite_attentions(self, before: Partition) -> None:
@@ -73,6 +71,8 @@ class _Joiner:
             numbers=tuple(self._before.numbers[n] for n in ordered),
             refusals=self.refusals,
             firsts=self._firsts,
+            savings=self._savings,
+            spent=self._spent,
         )
 
     def try_to_join(self, place: int) -> None:
@@ -104,9 +104,12 @@ class _Joiner:
         reason = self._wish(statements) or self._between(numbers, statements)
         if reason:
             return reason
-        shape = self._loops(both, statements, {product, place})
-        if isinstance(shape, str):
-            return shape
+        found = self._loops(both, statements, {product, place})
+        if isinstance(found, str):
+            return found
+        shape, saving = found
+        self._savings[numbers[1]] = saving
+        self._spent[numbers[1]] = self._time_before(product, place) - saving.separate + saving.fused
         self._joins.join(numbers)
         del self.groups[product]
         self.groups[place] = statements, shape
@@ -145,32 +148,36 @@ class _Joiner:
         both: tuple[Sequence[Statement], Sequence[Statement]],
         statements: Sequence[Statement],
         inside: set[int],
-    ) -> Shape | str:
+    ) -> tuple[Shape, Saving] | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
         kept = self._kept(statements, inside)
         alike = likeness(statements, kept)
         if alike not in self._known:
             shape = common_shape(statements, kept)
+            found: tuple[Shape, Saving] | str = "" if isinstance(shape, Shape) else shape
             if isinstance(shape, Shape):
-                gain = self._gain(both, statements, shape)
-                shape = shape if gain.microseconds > 0 else f"one kernel would be slower: {gain}"
-            self._known[alike] = tuple(s.name for s in statements), shape
+                parts = [self.groups[n] for n in sorted(inside)]
+                saving = self._before.times.saving((statements, shape), parts)
+                found = (shape, saving) if saving.pays else f"one kernel would be slower: {saving}"
+            self._known[alike] = tuple(s.name for s in statements), found
         first, known = self._known[alike]
         if isinstance(known, str):
             return known
-        return known.renamed(dict(zip(first, (s.name for s in statements), strict=True)))
+        shape, saving = known
+        return shape.renamed(dict(zip(first, (s.name for s in statements), strict=True))), saving
 
     def _kept(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""
         outputs, made = self._before.program.outputs, {s.write.array for s in statements}
         return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)
 
-    def _gain(
-        self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement], shape: Shape
-    ) -> Gain:
-        sizes = row_sizes(statements, shape, self._before.program.arrays)
-        first, second, together = (sum(compulsory_bytes(self._alone(part))) for part in (*both, statements))
-        return row_gain(sizes, first + second, together, self._before.chosen.assessor.target)
+    def _time_before(self, *places: int) -> float:
+        """Microseconds of groups by the search's models."""
+        known = [self._spent.get(self._before.numbers[place]) for place in places]
+        return sum(
+            self._before.figures([place]).microseconds if time is None else time
+            for place, time in zip(places, known, strict=True)
+        )
 
 
 def _read(statements: Sequence[Statement]) -> set[str]:

@@ -47,10 +47,10 @@ def load_akg(path: Path) -> OperatorGraph:
     operators with `fake_output` are no outputs of the graph.  Raises BadInput for text that is no such description, and
     Unsupported for element types that no array of ours can hold.
     """
-    return _Reader(path).graph()
+    return _AkgReader(path).graph()
 
 
-class _Reader:
+class _AkgReader:
     """Reads one file; every complaint names the part of it that is wrong."""
 
     def __init__(self, path: Path) -> None:

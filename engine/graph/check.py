@@ -1,4 +1,4 @@
-"""Violations of what an `OperatorGraph` promises, and the order that its operators must stand in."""
+"""Invariants of an `OperatorGraph`, and topological sorting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from engine.graph.nodes import DTYPES, Operator, OperatorGraph
 
 
 def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
-    """Every broken promise in words: duplicate producers, dangling tensors, cycles, unknown types; () when sound."""
+    """Violated invariants in words: duplicate producers, dangling tensors, cycles, unknown types; () for a sound
+    graph.
+    """
     sources = {*graph.inputs, *graph.constants}
     known = sources.union(*(filter(None, op.outputs) for op in graph.operators))
     return (
@@ -23,7 +25,7 @@ def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
     )
 
 
-def _written(graph: OperatorGraph) -> set[str]:
+def _tensors_written(graph: OperatorGraph) -> set[str]:
     return {name for op in graph.operators for name in op.outputs if name}
 
 
@@ -44,8 +46,8 @@ def duplicate_producers(operators: Iterable[Operator], sources: Iterable[str]) -
 
 
 def _disorder(graph: OperatorGraph, sources: set[str]) -> list[str]:
-    """Reads of what nothing writes, and reads before the write."""
-    written = _written(graph)
+    """Reads of tensors that nothing writes, and reads before the write."""
+    written = _tensors_written(graph)
     ready = set(sources)
     found = []
     for op in graph.operators:
@@ -68,7 +70,7 @@ def _types(graph: OperatorGraph) -> list[str]:
 
 
 def in_order(operators: Sequence[Operator]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
-    """The operators with every producer before its readers, and the names of a cycle that prevents it (or ()).
+    """The operators in topological order, and the names of a cycle that prevents it (or ()).
 
     Operators that already stand in order keep their places.
     """
@@ -84,7 +86,9 @@ def in_order(operators: Sequence[Operator]) -> tuple[tuple[Operator, ...], tuple
 
 
 def unique_names(operators: Iterable[Operator]) -> tuple[Operator, ...]:
-    """Operators with a name each: an absent or repeated one becomes its first output's, numbered where needed."""
+    """Operators with unique names.  A missing or repeated name becomes that of the first output, numbered where
+    needed.
+    """
     taken: set[str] = set()
     result = []
     for op in operators:

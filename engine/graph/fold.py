@@ -21,25 +21,25 @@ from engine.graph.subgraphs import has_subgraphs
 from engine.support.errors import BadInput
 
 MAX_WORK = 1 << 24
-"""Products of two elements that one folded operator may take."""
+"""Largest number of multiplications for one folded operator."""
 _NEVER = (
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
     "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv", "Col2Im", "Det", "DFT", "STFT",
     "AveragePool", "MaxPool", "LpPool", "MaxRoiPool", "MaxUnpool", "RoiAlign", "GridSample", "LRN", "GRU", "LSTM",
     "RNN", "NonMaxSuppression", "ImageDecoder", "TfIdfVectorizer",
 )  # fmt: skip
-"""What draws at random, and what computes data whatever it reads: its work does not follow from the sizes."""
+"""Never folded: random operators, and operators whose work does not follow from the sizes of their operands."""
 _PRODUCTS = ("MatMul", "MatMulInteger", "Gemm", "Einsum", "QLinearMatMul")
 """Operators that multiply their operands' elements with each other."""
 _AT_MOST_OPERANDS = ("NonZero", "Unique", "Compress")
-"""Operators whose results are open before they run, and no larger than their operands."""
+"""Operators whose result size is unknown before they run but at most that of their operands."""
 _IGNORED = ("consumed_inputs",)
-"""Attributes that said how to save memory, not what to compute."""
+"""Attributes that affect memory use, not results."""
 _REFUSALS = (
     NotImplementedError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, NameError, AssertionError,
     ArithmeticError, MemoryError, onnx.checker.ValidationError, shape_inference.InferenceError,
 )  # fmt: skip
-"""What the reference raises at what it cannot compute."""
+"""Exceptions of ONNX's reference implementation for what it cannot compute."""
 
 
 class Folder:
@@ -50,7 +50,7 @@ class Folder:
         self._evaluators: dict[bytes, onnx.reference.ReferenceEvaluator] = {}
         self._versions: dict[str, tuple[int, str]] = {}
         self.refused: dict[str, str] = {}
-        """Tensor that follows from constants alone -> why its value is not known all the same."""
+        """Tensor that depends on constants alone -> why its value is unknown nevertheless."""
 
     def fold(
         self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]
@@ -68,7 +68,7 @@ class Folder:
             return None
         reason = self.refused[unknown[0]] if unknown else ""
         if not reason and kind == "ConstantOfShape" and node.input:
-            return [_filled(node, values.get(node.input[0]))]
+            return [_fill_shape(node, values.get(node.input[0]))]
         reason = reason or self._obstacle(node, values, tensors)
         if not reason:
             try:
@@ -78,33 +78,33 @@ class Folder:
                 what = f"{kind} of {operands} has no result: {error}"
                 raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
             except _REFUSALS as error:
-                reason = f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+                reason = f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         self.refused.update((name, reason) for name in node.output if name)
         return None
 
     def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
-        """Why a node is not evaluated, told without doing it; "" where it is."""
+        """Why a node is not evaluated, without evaluating it; "" if it can be."""
         if node.op_type in _NEVER or has_subgraphs(node):
-            return f"{_said(node)} is not computed when the file is read"
+            return f"{_node_label(node)} is not computed when the file is read"
         operands = [values[name].size for name in node.input if name]
         if max(operands, default=0) > MAX_READ:
-            return f"{_said(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
+            return f"{_node_label(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
         if not defs.has(node.op_type, self._opset(node), node.domain):
-            return f"{_said(node)} is no operator of ONNX's operator set {self._opset(node)}"
+            return f"{_node_label(node)} is no operator of ONNX's operator set {self._opset(node)}"
         version, other = self._version(node)
         if not version:
-            return f"{_said(node)} is not computed when the file is read: {other}"
+            return f"{_node_label(node)} is not computed when the file is read: {other}"
         try:
             results = self._results(node, tensors)
         except _REFUSALS as error:
-            return f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+            return f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         size = sum(operands) if node.op_type in _AT_MOST_OPERANDS else _elements(results)
         if size is None:
-            return f"{_said(node)} has results of unknown size"
+            return f"{_node_label(node)} has results of unknown size"
         if size > MAX_COMPUTED:
-            return f"{_said(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
+            return f"{_node_label(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
         if node.op_type in _PRODUCTS and math.prod(operands) > MAX_WORK:
-            return f"{_said(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
+            return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
         return ""
 
     def _results(self, node: onnx.NodeProto, tensors: Mapping[str, Tensor]) -> Sequence[Result]:
@@ -115,7 +115,7 @@ class Folder:
         return self._opsets.get(node.domain, 1)
 
     def _version(self, node: onnx.NodeProto) -> tuple[int, str]:
-        """The operator set to evaluate a node at; 0 and the reason where the reference has not its form."""
+        """The operator set at which to evaluate a node; 0 and the reason if the reference lacks its form."""
         if node.domain:
             return self._opset(node), ""
         if node.op_type not in self._versions:
@@ -123,7 +123,7 @@ class Folder:
         return self._versions[node.op_type]
 
     def _run(self, node: onnx.NodeProto, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-        """Evaluate; raises one of `_REFUSALS` where the reference has no implementation or refuses the operands."""
+        """Evaluate a node; raises one of `_REFUSALS` where the reference lacks or refuses it."""
         from onnx.reference import ReferenceEvaluator  # a slow import that most files never need
 
         nameless = onnx.NodeProto()
@@ -145,7 +145,8 @@ class Folder:
 
 
 def _evaluated_at(kind: str, opset: int) -> tuple[int, str]:
-    """The operator set at which the reference has what an operator means at `opset`; 0 and the reason where at none."""
+    """The operator set at which the reference implements what an operator means at `opset`; 0 and the reason if there
+    is none."""
     from onnx.reference.ops import load_op
 
     newest = defs.onnx_opset_version()
@@ -168,7 +169,7 @@ def _evaluated_at(kind: str, opset: int) -> tuple[int, str]:
 
 
 def _difference(old: defs.OpSchema, new: defs.OpSchema) -> str:
-    """What of an operator's form is not in a newer one with the same meaning; "" where it is all there."""
+    """The first attribute or operand of an operator that a newer definition lacks; "" if none."""
     form = f"ONNX's reference lacks its form of operator set {old.since_version}"
     for name, attribute in old.attributes.items():
         now = new.attributes.get(name)
@@ -188,7 +189,7 @@ def _elements(results: Sequence[Result]) -> int | None:
     return None if None in shapes else max((math.prod(shape) for shape in shapes if shape is not None), default=0)
 
 
-def _said(node: onnx.NodeProto) -> str:
+def _node_label(node: onnx.NodeProto) -> str:
     return f"{node.name or next(filter(None, node.output), '')} ({node.op_type})"
 
 
@@ -203,8 +204,8 @@ def _shape(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:
     return np.array(shape[limits.get("start", 0) : limits.get("end", len(shape))], np.int64)
 
 
-def _filled(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
-    """One value in every element, without memory for each: a large constant of one value stays a view."""
+def _fill_shape(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
+    """A constant array as a broadcast view, which needs no memory per element."""
     value = np.zeros(1, np.float32)
     for attribute in node.attribute:
         if attribute.name == "value":

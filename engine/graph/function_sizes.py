@@ -1,4 +1,4 @@
-"""How many nodes a model becomes when its own functions are written out: told before it is done."""
+"""Size of a model after inlining its own functions, computed without inlining them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Name = tuple[str, str]
 
 
 def check_calls(model: onnx.ModelProto, subject: str) -> None:
-    """BadInput for functions that call each other in a circle, or that double until no memory could hold them."""
+    """BadInput for recursive functions, and for nested calls that would expand past `MAX_OPERATORS` nodes."""
     bodies = {(function.domain, function.name): function.node for function in model.functions}
-    calls = {name: {called for called in _called(nodes) if called in bodies} for name, nodes in bodies.items()}
+    calls = {name: bodies.keys() & set(_operators_called(nodes)) for name, nodes in bodies.items()}
     try:
         order = tuple(TopologicalSorter(calls).static_order())
     except CycleError as error:
@@ -34,12 +34,12 @@ def check_calls(model: onnx.ModelProto, subject: str) -> None:
 
 
 def _size(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Name, int]) -> int:
-    return sum(sizes.get(called, 1) for called in _called(nodes))
+    return sum(sizes.get(called, 1) for called in _operators_called(nodes))
 
 
-def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
-    """Every operator of nodes and of the graphs inside them."""
+def _operators_called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
+    """The operator of every node, those of subgraphs included."""
     for node in nodes:
         yield node.domain, node.op_type
         for graph in subgraphs(node):
-            yield from _called(graph.node)
+            yield from _operators_called(graph.node)

@@ -19,13 +19,13 @@ WRITTEN_OUT = (
     "HammingWindow", "HannWindow", "LinearAttention", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss",
     "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU",
 )  # fmt: skip
-"""Operators without a tensor expression of their own."""
+"""Operators that are replaced by the standard's function bodies, because no tensor expression is defined for them."""
 
 _DOMAIN = "standard.functions"
 _REFUSALS = (
     onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError, IndexError,
 )  # fmt: skip
-"""What ONNX's own code, and taking a damaged scan apart, raise."""
+"""Exceptions of ONNX's library for damaged models, and of parsing a damaged Scan."""
 
 
 def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
@@ -47,7 +47,7 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
 
 
 Bodies = list[tuple[int, onnx.FunctionProto]]
-"""Place of a node among the graph's and the function that it calls."""
+"""Index of a node in the graph -> the function it calls."""
 
 
 def _bodies(model: onnx.ModelProto) -> Bodies:
@@ -111,7 +111,7 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """What is known of every tensor, weights included."""
+    """Declared and inferred types of all tensors, weights included."""
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     types = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in model.graph.initializer}
     types.update((value.name, value.type) for value in (*inferred.input, *inferred.value_info, *inferred.output))

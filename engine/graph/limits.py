@@ -1,4 +1,4 @@
-"""What a file may ask for: sizes past these are mistakes or attacks, and are refused by name before memory is taken."""
+"""Limits on sizes in a file.  Larger values are mistakes or attacks and are refused before memory is allocated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_NAME = 4096
 """Characters of a tensor's or operator's name."""
 MAX_OPERATORS = 200_000
 MAX_READ = 4096
-"""Elements of a constant up to which it counts as shape arithmetic, which is computed, rather than as data."""
+"""Largest constant treated as shape arithmetic and evaluated; larger ones are data."""
 MAX_COMPUTED = 1 << 20
-"""Elements of a value that is computed when a file is read."""
+"""Largest value computed by folding, in elements."""
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:

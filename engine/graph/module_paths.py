@@ -11,9 +11,9 @@ def scope_of(name: str, metadata: Iterable[tuple[str, str]]) -> str:
     """The innermost module: from the dynamo exporter's `namespace`, else from a path-like node name, else ""."""
     for key, value in metadata:
         if key == "namespace":
-            return _shortened(_innermost(value))
+            return _without_root(_innermost(value))
     if "/" in name:
-        return _shortened(".".join(part for part in name.split("/")[:-1] if part))
+        return _without_root(".".join(part for part in name.split("/")[:-1] if part))
     return ""
 
 
@@ -23,6 +23,6 @@ def _innermost(namespace: str) -> str:
     return next((path for path in reversed(paths) if path), "")
 
 
-def _shortened(path: str) -> str:
+def _without_root(path: str) -> str:
     """Exporters wrap the network in a module called `model`, which says nothing."""
     return "" if path == "model" else path.removeprefix("model.")[:MAX_SCOPE]

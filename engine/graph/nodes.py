@@ -24,19 +24,19 @@ DTYPES: dict[str, int] = {
     "float6_e3m2fn": 1, "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
     "float8_e8m0fnu": 1, "complex64": 8, "complex128": 16, "string": 8,
 }  # fmt: skip
-"""Element types a graph may hold, with their size in bytes as NumPy has them: one to a byte of those below 8 bits."""
+"""Element types that a graph may hold, with their NumPy size in bytes; types below 8 bits take a whole byte."""
 
 COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool")
 """Element types that kernels are generated for."""
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-"""NumPy's element type of that name, which it has from another package: of no kind that it knows."""
+"""The bfloat16 type of ml_dtypes; NumPy reports its kind as "V", not as a float."""
 
 AttributeValue = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | np.ndarray
 
 
 def dtype_text(dtype: np.dtype) -> str:
-    """Our name of NumPy's element type."""
+    """The engine's name of a NumPy type."""
     return "string" if dtype.kind in "OUS" else dtype.name
 
 
@@ -67,7 +67,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """An opaque weight: its values are not in the file, a seeded distribution stands for them."""
+    """A weight whose values are not in the file; a seeded distribution replaces them."""
 
     distribution: str
     """"normal" (a = mean, b = standard deviation) or "uniform" (a = low, b = high)."""

@@ -18,7 +18,7 @@ from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
-from engine.graph.subgraphs import captured, has_subgraphs
+from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
 from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
@@ -27,7 +27,7 @@ from engine.support.files import MAX_FILE_BYTES, read_bytes
 _STANDARD = ("", "ai.onnx")
 _HINT = "give an .onnx or an AKG .json file, or `example`"
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
-"""What ONNX's own code raises at a damaged model."""
+"""Exceptions of ONNX's library for damaged models."""
 
 
 def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
@@ -42,7 +42,7 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file and look at its head; functions are written out."""
+    """Parse the file, check its header, and inline functions."""
     data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)
     try:
         model = onnx.load_model_from_string(data)
@@ -71,7 +71,7 @@ def _names(model: onnx.ModelProto) -> Iterator[str]:
 
 
 class _Import:
-    """The state of one walk."""
+    """State of one import."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dimensions: Mapping[str, int]) -> None:
         self._model, self._path, self._dimensions = model, path, dimensions
@@ -81,7 +81,7 @@ class _Import:
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
         self._origin: dict[str, str] = {}
-        """Tensor of no known shape -> the operator from which on shapes are not known."""
+        """Tensor of unknown shape -> the operator that first made shapes unknown."""
         self._opsets = self._checked_opsets()
         self._inference = Inference(model, self._values)
         self._folder = Folder(self._opsets, self._inference)
@@ -123,7 +123,7 @@ class _Import:
                 symbol = dim.dim_param or f"{value.name}.{axis}"
                 if not dim.HasField("dim_value"):
                     symbols.add(symbol)
-                shape.append(dim.dim_value if dim.HasField("dim_value") else self._bound(subject, symbol))
+                shape.append(dim.dim_value if dim.HasField("dim_value") else self._dimension_size(subject, symbol))
             element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)
@@ -133,15 +133,15 @@ class _Import:
             raise BadInput("graph", str(self._path), f"has no dimension {unknown[0]}", f"its open dimensions: {known}")
         return tuple(names)
 
-    def _bound(self, subject: str, symbol: str) -> int:
+    def _dimension_size(self, subject: str, symbol: str) -> int:
         if symbol not in self._dimensions:
             raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
         return self._dimensions[symbol]
 
     def _nodes(self, inputs: tuple[str, ...]) -> list[tuple[Operator, onnx.NodeProto]]:
-        """The nodes as named operators, in order; BadInput for duplicates, cycles and tensors from nowhere."""
+        """The nodes as named operators in topological order; BadInput for duplicates, cycles and undefined tensors."""
         nodes = list(self._model.graph.node)
-        operators = unique_names(self._described(node) for node in nodes)
+        operators = unique_names(self._describe(node) for node in nodes)
         sources = {*inputs, *self._constants}
         problems = duplicate_producers(operators, sources)
         if problems:
@@ -159,10 +159,10 @@ class _Import:
             raise BadInput("graph", str(self._path), f"its operators form a cycle: {' -> '.join(cycle)}")
         node_of = {op.name: node for op, node in zip(operators, nodes, strict=True)}
         wanted = {name for op in operators for name in op.inputs}.union(self._outputs)
-        return [(self._asked(op, wanted), node_of[op.name]) for op in order]
+        return [(self._without_unread_outputs(op, wanted), node_of[op.name]) for op in order]
 
-    def _asked(self, op: Operator, wanted: Collection[str]) -> Operator:
-        """The operator without optional outputs that nobody reads: exporters name them all the same."""
+    def _without_unread_outputs(self, op: Operator, wanted: Collection[str]) -> Operator:
+        """The operator without optional outputs that are never read; exporters declare them all."""
         if len(op.outputs) < 2 or not self._is_known(op.kind):
             return op
         declared = defs.get_schema(op.kind, self._opsets.get("", 1)).outputs
@@ -176,13 +176,13 @@ class _Import:
     def _is_known(self, kind: str) -> bool:
         return bool(defs.has(kind, self._opsets.get("", 1), ""))
 
-    def _described(self, node: onnx.NodeProto) -> Operator:
+    def _describe(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
         standard = node.domain in _STANDARD
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",
-            inputs=(*node.input, *captured(node)),
+            inputs=(*node.input, *captured_tensors(node)),
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
@@ -209,7 +209,7 @@ class _Import:
                 return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
 
     def _operator(self, op: Operator, node: onnx.NodeProto) -> list[Operator]:
-        """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
+        """Add one operator: as a constant, as an alias of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = not self._public.isdisjoint(op.outputs)
         if op.kind == "ConstantOfShape" and not self._fills.keys().isdisjoint(op.outputs) and not public:
@@ -224,16 +224,16 @@ class _Import:
             return []
         results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)
         if results is not None:
-            return self._folded(op, results)
+            return self._enter_constants(op, results)
         self._infer(op, node)
         return [replace(op, inputs=inputs)]
 
-    def _folded(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
-        """Enter known results as constants; one that the model gives out is a copy of a constant."""
+    def _enter_constants(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
+        """Add folded results as constants.  A graph output becomes a copy of a constant, because it needs a writer."""
         copies: list[Operator] = []
         for name, value in zip(op.outputs, results, strict=False):
             if name in self._outputs and value.size:
-                source = self._unused(f"{name}.value")
+                source = self._fresh_name(f"{name}.value")
                 self._constant(source, value)
                 self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
                 self._values[name] = value
@@ -243,14 +243,14 @@ class _Import:
                 self._constant(name, value)
         return copies
 
-    def _unused(self, name: str) -> str:
-        """A tensor name that the file does not use, from `name`."""
+    def _fresh_name(self, name: str) -> str:
+        """An unused tensor name derived from `name`."""
         while name in self._tensors or name in self._declared:
             name += "_"
         return name
 
     def _light(self, op: Operator, node: onnx.NodeProto, inputs: tuple[str, ...]) -> None:
-        """A weight that a light model leaves out: opaque, though the file has a stand-in value for it."""
+        """Record a weight that a light model omits: opaque, although the file has a placeholder value."""
         if not inputs or inputs[0] not in self._values:
             raise BadInput("graph", op.name, "a light weight must have a constant shape")
         name = op.outputs[0]
@@ -281,7 +281,7 @@ class _Import:
         elif unknown:
             self._unsupported[op.name] = f"the shape of {unknown[0]} is not known, because of {origin}"
         else:
-            results = self._inferred(op, node)
+            results = self._infer_results(op, node)
         if op.kind == "Scan":
             types = {name: self._inference.type_of(self._tensors[name]) for name in node.input if name in self._tensors}
             self._unsupported[op.name] = left_out(node, types)
@@ -297,7 +297,7 @@ class _Import:
                 self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
                 self._origin[name] = origin or f"{op.name} ({op.kind})"
 
-    def _inferred(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
+    def _infer_results(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
         try:
             return self._inference.of(node, schema, self._tensors)
@@ -310,8 +310,7 @@ class _Import:
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None
 
     def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:
-        """The finished value, without what no output depends on, and without outputs of unsupported operators whose
-        shape nobody can tell."""
+        """The finished graph, without operators that no output depends on, and without outputs of unknown shape."""
         needed = set(self._outputs)
         kept = []
         for op in reversed(operators):
@@ -359,6 +358,6 @@ def _constant_value(op: Operator) -> list[np.ndarray] | None:
 
 
 def _last_line(error: Exception) -> str:
-    """What ONNX's inference has to say, without its C++ source positions."""
+    """The message of ONNX's inference without its C++ source positions."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].rpartition("] ")[2] if lines else "it gives no reason"

@@ -34,7 +34,7 @@ class Inference:
     values: Mapping[str, np.ndarray]
     """Constants known so far; grows while nodes are walked."""
     _known: dict[Hashable, tuple[Result, ...]] = field(default_factory=dict)
-    """Likeness of nodes -> their results."""
+    """Key of `_likeness` -> results."""
     _types: dict[tuple[str, tuple[int, ...]], onnx.TypeProto] = field(default_factory=dict)
     """Tensor types as ONNX has them."""
     _stored: dict[str, onnx.TensorProto] = field(default_factory=dict)
@@ -51,22 +51,22 @@ class Inference:
         whole = {name for name in small if self.values[name].dtype.kind in "iub"}
         alike = None if has_subgraphs(node) else self._likeness(node, operands, whole)
         if alike is None or alike not in self._known:
-            results = self._inferred(node, schema, operands, whole)
+            results = self._infer(node, schema, operands, whole)
             if None in results and whole != small:
-                return self._inferred(node, schema, operands, small)
+                return self._infer(node, schema, operands, small)
             if alike is None:
                 return results
             self._known[alike] = results
         return self._known[alike]
 
     def _likeness(self, node: onnx.NodeProto, operands: list[Tensor | None], told: set[str]) -> Hashable:
-        """Equal for nodes that differ in names alone."""
+        """A key that is equal for nodes that differ in names alone."""
         attributes = tuple([attribute.SerializeToString(deterministic=True) for attribute in node.attribute])
         types = tuple([(each.shape, each.dtype) if each else None for each in operands])
         values = tuple([(at, self.values[name].tobytes()) for at, name in enumerate(node.input) if name in told])
         return node.domain, node.op_type, attributes, types, values, tuple(map(bool, node.output))
 
-    def _inferred(
+    def _infer(
         self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None], told: set[str]
     ) -> tuple[Result, ...]:
         types = {each.name: self.type_of(each) for each in operands if each}

@@ -1,4 +1,4 @@
-"""Graphs inside nodes: what they take from around them."""
+"""Subgraphs of If, Loop and Scan nodes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def has_subgraphs(node: onnx.NodeProto) -> bool:
     return next(subgraphs(node), None) is not None
 
 
-def captured(node: onnx.NodeProto) -> tuple[str, ...]:
-    """The tensors that a node reads without naming them as operands: those its graphs use and do not make."""
+def captured_tensors(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The outer tensors that a node's subgraphs read: implicit operands."""
     if not has_subgraphs(node):
         return ()
     free: set[str] = set()
     for graph in subgraphs(node):
         own = {value.name for value in (*graph.input, *graph.initializer)}
         own.update(name for inner in graph.node for name in inner.output)
-        free.update(name for inner in graph.node for name in (*inner.input, *captured(inner)))
+        free.update(name for inner in graph.node for name in (*inner.input, *captured_tensors(inner)))
         free.update(value.name for value in graph.output)
         free -= own
     return tuple(sorted(free - {"", *node.input}))

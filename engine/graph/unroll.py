@@ -1,4 +1,4 @@
-"""Scans of a known length, written out step by step."""
+"""Unroll Scan nodes of known length."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 from engine.graph.subgraphs import subgraphs
 
 MOST_NODES = 10_000
-"""Nodes that all scans of a file may become together: each is another step for every stage behind."""
+"""Largest number of nodes that all unrolled scans of a file may add."""
 FIRST_OPSET = 9
-"""Before it, scans ran over a batch and took the lengths of its sequences."""
+"""First operator set with today's Scan; version 8 has a batch axis and sequence lengths."""
 AXES_AS_INPUT = 13
 """Operator set from which Unsqueeze takes its axes as an operand."""
 
@@ -36,7 +36,8 @@ class Scan:
 
     @property
     def nodes(self) -> int:
-        """What it becomes: in each step the body, an element of each operand, a place for each result."""
+        """Number of nodes after unrolling: per step the body, a Gather for each operand and an Unsqueeze for each
+        result."""
         return self.steps * (len(self.body.node) + len(self.axes) + len(self.results))
 
     @staticmethod
@@ -80,7 +81,7 @@ class Unrolling:
             self._constant(tensor.name, numpy_helper.to_array(tensor))
 
     def run(self) -> None:
-        """Write every step, then what is left at the end."""
+        """Emit all steps, then the final states and the collected results."""
         scan, body = self._scan, self._scan.body
         shared = {tensor.name: f"{self._prefix}{tensor.name}" for tensor in body.initializer}
         state = list(scan.node.input[: scan.states])
@@ -140,7 +141,7 @@ class Unrolling:
 
 
 def left_out(node: onnx.NodeProto, operands: Mapping[str, onnx.TypeProto]) -> str:
-    """Why a scan was not written out.  operands: their types, as far as they are known."""
+    """Why a scan was not unrolled.  operands: their types, as far as they are known."""
     scan = Scan.of(node, operands)
     if scan is None:
         return "Scan walks a length that is not known, or runs a loop in each step"
@@ -151,7 +152,7 @@ def left_out(node: onnx.NodeProto, operands: Mapping[str, onnx.TypeProto]) -> st
 
 
 def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProto]) -> bool:
-    """Write out the scans of a model in place, as many as there is room for; whether there was one."""
+    """Unroll the scans of a model in place, as many as `MOST_NODES` allows; whether there was one."""
     nodes, constants, found, room = [], [], False, MOST_NODES
     for node in model.graph.node:
         scan = Scan.of(node, types) if node.op_type == "Scan" and opset >= FIRST_OPSET else None

@@ -17,11 +17,11 @@ from engine.support.errors import BadInput, Unsupported
 LONGEST_NAME = 255
 """Bytes of a file's or a folder's name on Linux."""
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest magnitude of a number in a light model's notes."""
+"""Largest magnitude of a number in the metadata of a light model."""
 
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
-"""Element types that files pack, several to a byte."""
+"""Bits of the element types that files store packed."""
 
 
 def dtype_name(subject: str, element: int) -> str:
@@ -54,12 +54,12 @@ def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
     if 0 not in shape:
         checked_shape(subject, shape)
     if proto.data_location == onnx.TensorProto.EXTERNAL:
-        return _mapped(proto, subject, dtype, shape, folder)
-    return _stored(proto, subject)
+        return _map_file(proto, subject, dtype, shape, folder)
+    return _read_stored(proto, subject)
 
 
-def _stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
-    """The array whose elements the message holds."""
+def _read_stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
+    """The array of a tensor whose data is inside the message."""
     try:
         return np.asarray(onnx.numpy_helper.to_array(proto))
     except (ValueError, TypeError) as error:
@@ -67,7 +67,7 @@ def _stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
         raise BadInput("graph", subject, reason, "the file is cut") from None
 
 
-def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int, ...], folder: Path) -> np.ndarray:
+def _map_file(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int, ...], folder: Path) -> np.ndarray:
     entries = {entry.key: entry.value for entry in proto.external_data}
     path = _inside(subject, entries.get("location", ""), folder)
     elements = int(np.prod(shape, dtype=np.int64))
@@ -86,14 +86,16 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
         return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
     if dtype in _BITS:
         packed = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
-        return _stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
+        return _read_stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
     if dtype == "string":
         raise BadInput("graph", subject, "texts cannot lie outside the model", "export the model again")
     return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)
 
 
 def _inside(subject: str, location: str | bytes, folder: Path) -> Path:
-    """The weights file, which must lie in the model's folder: a model may not read the rest of the machine."""
+    """The path of a weights file.  It must lie in the model's folder: a model must not read other files of the
+    machine.
+    """
     # Protocol buffers hand out damaged UTF-8 as bytes.
     is_name = isinstance(location, str) and "\0" not in location
     if not is_name or any(len(part.encode()) > LONGEST_NAME for part in Path(str(location)).parts):

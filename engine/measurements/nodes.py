@@ -61,7 +61,7 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SystemTime:
     """One system on one row: a time, or why it has none."""
 
     time: Timing | Failure
@@ -74,12 +74,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRow:
     """One row: an operator graph of a suite, or one group of a model."""
 
     name: str
     """"suite:alcop/MM_Square_2k", or the group."""
-    systems: Mapping[str, Entry]
+    systems: Mapping[str, SystemTime]
     """"loomscope" and the peers, in the order in which they ran."""
     instances: int = 1
     """Launches of the group in the model; 1 for a row of a suite."""
@@ -109,4 +109,4 @@ class Measurements:
     """When it was begun, ISO 8601; "" where the file does not say."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Machine and versions, as text."""
-    rows: tuple[Measured, ...] = ()
+    rows: tuple[MeasuredRow, ...] = ()

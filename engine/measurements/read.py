@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.cost.nodes import Work
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
-from engine.measurements.nodes import OURS, Entry, Launched, Measured, Measurements
+from engine.measurements.nodes import OURS, Launched, MeasuredRow, Measurements, SystemTime
 from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_json
 from engine.support.serialization import from_json
@@ -36,7 +36,7 @@ def measurements_of(data: object, source: str) -> Measurements:
     place = "its head"
     try:
         environment = {str(key): _words(value) for key, value in dict(data.get("environment") or {}).items()}
-        rows: list[Measured] = []
+        rows: list[MeasuredRow] = []
         for one in data["rows"] if "rows" in data else data["kernels"]:
             place = str(one.get("row") or one.get("group"))
             rows.append(_row(one) if "rows" in data else _kernel(one))
@@ -53,28 +53,28 @@ def measurements_of(data: object, source: str) -> Measurements:
     return Measurements(source, "".join(devices), dates[0] if dates else "", environment, tuple(rows))
 
 
-def _row(data: Mapping[str, Any]) -> Measured:
+def _row(data: Mapping[str, Any]) -> MeasuredRow:
     """A row of a suite."""
     systems = {str(name): _entry(entry) for name, entry in data["systems"].items()}
     floor = data.get("floor_microseconds")
-    return Measured(str(data["row"]), systems, 1, data.get("flops"), data.get("bytes"), floor)
+    return MeasuredRow(str(data["row"]), systems, 1, data.get("flops"), data.get("bytes"), floor)
 
 
-def _kernel(data: Mapping[str, Any]) -> Measured:
-    """A group of a model; what it computes and moves is told by its launch, where there is one."""
+def _kernel(data: Mapping[str, Any]) -> MeasuredRow:
+    """A group of a model; bytes and operations come from its launch, if the file has it."""
     entry = _entry(data)
     facts = entry.launches[0].facts if entry.launches else None
     flops = facts.flops + facts.tensor_flops if facts else None
     moved = facts.dram_bytes_read + facts.dram_bytes_written if facts else None
-    return Measured(str(data["group"]), {OURS: entry}, int(data.get("instances", 1)), flops, moved)
+    return MeasuredRow(str(data["group"]), {OURS: entry}, int(data.get("instances", 1)), flops, moved)
 
 
-def _entry(data: Mapping[str, Any]) -> Entry:
-    launches = tuple(map(_launched, data.get("launches") or ()))
-    return Entry(_time(data), str(data.get("ran") or ""), str(data.get("version") or ""), launches)
+def _entry(data: Mapping[str, Any]) -> SystemTime:
+    launches = tuple(map(_read_launch, data.get("launches") or ()))
+    return SystemTime(_time(data), str(data.get("ran") or ""), str(data.get("version") or ""), launches)
 
 
-def _launched(data: Mapping[str, Any]) -> Launched:
+def _read_launch(data: Mapping[str, Any]) -> Launched:
     facts, advice = from_json(Work, data["facts"]), str(data.get("advice") or "")
     return Launched(str(data["group"]), str(data["kind"]), int(data["count"]), facts, advice)
 

@@ -1,4 +1,4 @@
-"""Generators of pairs of instances whose iterators are affine functions of free dimensions.
+"""Closed-form generators of dependences between affine accesses over boxes.
 
 Every regular dependence of a tensor program has this shape: the sink's box is free, and the source's iterators follow
 from it through the indices.  The polyhedron is then the image of a box, and its generators are the images of the box's
@@ -15,45 +15,46 @@ from itertools import product
 from engine.poly.nodes import Dependence, Generator
 
 SYMBOLIC = 4
-"""Sizes from here on are symbols: 1 + 2k generators with entries 0 and 1, where constants need 2^k large vertices."""
+"""Smallest extent treated as a symbol.  A symbolic dimension has 1 + 2k generators with entries 0 and 1; k constant
+dimensions have 2^k vertices with large entries."""
 
 Dimension = tuple[int, bool]
 """(size, last): a value in 0 .. size-1, or fixed at size-1 when `last`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """An affine function of the dimensions of a `Box`."""
+class AffineForm:
+    """An affine function of the dimensions of a `DependenceBox`."""
 
     terms: tuple[tuple[int, int], ...] = ()
     """(dimension, coefficient)."""
     constant: int = 0
 
-    def shifted(self, by: int) -> Form:
-        return Form(self.terms, self.constant + by)
+    def plus(self, by: int) -> AffineForm:
+        return AffineForm(self.terms, self.constant + by)
 
 
 @dataclass(slots=True)
-class Box:
-    """The dimensions of one dependence, collected while its iterators are described."""
+class DependenceBox:
+    """The free dimensions of one dependence, collected while its iterators are described."""
 
     dimensions: list[Dimension] = field(default_factory=list)
 
-    def free(self, size: int) -> Form:
-        """A value anywhere in 0 .. size-1."""
+    def free(self, size: int) -> AffineForm:
+        """Add a dimension with values 0 .. size-1; the form that selects it."""
         return self._add(size, last=False)
 
-    def last(self, size: int) -> Form:
-        """The value size-1."""
+    def last(self, size: int) -> AffineForm:
+        """The form of the constant size-1, symbolic where the size is."""
         return self._add(size, last=True)
 
-    def _add(self, size: int, last: bool) -> Form:
+    def _add(self, size: int, last: bool) -> AffineForm:
         if size == 1 or (last and size < SYMBOLIC):
-            return Form((), size - 1 if last else 0)
+            return AffineForm((), size - 1 if last else 0)
         self.dimensions.append((size, last))
-        return Form(((len(self.dimensions) - 1, 1),))
+        return AffineForm(((len(self.dimensions) - 1, 1),))
 
-    def generators(self, source: Iterable[Form], sink: Iterable[Form]) -> tuple[Generator, ...]:
+    def generators(self, source: Iterable[AffineForm], sink: Iterable[AffineForm]) -> tuple[Generator, ...]:
         """Vertices and rays of {(source, sink)}; equal patterns give the same tuple object."""
         shape = tuple((min(size, SYMBOLIC), last) for size, last in self.dimensions)
         return _generators(shape, tuple(source), tuple(sink))
@@ -66,7 +67,7 @@ class Box:
 
 @lru_cache(maxsize=4096)
 def _generators(
-    shape: tuple[Dimension, ...], source: tuple[Form, ...], sink: tuple[Form, ...]
+    shape: tuple[Dimension, ...], source: tuple[AffineForm, ...], sink: tuple[AffineForm, ...]
 ) -> tuple[Generator, ...]:
     """A symbolic dimension gives the rays y = N = 1 and N = 1; a constant one doubles the vertices."""
     symbolic = [d for d, (size, _) in enumerate(shape) if size >= SYMBOLIC]
@@ -85,24 +86,25 @@ def _generators(
     return tuple(found)
 
 
-def _values(forms: Sequence[Form], at: dict[int, int], one: int) -> tuple[int, ...]:
+def _values(forms: Sequence[AffineForm], at: dict[int, int], one: int) -> tuple[int, ...]:
     return tuple(one * form.constant + sum(c * at.get(d, 0) for d, c in form.terms) for form in forms)
 
 
 def at_actual_sizes(dependence: Dependence) -> tuple[Generator, ...]:
-    """The vertices of the dependence once every symbol has its actual size: pairs of concrete instances, small first.
+    """The vertices of a dependence with every symbol replaced by its actual size: concrete instance pairs, smallest
+    first.
 
     With N_k - 1 to spend on the rays of symbol k, each vertex spends all of it on one ray.
     """
     vertices = [g for g in dependence.generators if g.one]
     for number, size in enumerate(dependence.symbols):
         rays = [g for g in dependence.generators if not g.one and g.sizes[number]]
-        vertices = [_moved(v, ray, size - 1) for v in vertices for ray in rays]
+        vertices = [_move_along(v, ray, size - 1) for v in vertices for ray in rays]
     distinct = {Generator(v.source, v.sink, (), v.one) for v in vertices}
     return tuple(sorted(distinct, key=lambda v: (sum(v.source) + sum(v.sink), v.source, v.sink)))
 
 
-def _moved(vertex: Generator, ray: Generator, by: int) -> Generator:
+def _move_along(vertex: Generator, ray: Generator, by: int) -> Generator:
     return Generator(
         tuple(a + by * b for a, b in zip(vertex.source, ray.source, strict=True)),
         tuple(a + by * b for a, b in zip(vertex.sink, ray.sink, strict=True)),

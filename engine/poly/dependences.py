@@ -1,4 +1,4 @@
-"""The dependences of one group's program, built directly as generators.
+"""Dependence analysis of one group's program; dependences are built directly as generators.
 
 For every array, each pair of accesses in textual order of which at least one writes gives a dependence: flow (write,
 then read), anti (read, then overwrite: in-place updates), output (write, then write: parts that overlap).  Affine
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.poly.box import Box, Form
+from engine.poly.box import AffineForm, DependenceBox
 from engine.poly.nodes import Dependence, Generator
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram
 
 BOX, FIRST, LAST = "box", "first", "last"
-"""Which values of its reduction iterators an instance has at one end of a dependence."""
+"""Which instances of an access's reduction iterators take part in a dependence: all, the first, or the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,12 @@ class End:
     statement: Statement
     access: Access
     reduced: str
-    """A reduction in a fixed order writes for others at its first (as sink) and last (as source) term only."""
+    """For a reduction in a fixed order: only its first term (as sink) or its last (as source) orders it against other
+    statements."""
 
 
 def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
-    """Every order that a schedule of `program` must keep, by sink statement in textual order.
+    """All dependences that a schedule of `program` must preserve, by sink statement in textual order.
 
     The same array read twice with different indices gives two dependences.
     """
@@ -62,7 +63,7 @@ def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
 
 
 def ends(program: TensorProgram, dependence: Dependence) -> Iterator_[tuple[End, End]]:
-    """The pairs of accesses behind a flow, anti or output dependence."""
+    """The pairs of accesses that a flow, anti or output dependence stands for."""
     source, sink = program.statement(dependence.source), program.statement(dependence.sink)
     froms = _reads(source, dependence.array) if dependence.kind == "anti" else (_writer(source, LAST),)
     tos = _reads(sink, dependence.array) if dependence.kind == "flow" else (_writer(sink, FIRST),)
@@ -79,14 +80,15 @@ def _writer(statement: Statement, at: str) -> End:
 
 
 def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator_[Dependence]:
-    """The dependence between two accesses of one array: none when they never meet, several when not convex."""
+    """The dependences between two accesses of one array: none if they never touch the same element, several if the
+    relation is not convex."""
     if any(i.extent == 0 for end in (source, sink) for i in end.statement.iterators):
         return
     array = program.arrays[source.access.array]
     names = (kind, source.statement.name, sink.statement.name, array.name)
     follows, leads = (sink, source) if kind == "anti" else (source, sink)
     guarded = any(end.statement.guards or end.access.guards for end in (source, sink))
-    solved = None if guarded else _solve(_Side.of(follows), _Side.of(leads), kind == "anti")
+    solved = None if guarded else _solve(_AccessSide.of(follows), _AccessSide.of(leads), kind == "anti")
     if solved is None:
         from engine.poly import irregular  # islpy takes an eighth of a second to load, and few groups need it
 
@@ -95,21 +97,21 @@ def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Itera
         yield Dependence(*names, solved.generators, solved.symbols, solved.exact, array.bytes)
 
 
-class _Side(NamedTuple):
-    """What the closed form depends on at one end; statements alike but for names of arrays have equal ones."""
+class _AccessSide(NamedTuple):
+    """Key of the closed form at one end.  Statements that differ in array names alone share it."""
 
     iterators: tuple[Iterator, ...]
     reduction: tuple[str, ...]
-    """Names of reduction iterators that stand at one end of their range."""
+    """Reduction iterators fixed at one end of their range."""
     last: bool
     """Which end that is."""
     indices: tuple[Index, ...]
 
     @staticmethod
-    def of(end: End) -> _Side:
+    def of(end: End) -> _AccessSide:
         reduction = end.statement.reduction
         fixed = reduction.iterators if reduction and end.reduced != BOX else ()
-        return _Side(end.statement.iterators, fixed, end.reduced == LAST, end.access.indices)
+        return _AccessSide(end.statement.iterators, fixed, end.reduced == LAST, end.access.indices)
 
     @property
     def extents(self) -> dict[str, int]:
@@ -118,24 +120,25 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """The part of a dependence that follows from its two sides."""
+    """The closed form of a dependence: all of it that does not depend on names."""
 
     generators: tuple[Generator, ...] = ()
-    """Empty when the two accesses never touch the same element."""
+    """Empty if the accesses never touch the same element."""
     symbols: tuple[int, ...] = ()
     exact: bool = True
 
 
 @lru_cache(maxsize=4096)
-def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
-    """The closed form of two accesses without guards, the second the source if `backwards`; None when there is none.
+def _solve(follows: _AccessSide, leads: _AccessSide, backwards: bool) -> _Solved | None:
+    """The closed form of two unguarded affine accesses; None if there is none.  `backwards`: the second access is the
+    source.
 
     `leads` ranges over its box; `follows` writes elements named by distinct iterators, so its values are determined.
     """
-    box = Box()
+    box = DependenceBox()
     leading = _free(box, leads)
     read_in, written_in = leads.extents, follows.extents
-    determined: dict[str, Form] = {}
+    determined: dict[str, AffineForm] = {}
     exact = True
     for write, read in zip(follows.indices, leads.indices, strict=True):
         if write.is_indirect or read.is_indirect:
@@ -153,27 +156,27 @@ def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
             name, coefficient = write.terms[0]
             if coefficient != 1 or str(name) in determined:
                 return None
-            determined[str(name)] = _form(read, leads, leading).shifted(-write.constant)
+            determined[str(name)] = _form(read, leads, leading).plus(-write.constant)
     free = _free(box, follows, skip=determined)
     following = [determined.get(i.name, free[k]) for k, i in enumerate(follows.iterators)]
     ends = (leading, following) if backwards else (following, leading)
     return _Solved(box.generators(*ends), box.symbols, exact)
 
 
-def _free(box: Box, side: _Side, skip: Mapping[str, Form] | None = None) -> list[Form]:
-    """A form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
+def _free(box: DependenceBox, side: _AccessSide, skip: Mapping[str, AffineForm] | None = None) -> list[AffineForm]:
+    """An affine form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
     forms = []
     for iterator in side.iterators:
         if skip and iterator.name in skip:
-            forms.append(Form())
+            forms.append(AffineForm())
         elif iterator.name in side.reduction:
-            forms.append(box.last(iterator.extent) if side.last else Form())
+            forms.append(box.last(iterator.extent) if side.last else AffineForm())
         else:
             forms.append(box.free(iterator.extent))
     return forms
 
 
-def _form(index: Index, side: _Side, forms: Sequence[Form]) -> Form:
+def _form(index: Index, side: _AccessSide, forms: Sequence[AffineForm]) -> AffineForm:
     """An affine index as a function of the box."""
     position = {i.name: k for k, i in enumerate(side.iterators)}
     terms: dict[int, int] = {}
@@ -183,11 +186,11 @@ def _form(index: Index, side: _Side, forms: Sequence[Form]) -> Form:
         constant += coefficient * form.constant
         for dimension, factor in form.terms:
             terms[dimension] = terms.get(dimension, 0) + coefficient * factor
-    return Form(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
+    return AffineForm(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
 
 
 def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[Dependence]:
-    """Term after term, for a reduction whose order matters: each term's lexicographic successor comes later.
+    """Dependences that keep the terms of a non-associative reduction in lexicographic order.
 
     For reduction iterator r that steps from y to y + 1, outer ones stay, inner ones go from their last value to 0.
     """
@@ -200,16 +203,16 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
     for step, stepping in enumerate(reduced):
         if statement.extents[stepping] == 1:
             continue
-        box = Box()
-        source: list[Form] = []
-        sink: list[Form] = []
+        box = DependenceBox()
+        source: list[AffineForm] = []
+        sink: list[AffineForm] = []
         for iterator in statement.iterators:
             inner = iterator.name in reduced and reduced.index(iterator.name) > step
             if iterator.name == stepping:
                 before = box.free(iterator.extent - 1)
-                after = before.shifted(1)
+                after = before.plus(1)
             elif inner:
-                before, after = box.last(iterator.extent), Form()
+                before, after = box.last(iterator.extent), AffineForm()
             else:
                 before = after = box.free(iterator.extent)
             source.append(before)

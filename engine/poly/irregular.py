@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from engine.poly.dependences import End
 
 _OPERATIONS = 2_000_000
-"""isl operations for one relation; a few seconds at most."""
+"""Budget of isl operations for one relation; a few seconds at most."""
 
 MOST_LIFTED = 4
-"""Divisions of a pair of accesses whose dependence is exact.  isl takes seconds for the dual cone of more; those are
-projected out before: what is left holds every pair of instances and, between the integers, maybe more, which schedules
-keep in order without need."""
+"""Largest number of divisions for which the dependence is exact: isl's dual cone takes seconds beyond it.  More
+divisions are projected out, which over-approximates: schedules then keep some pairs in order without need."""
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Iterator values of a source instance and a sink instance."""
@@ -44,7 +43,7 @@ class _Relation:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing indirect had to be widened."""
+        """Whether no indirect read had to be widened to its bounds."""
         return not self.hidden
 
     def text(self, index: Index, side: int) -> str:
@@ -66,7 +65,7 @@ class _Relation:
         return " + ".join(pieces)
 
     def meet(self, source: End, sink: End) -> None:
-        """Both ends execute and touch the same element."""
+        """Add the conditions that both ends execute and touch the same element."""
         for side, end in enumerate((source, sink)):
             for guard in (*end.statement.guards, *end.access.guards):
                 self.conditions.append(f"{self.text(guard.index, side)} >= 0")

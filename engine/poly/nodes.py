@@ -43,7 +43,7 @@ class Dependence:
     exact: bool = True
     """False when the polyhedron was widened (a box around an indirect read); then a violation may be spurious."""
     weight: int = 1
-    """Bytes handed over: the fusion order of the scheduler."""
+    """Bytes passed along the dependence; fusion takes heavy dependences first."""
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.array}: {self.source} -> {self.sink}"

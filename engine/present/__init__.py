@@ -1,1 +1,1 @@
-"""Builders of the documents: values of the engine as what the window shows and `--json` prints."""
+"""Build documents from engine values, for the window and `--json`."""

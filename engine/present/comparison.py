@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 
 from engine.cost.estimate import estimate
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe, diff
@@ -37,7 +37,7 @@ def compare(a: Kernel, b: Kernel) -> DiffDoc:
         entries=entry_lines(a.recipe, b.recipe, a.group.name),
         schedule=line_diff(show(a.schedule, a.program), show(b.schedule, b.program)),
         cuda=line_diff(a.source.text, b.source.text),
-        figures=(*_predicted(a, b), *_stated(a, b)),
+        figures=(*_predicted_figures(a, b), *_stated_figures(a, b)),
     )
 
 
@@ -61,7 +61,7 @@ def line_diff(a: str, b: str, context: int = CONTEXT) -> tuple[DiffLine, ...]:
     return tuple(lines)
 
 
-def _predicted(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _predicted_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """The modelled times and their terms; terms of one name and unit stand side by side."""
     before, after = estimate(a.facts, a.target), estimate(b.facts, b.target)
     figures = [FigureDoc("time", "µs", before.microseconds, after.microseconds, PREDICTED, True)]
@@ -73,11 +73,11 @@ def _predicted(a: Kernel, b: Kernel) -> list[FigureDoc]:
     return figures
 
 
-def _value(term: Term | None) -> float | None:
+def _value(term: TermDoc | None) -> float | None:
     return None if term is None else term.value
 
 
-def _stated(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _stated_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """What the texts themselves say: launch and buffers."""
     pairs = (
         ("blocks", "", a.facts.blocks, b.facts.blocks),

@@ -1,4 +1,4 @@
-"""What the launches of a plan hand over inside, operator to operator, and what a person keeps apart, ready to show."""
+"""Data flow inside launches, operator to operator, and pairs that a user keeps apart, as documents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from engine.documents.model import LinkDoc
 from engine.fusion.nodes import Edge, FusionGroup, FusionPlan
 
 PACKING = "packing"
-"""The scheme of parts that share a launch and nothing else."""
+"""Scheme of parts that share nothing but their launch."""
 
 
 def links(plan: FusionPlan) -> Iterator[LinkDoc]:
-    """Every tensor that one operator of a launch hands to another one of it, once for each pair."""
+    """The tensors passed between operators of one launch, once for each pair."""
     groups = {group.name: group for group in plan.groups}
     known: dict[Hashable, tuple[_Link, ...]] = {}
     for launch in plan.launches:
@@ -38,7 +38,7 @@ def links(plan: FusionPlan) -> Iterator[LinkDoc]:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """What one operator of a group hands to another, as all launches do whose statements are operators' alike."""
+    """A link between two operators of a group, shared by all launches with the same operators."""
 
     producer: int
     """Number of an operator, in order of appearance."""
@@ -66,7 +66,7 @@ def _how(group: FusionGroup, operators: Mapping[str, int], edge: Edge) -> Edge:
 
 
 def kept_apart(plan: FusionPlan) -> frozenset[tuple[str, str]]:
-    """Pairs of launches, "GROUP#INSTANCE", that would be one but for operators that a person keeps apart."""
+    """Pairs of launches, "GROUP#INSTANCE", that would fuse if a user did not keep their operators apart."""
     named = {operator for pair in plan.fixed.apart for operator in pair}
     groups = {group.name: group for group in plan.groups}
     homes: dict[str, list[str]] = {}

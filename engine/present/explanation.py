@@ -1,4 +1,4 @@
-"""Why a kernel is what it is, as text: fusion, schedule, placement, prediction."""
+"""Explain a kernel as text: fusion, schedule, placement, prediction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
 
 
 def _rewritten(kernel: Kernel, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What was asked of the program before scheduling, and the statements that came of it."""
+    """The requested rewrites and the statements they produced."""
     if not verdicts:
         return
     yield ""

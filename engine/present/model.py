@@ -1,4 +1,4 @@
-"""Engine values as documents: what the window shows and `--json` prints."""
+"""Convert engine values to documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.documents.model import (
     ScheduleDoc,
     StatementDoc,
     Time,
-    timed,
+    with_times,
 )
 from engine.execution.nodes import Check, Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -39,7 +39,7 @@ from engine.present.explanation import explain_kernel
 from engine.present.scenario_outcomes import scenario_docs
 from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
-from engine.scheduling.conflict import repaired
+from engine.scheduling.conflict import repair_advice
 from engine.scheduling.nodes import Conflict, Repair, Verdict
 from engine.scheduling.text import entry_text, to_text
 from engine.scheduling.untaken_entries import NoKernel, NotTaken
@@ -55,8 +55,8 @@ LONGEST_VALUE = 80
 """Characters of an attribute's value, at most."""
 
 
-class Keep(Protocol):
-    """Takes a list of a document once it is made, and gives back what the document itself holds of it."""
+class ListSink(Protocol):
+    """Receives each long list of a document when it is complete; returns what the document keeps of it."""
 
     def __call__(self, key: str, items: tuple[Item, ...], /) -> tuple[Item, ...]:
         """key: the field that the list is for."""
@@ -66,7 +66,7 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     return items
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: Keep = _all) -> ModelDoc:
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: ListSink = _all) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
     Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
@@ -77,7 +77,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
-    predictions = {group.name: _predicted(group, machine) for group in plan.groups}
+    predictions = {group.name: _predict_group(group, machine) for group in plan.groups}
     untimed = ModelDoc(
         name=graph.name,
         path=str(graph.source or ""),
@@ -91,7 +91,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
         seconds=(),
         links=inside,
     )
-    return timed(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
+    return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
@@ -120,7 +120,7 @@ def _value_text(value: AttributeValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _predicted(group: FusionGroup, machine: Target) -> Prediction | None:
+def _predict_group(group: FusionGroup, machine: Target) -> Prediction | None:
     try:
         kernel = compile_group(group, default_recipe(group, machine.name))
         return estimate(kernel.facts, machine)
@@ -157,7 +157,7 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
 
 
 def _common_scope(scopes: Sequence[str]) -> str:
-    """The longest module path that all operators share."""
+    """The longest common module path."""
     parts = [s.split(".") for s in dict.fromkeys(scopes)]
     shared = []
     for words in zip(*parts, strict=False):
@@ -193,7 +193,7 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
 def _group_doc(
     group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target
 ) -> GroupDoc:
-    """A group but for its time and its share, which are known together with those of the others."""
+    """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
     anchor = max(group.program.statements, key=lambda s: s.points)
     neighbours = [
@@ -251,7 +251,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
 
 
 def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) -> KernelDoc:
-    """A group that has no kernel: every verdict and every repair, the schedule if it is legal, and no code or time."""
+    """Document of a group without a kernel: verdicts, repairs, and its schedule if it is legal."""
     advice = recipe.groups.get(group.name, ())
     names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
     if isinstance(error, NoKernel | NotTaken):
@@ -299,7 +299,7 @@ def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
         kind=repair.kind,
         path=repair.placed.path if repair.placed else (),
         text=repair.text,
-        recipe=to_text(repaired(advice, repair)),
+        recipe=to_text(repair_advice(advice, repair)),
         complete=not repair.leaves,
     )
 

@@ -1,4 +1,4 @@
-"""What became of the alternatives of a group's advice: which were taken, which failed, which were never needed."""
+"""Outcome of each alternative in a group's advice: taken, infeasible or not reached."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _alternatives(
 
 
 def _outcome(scenario: Scenario, path: Path, outcomes: Mapping[Path, str]) -> str:
-    """From the verdicts of its own entries and of its alternatives."""
+    """Outcome of an alternative from the verdicts of its entries and its nested alternatives."""
     own = {outcomes.get((*path, k), "") for k, entry in enumerate(scenario.entries) if entry.enabled}
     inner = {_outcome(each, (*path, k), outcomes) for k, each in enumerate(scenario.alternatives)}
     if INFEASIBLE in own or inner == {FAILED}:

@@ -1,4 +1,4 @@
-"""A schedule tree as a document: what the window paints and `--json` prints."""
+"""Schedule trees as documents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _node_doc(node: Node, texts: Mapping[str, str], notes: Mapping[tuple[int, ..
 
 
 def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tuple[str, ...]:
-    """The marks of a dimension; of one that was not taken as given, what the kernel has unless another mark says it."""
+    """Marks of a dimension as text; where the kernel does not honour one, the value it uses."""
     held = {mark.name for mark in marks if mark.path not in notes}
     chips: list[str] = []
     for mark in marks:

@@ -1,4 +1,4 @@
-"""A gate for continuous integration that needs no GPU: what a model's kernels cost in counts, kept and compared.
+"""A regression gate without a GPU: counts of a model's kernels, saved and compared.
 
 Counts come from emulated launches and from the compiler's own account: sectors of global memory, bank conflicts,
 registers, spills, launches.  None of them is a time.
@@ -26,20 +26,20 @@ FORMAT, VERSION = "loomscope-baseline", 1
 WHOLE = ""
 """The group's name in changes of the whole model."""
 MAX_BYTES = 2**31
-"""Buffers of a launch that are emulated; of a larger one nothing is counted."""
+"""Largest launch, in bytes of its buffers, that is emulated and counted."""
 COUNTED = ("sectors", "conflicts")
 COMPILED = tuple(f"{what} {name}" for name in ARCHITECTURES for what in ("registers", "spill bytes"))
 
 
 class WrongKernel(EngineError):
-    """A kernel that the emulator finds at fault: what it costs does not matter."""
+    """A kernel with findings of the emulator; its cost is not recorded."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What one group costs; less is better in every figure."""
+class GroupFigures:
+    """Counts of one group; less is better in every figure."""
 
     kernels: int
     """Launches of the group in the model."""
@@ -59,7 +59,7 @@ class Baseline:
     dimensions: Mapping[str, int]
     compiler: str
     """Version of NVRTC: registers and spills are only compared between equal ones."""
-    groups: Mapping[str, Figures] = field(default_factory=dict)
+    groups: Mapping[str, GroupFigures] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Group -> why it has no kernel."""
 
@@ -72,8 +72,8 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A figure that is another one than in the baseline; None where one side has none."""
+class FigureChange:
+    """A figure that differs from the baseline; None where one side lacks it."""
 
     group: str
     """"" for the whole model."""
@@ -84,16 +84,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """A model against its baseline."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FigureChange, ...]
     notes: tuple[str, ...]
     """What could not be compared, and why."""
 
     @property
-    def regressions(self) -> tuple[Change, ...]:
-        """The changes that a gate closes for."""
+    def regressions(self) -> tuple[FigureChange, ...]:
+        """The changes that fail the gate."""
         return tuple(change for change in self.changes if change.worse)
 
 
@@ -108,7 +108,7 @@ def take(
     Raises MissingCapability without a C++ compiler or NVRTC, WrongKernel for one that the emulator finds at fault.
     """
     made = Baseline(plan.graph, target, dict(dimensions or {}), "", unsupported=dict(plan.unsupported))
-    groups: dict[str, Figures] = {}
+    groups: dict[str, GroupFigures] = {}
     unsupported = dict(plan.unsupported)
     for group, kernel in kernels:
         if isinstance(kernel, EngineError):
@@ -118,14 +118,14 @@ def take(
     return replace(made, compiler=nvrtc_version() or "", groups=groups, unsupported=unsupported)
 
 
-def figures(kernel: Kernel) -> Figures:
+def figures(kernel: Kernel) -> GroupFigures:
     """The figures of one kernel.  Raises as `take` does."""
     counts, counted = _counts(kernel)
     compiled: dict[str, int] = {}
     for architecture in ARCHITECTURES:
         found = compile_cuda(kernel.source.text, architecture)
         compiled |= {f"registers {architecture}": found.registers, f"spill bytes {architecture}": found.spill_bytes}
-    return Figures(len(kernel.group.instances), {**counts, **compiled}, counted)
+    return GroupFigures(len(kernel.group.instances), {**counts, **compiled}, counted)
 
 
 def _counts(kernel: Kernel) -> tuple[dict[str, int], str]:
@@ -147,8 +147,8 @@ def _counts(kernel: Kernel) -> tuple[dict[str, int], str]:
     return totals, f"{run.blocks_run:,} of {run.blocks_total:,}"
 
 
-def compare(before: Baseline, after: Baseline, tolerance: float = 0.0) -> Comparison:
-    """What became of a model's figures.  tolerance: the part by which a figure may grow.
+def compare(before: Baseline, after: Baseline, tolerance: float = 0.0) -> BaselineComparison:
+    """Compare a model's figures with its baseline.  tolerance: allowed growth, as a part of the old figure.
 
     Raises BadInput for baselines of two models, targets or sizes.
     """
@@ -165,19 +165,21 @@ def compare(before: Baseline, after: Baseline, tolerance: float = 0.0) -> Compar
         old, new = before.groups.get(name), after.groups.get(name)
         if old is None or new is None:
             launches = [None if one is None else one.kernels for one in (old, new)]
-            changes.append(Change(name, "kernels", launches[0], launches[1], False))
+            changes.append(FigureChange(name, "kernels", launches[0], launches[1], False))
             continue
         skipped = () if same_compiler else COMPILED
         pair = [{"kernels": f.kernels} | {k: v for k, v in f.launch.items() if k not in skipped} for f in (old, new)]
         changes += _changes(name, pair[0], pair[1], tolerance)
-    return Comparison(tuple(changes), tuple(_notes(before, after)))
+    return BaselineComparison(tuple(changes), tuple(_notes(before, after)))
 
 
-def _changes(group: str, before: Mapping[str, int], after: Mapping[str, int], tolerance: float) -> Iterator[Change]:
+def _changes(
+    group: str, before: Mapping[str, int], after: Mapping[str, int], tolerance: float
+) -> Iterator[FigureChange]:
     for name in dict.fromkeys((*before, *after)):
         a, b = before.get(name), after.get(name)
         if a != b:
-            yield Change(group, name, a, b, a is not None and b is not None and b > a * (1 + tolerance))
+            yield FigureChange(group, name, a, b, a is not None and b is not None and b > a * (1 + tolerance))
 
 
 def _notes(before: Baseline, after: Baseline) -> Iterator[str]:

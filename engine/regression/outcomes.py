@@ -1,4 +1,4 @@
-"""Files of outcomes, compared: times of kernels (`predict`, `measure`, the GPU benchmark) and manifests of `generate`.
+"""Comparison of result files: times of kernels (`predict`, `measure`, the GPU benchmark) and manifests of `generate`.
 
 Times are compared only with times of the same origin, and measured ones only on the same device.
 """
@@ -20,7 +20,7 @@ from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_json
 
 RECIPE, TIMES, MANIFEST = "recipe", "file of times", "manifest"
-"""What a file that `compare` is given may be."""
+"""Kinds of files that `compare` accepts."""
 ONLY_A, ONLY_B = "only in A", "only in B"
 
 
@@ -48,7 +48,7 @@ class TimeRow:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One figure of a kernel in two manifests that is not the same; None where one has none."""
+    """A figure of a kernel that differs between two manifests; None where one lacks it."""
 
     name: str
     figure: str
@@ -105,7 +105,7 @@ def _row(name: str, a: Timing | None, b: Timing | None) -> TimeRow:
 
 
 def _difference(a: Timing, b: Timing) -> Difference:
-    """By the samples of measured times; a modelled time is the same whenever it is asked for."""
+    """Compare by samples if both times are measured; predicted times are deterministic."""
     if a.origin == MEASURED:
         return compare_rounds(in_rounds(a.samples, a.rounds), in_rounds(b.samples, b.rounds))
     ratio = b.microseconds / a.microseconds

@@ -1,1 +1,3 @@
-"""Algebraic changes of a group's program that a recipe asks for: made before dependences, one pass a file."""
+"""Algebraic rewrites of a group's program that a recipe requests; made before dependence analysis, one pass per
+file.
+"""

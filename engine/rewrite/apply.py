@@ -1,4 +1,4 @@
-"""The rewrites among a group's advice, made one after the other, each with its verdict."""
+"""Apply the rewrites in a group's advice in order, with a verdict for each."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from engine.recipe import ASSOCIATIVE, AUTHORS, ONLINE, RECOMPUTE, Advice, Entry
 from engine.rewrite.associative import associative
 from engine.rewrite.online import online
 from engine.rewrite.recompute import recompute
-from engine.scheduling.nodes import HONOURED, INFEASIBLE, Placed, Verdict
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, PlacedEntry, Verdict
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A program after the rewrites that a recipe asks for."""
+    """The program after the requested rewrites."""
 
     program: TensorProgram
     verdicts: tuple[Verdict, ...] = ()
-    """What became of each; one that cannot be made leaves the program as it is."""
+    """One verdict per rewrite; a rewrite that cannot be made leaves the program unchanged."""
 
 
 def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
@@ -29,7 +29,7 @@ def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
     The scheduler refuses a program of which a required one could not be made.
     """
     verdicts: list[Verdict] = []
-    for placed in _asked(advice):
+    for placed in _requested_rewrites(advice):
         try:
             changed = apply(program, placed.entry)
         except (BadInput, Unsupported) as error:
@@ -53,11 +53,11 @@ def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
             raise BadInput("rewrite", str(entry), "is not known")
 
 
-def _asked(advice: Sequence[Advice]) -> list[Placed]:
-    """Every rewrite that is switched on, with its place; they stand at the root of an author's advice only."""
+def _requested_rewrites(advice: Sequence[Advice]) -> list[PlacedEntry]:
+    """Every enabled rewrite with its place.  Rewrites stand only at the root of an author's advice."""
     ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
     return [
-        Placed(entry, one.author, (number, at))
+        PlacedEntry(entry, one.author, (number, at))
         for number, one in ranked
         for at, entry in enumerate(one.scenario.entries)
         if entry.field == "rewrite" and entry.enabled
@@ -65,7 +65,7 @@ def _asked(advice: Sequence[Advice]) -> list[Placed]:
 
 
 def _change(before: TensorProgram, after: TensorProgram, entry: Entry) -> str:
-    """What a rewrite did, for its verdict."""
+    """What a rewrite changed, for its verdict."""
     name = entry.statements[0]
     if entry.value == (ONLINE,):
         left = {s.name for s in after.statements}

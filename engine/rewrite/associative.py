@@ -1,4 +1,4 @@
-"""The terms of one reduction may come in any order.
+"""Allow the scheduler to reorder the terms of one reduction.
 
     S0: c[i,j] = sum(k) a[i,k] * b[k,j]   in the order of k
 ->  S0: c[i,j] = sum(k) a[i,k] * b[k,j]   in any order: k may run outermost, in parallel, or in parts
@@ -15,11 +15,11 @@ from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 
 FREE = ("sum", "max", "min", "prod", "any", "all")
-"""Operations whose terms may be grouped and exchanged, up to rounding."""
+"""Operations that are associative and commutative up to rounding."""
 
 
 def associative(program: TensorProgram, statement: str) -> TensorProgram:
-    """The program with the terms of one statement's reduction in any order; unchanged where they are already.
+    """The program with one reduction declared associative; unchanged if it already is.
 
     BadInput for a statement without a reduction, or with one whose operation depends on the order of its terms.
     """

@@ -40,7 +40,7 @@ def online(program: TensorProgram, statement: str) -> TensorProgram:
 
 
 def _early(program: TensorProgram, name: str) -> TensorProgram:
-    """The program with a statement right behind the last one that it reads from: next to loops that it can join."""
+    """The program with a statement moved directly behind the last one it reads, next to the loops it can join."""
     moved = program.statement(name)
     read = {access.array for access in moved.reads()}
     others = [s for s in program.statements if s is not moved]
@@ -49,7 +49,7 @@ def _early(program: TensorProgram, name: str) -> TensorProgram:
 
 
 def _without_unread(program: TensorProgram, kept: str) -> TensorProgram:
-    """The program without statements before `kept` whose results nobody reads."""
+    """The program without statements before `kept` whose results are never read."""
     while True:
         needed = {access.array for s in program.statements for access in s.reads()}.union(program.outputs)
         names = [s.name for s in program.statements]

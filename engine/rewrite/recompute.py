@@ -1,4 +1,4 @@
-"""One statement computes a value again in place of reading it.
+"""Recompute a value inside one reader instead of loading it.
 
     S0: e[i,j] = exp(x[i,j])             S0: e[i,j] = exp(x[i,j])      (gone if nobody else reads e)
     S1: y[i,j] = e[j,i] / s[j]       ->  S1: y[i,j] = exp(x[j,i]) / s[j]
@@ -13,16 +13,15 @@ from dataclasses import replace
 
 from engine.rewrite.statements import statement_of, with_statement
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
 MOST = 256
-"""Functions, accesses and divisions of indices in one expression: what a thread may compute for one element."""
+"""Largest expression after inlining, counted in functions, accesses and index divisions."""
 
 
 def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorProgram:
-    """The program in which `consumer` computes what it read of `producer`'s array.
+    """The program with `producer`'s expression inlined into `consumer`.
 
     The array and its statement stay where somebody else reads it, or where it is an output.  BadInput for statements
     that do not hand on a value, Unsupported for a value that cannot be had again where it is read; both say why.
@@ -46,7 +45,7 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
 
 
 def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
-    """Why a value cannot be computed from its indices alone."""
+    """Why a value is not a function of its indices alone; "" if it is."""
     array = made.write.array
     if made.reduction is not None:
         over = ", ".join(made.reduction.iterators)
@@ -61,7 +60,7 @@ def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
 
 
 def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> Iterator[str]:
-    """Why a value cannot be computed at the place that reads it."""
+    """Why a value cannot be recomputed where it is read; "" if it can."""
     array = made.write.array
     for access in reader.reads():
         if access.array == array and access.guards:
@@ -79,7 +78,7 @@ def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> It
 
 
 def _again(program: TensorProgram, made: Statement, access: Access, reader: Statement) -> Scalar:
-    """The expression of a read element, rounded as the element was."""
+    """The inlined expression of a read element, rounded to its array's type as the stored element was."""
     values = {
         name: index
         for written, index in zip(made.write.indices, access.indices, strict=True)
@@ -99,27 +98,15 @@ def _size(value: Scalar) -> int:
         case Apply(_, operands, _):
             return 1 + sum(map(_size, operands))
         case Access(_, indices, guards, _):
-            return 1 + sum(map(_divisions, (*indices, *(g.index for g in guards))))
+            return 1 + sum(index.divisions for index in (*indices, *(g.index for g in guards)))
         case Position(index, _):
-            return 1 + _divisions(index)
+            return 1 + index.divisions
         case Literal():
             return 1
 
 
-def _divisions(index: Index) -> int:
-    """Divisions, remainders and looked up numbers inside an index."""
-    found = 0
-    for atom, _ in index.terms:
-        match atom:
-            case Quotient(of, _) | Remainder(of, _):
-                found += 1 + _divisions(of)
-            case Element(_, indices, _, _):
-                found += 1 + sum(map(_divisions, indices))
-    return found
-
-
 def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:
-    """The program without a statement and its array, if nobody needs it any more."""
+    """The program without a statement and its array, if nothing else reads it."""
     array = made.write.array
     read = {access.array for s in program.statements for access in s.reads()}
     if array in read.union(program.inputs, program.outputs):

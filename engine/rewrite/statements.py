@@ -9,7 +9,8 @@ from engine.tensor.nodes import Statement, TensorProgram
 
 
 def statement_of(program: TensorProgram, name: str) -> Statement:
-    """The statement called `name`; BadInput where there is none, as after every reader of it computes it again."""
+    """The statement called `name`; BadInput if it does not exist, for example because an earlier rewrite inlined it
+    everywhere."""
     try:
         return program.statement(name)
     except KeyError:

@@ -1,4 +1,4 @@
-"""Which dimension of a schedule an entry means.
+"""Addresses: which schedule dimension an entry means.
 
 "outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
 the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
@@ -33,28 +33,29 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a statement stands in a schedule tree."""
+class TreePosition:
+    """Position of a statement in a schedule tree."""
 
     members: tuple[Member, ...]
     """The dimensions around it, outermost first."""
     position: tuple[int, ...]
-    """Its place in the sequences and the leaf on the way; with the members' identity this gives the order."""
+    """Its number in each sequence and in the leaf on the way; together with the members' identity this gives the
+    execution order."""
     depths: tuple[int, ...]
     """Number of members outside each entry of `position`."""
 
 
 def places(
     node: Node, members: tuple[Member, ...] = (), position: tuple[int, ...] = (), depths: tuple[int, ...] = ()
-) -> dict[str, Place]:
-    """Statement -> its place, for the statements below `node`."""
+) -> dict[str, TreePosition]:
+    """Statement -> its position, for the statements below `node`."""
     match node:
         case Leaf(statements):
             depths = (*depths, len(members))
-            return {s: Place(members, (*position, k), depths) for k, s in enumerate(statements)}
+            return {s: TreePosition(members, (*position, k), depths) for k, s in enumerate(statements)}
         case Sequence(children):
             depths = (*depths, len(members))
-            found: dict[str, Place] = {}
+            found: dict[str, TreePosition] = {}
             for k, child in enumerate(children):
                 found.update(places(child, members, (*position, k), depths))
             return found
@@ -62,7 +63,7 @@ def places(
             return places(child, members + inner, position, depths)
 
 
-def locate(statement: str, place: Place, address: Address) -> int | None:
+def locate(statement: str, place: TreePosition, address: Address) -> int | None:
     """Position in `place.members` of the dimension that an address means for a statement; None when there is none."""
     last = len(place.members) - 1
     match address.kind:
@@ -71,13 +72,13 @@ def locate(statement: str, place: Place, address: Address) -> int | None:
         case "innermost":
             return last if last >= 0 else None
         case "after":
-            before = _named(statement, place, address.name)
+            before = _find_by_name(statement, place, address.name)
             return before + 1 if before is not None and before < last else None
         case _:
-            return _named(statement, place, address.name)
+            return _find_by_name(statement, place, address.name)
 
 
-def _named(statement: str, place: Place, name: str) -> int | None:
+def _find_by_name(statement: str, place: TreePosition, name: str) -> int | None:
     own = Index.of(name)
     for k, member in enumerate(place.members):
         if member.rows[statement] == own:
@@ -88,8 +89,8 @@ def _named(statement: str, place: Place, name: str) -> int | None:
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 
 
-def located(statements: Iterable[str], where: Mapping[str, Place], address: Address) -> tuple[Member, ...]:
-    """The distinct dimensions that an address means for some statements, in order.
+def members_at(statements: Iterable[str], where: Mapping[str, TreePosition], address: Address) -> tuple[Member, ...]:
+    """The distinct dimensions that an address selects for some statements, outermost first.
 
     Of "innermost" dimensions only those with no other inside: a loop around another loop of these statements is not
     innermost, even if some statement has no further loop.

@@ -1,4 +1,4 @@
-"""Exact linear algebra on small integer matrices: what linear independence of schedule rows needs."""
+"""Exact linear algebra on small integer matrices, for tests of linear independence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries against a finished tree: attach marks and flags, and look whether an entry holds."""
+"""Attach marks and flags to a finished tree, and check whether each entry holds in it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.recipe import Entry
-from engine.scheduling.address import Address, Place, locate, located, places
-from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, Placed
+from engine.scheduling.address import Address, TreePosition, locate, members_at, places
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, PlacedEntry
 from engine.scheduling.nodes import Sequence as SequenceNode
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.rules import cut_parts, pinned_iterators
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Outcome of one entry on a tree, with the reason."""
+class AttachOutcome:
+    """Whether one entry holds in a tree, with the reason."""
 
     outcome: str
     because: str
 
 
-def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node, Finding]:
-    """The tree with what the entry adds to it (a mark, a flag), and the finding about the entry.
+def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[Node, AttachOutcome]:
+    """The tree with an entry's mark or flag, and whether the entry holds.
 
     Entries about coefficients add nothing; `held` looks whether they hold.
     statements: the statements of the group; the entry may name others, which match nothing.
@@ -33,17 +33,17 @@ def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node,
         return node, _pin(entry, named, where)
     if entry.field == "cut":
         return node, _cut(entry, where)
-    members = located(named, where, Address.of(entry.dimension))
+    members = members_at(named, where, Address.of(entry.dimension))
     if not members:
-        return node, Finding(NO_MATCH, no_match(entry, named))
-    changed = {id(m): _changed(m, placed) for m in members}
-    return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
+        return node, AttachOutcome(NO_MATCH, no_match(entry, named))
+    changed = {id(m): _change_member(m, placed) for m in members}
+    return rebuilt(node, changed), AttachOutcome(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
 
 
-def meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
-    """The dimensions of a tree that an entry speaks of."""
+def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
+    """The dimensions of a tree that an entry addresses."""
     named = [s for s in (entry.statements or statements) if s in statements]
-    return located(named, places(node), Address.of(entry.dimension))
+    return members_at(named, places(node), Address.of(entry.dimension))
 
 
 def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
@@ -57,7 +57,7 @@ def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
             return Band(tuple(members.get(id(m), m) for m in own), permutable, rebuilt(child, members))
 
 
-def _changed(member: Member, placed: Placed) -> Member:
+def _change_member(member: Member, placed: PlacedEntry) -> Member:
     entry = placed.entry
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
@@ -83,8 +83,8 @@ def no_match(entry: Entry, named: Sequence[str]) -> str:
     return f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no dimension {entry.dimension or 'outermost'}"
 
 
-def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Finding:
-    allowed = pinned(entry.value)
+def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, TreePosition]) -> AttachOutcome:
+    allowed = pinned_iterators(entry.value)
     address = Address.of(entry.dimension)
     held: list[str] = []
     missed: list[str] = []
@@ -96,12 +96,12 @@ def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Find
         (held if right else missed).append(statement)
     if not held and not missed:
         names = " or ".join(allowed)
-        return Finding(
+        return AttachOutcome(
             NO_MATCH, no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
         )
     if missed:
-        return Finding(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
-    return Finding(HONOURED, f"for {', '.join(held)}")
+        return AttachOutcome(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
+    return AttachOutcome(HONOURED, f"for {', '.join(held)}")
 
 
 def address_text(entry: Entry) -> str:
@@ -114,26 +114,27 @@ def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
     return bool(atoms) and all(atom in names for atom in atoms)
 
 
-def _cut(entry: Entry, where: Mapping[str, Place]) -> Finding:
-    """Statements of different parts are in order and share no dimension from the addressed one inwards."""
+def _cut(entry: Entry, where: Mapping[str, TreePosition]) -> AttachOutcome:
+    """Whether a cut holds: statements of different parts run in order and share no dimension from the addressed one
+    inwards."""
     address = Address.of(entry.dimension)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     pairs = [(a, b) for k, part in enumerate(parts) for later in parts[k + 1 :] for a in part for b in later]
     if not pairs:
-        return Finding(NO_MATCH, "it names fewer than two parts of this group")
+        return AttachOutcome(NO_MATCH, "it names fewer than two parts of this group")
     limits = {s: _limit(s, where[s], address) for part in parts for s in part}
     if all(limit is None for limit in limits.values()):
-        return Finding(NO_MATCH, f"no dimension {address_text(entry)}")
+        return AttachOutcome(NO_MATCH, f"no dimension {address_text(entry)}")
     for a, b in pairs:
-        shared, before = _shared(where[a], where[b])
+        shared, before = _common_loops(where[a], where[b])
         allowed = min((limit for limit in (limits[a], limits[b]) if limit is not None), default=shared)
         if shared > allowed or not before:
-            return Finding(RELAXED, f"{a} and {b} are not cut")
-    return Finding(HONOURED, " | ".join(" ".join(part) for part in parts))
+            return AttachOutcome(RELAXED, f"{a} and {b} are not cut")
+    return AttachOutcome(HONOURED, " | ".join(" ".join(part) for part in parts))
 
 
-def _limit(statement: str, place: Place, address: Address) -> int | None:
-    """How many dimensions a cut leaves shared at most."""
+def _limit(statement: str, place: TreePosition, address: Address) -> int | None:
+    """Largest number of dimensions that a cut lets two statements share."""
     if address.kind == "outermost":
         return 0
     if address.kind == "after":
@@ -142,8 +143,8 @@ def _limit(statement: str, place: Place, address: Address) -> int | None:
     return locate(statement, place, address)
 
 
-def _shared(a: Place, b: Place) -> tuple[int, bool]:
-    """Number of dimensions around both statements, and whether the first stands before the second."""
+def _common_loops(a: TreePosition, b: TreePosition) -> tuple[int, bool]:
+    """Number of dimensions around both statements, and whether the first precedes the second."""
     for x, y, depth in zip(a.position, b.position, a.depths, strict=False):
         if x != y:
             return depth, x < y

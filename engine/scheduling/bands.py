@@ -1,4 +1,4 @@
-"""Nested one-member bands into bands as large as their members may be interchanged, with names unique on each path.
+"""Merge nested one-member bands into permutable bands, with names that are unique on each path.
 
 A band is permutable when each of its rows keeps every dependence that is open where the band begins, not only those
 that the rows before it leave open; any order of such rows, and any tiling, keeps them all.
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence, statements_of
-from engine.scheduling.problem import Line, Problem, Row, Rows
+from engine.scheduling.problem import AffineRow, Row, Rows, ScheduleProblem
 
 
-def join_bands(problem: Problem, node: Node) -> Node:
+def join_bands(problem: ScheduleProblem, node: Node) -> Node:
     """Merge consecutive bands when all their members are permutable and alike (all parallel, or none).
 
     A row that is a sum of iterators is there to make its band permutable: it joins a band that carries dependences even
@@ -23,7 +23,7 @@ def join_bands(problem: Problem, node: Node) -> Node:
     return _join(problem, node, dict.fromkeys(statements, ()), ())
 
 
-def _join(problem: Problem, node: Node, rows: Mapping[int, Rows], names: tuple[str, ...]) -> Node:
+def _join(problem: ScheduleProblem, node: Node, rows: Mapping[int, Rows], names: tuple[str, ...]) -> Node:
     match node:
         case Leaf():
             return node
@@ -33,7 +33,7 @@ def _join(problem: Problem, node: Node, rows: Mapping[int, Rows], names: tuple[s
             return _join_chain(problem, node, rows, names)
 
 
-def _join_chain(problem: Problem, node: Band, rows: Mapping[int, Rows], names: tuple[str, ...]) -> Node:
+def _join_chain(problem: ScheduleProblem, node: Band, rows: Mapping[int, Rows], names: tuple[str, ...]) -> Node:
     """The longest band that begins at `node`, and what is below it."""
     below: Node = node
     members: list[Member] = []
@@ -41,7 +41,9 @@ def _join_chain(problem: Problem, node: Band, rows: Mapping[int, Rows], names: t
     while isinstance(below, Band):
         member = below.members[0]
         chosen = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
-        skewed = bool(members) and not members[0].parallel and any(isinstance(row, Line) for row in chosen.values())
+        skewed = (
+            bool(members) and not members[0].parallel and any(isinstance(row, AffineRow) for row in chosen.values())
+        )
         alike = not members or skewed or member.parallel == members[0].parallel
         if not alike or not _keeps_all(problem, rows, chosen):
             break
@@ -53,8 +55,9 @@ def _join_chain(problem: Problem, node: Band, rows: Mapping[int, Rows], names: t
     return Band(tuple(members), True, _join(problem, below, inner, names))
 
 
-def _keeps_all(problem: Problem, rows: Mapping[int, Rows], chosen: Mapping[int, Row]) -> bool:
-    """Whether a member keeps every dependence that is open where its band begins, whatever comes between."""
+def _keeps_all(problem: ScheduleProblem, rows: Mapping[int, Rows], chosen: Mapping[int, Row]) -> bool:
+    """Whether a member keeps every dependence that is open where its band begins, so that band members may be
+    interchanged."""
     if any(problem.distance(s, rows[s], row) < 0 for s, row in chosen.items()):
         return False
     edges = (e for e in problem.edges.values() if e.source in chosen and e.sink in chosen)

@@ -1,4 +1,4 @@
-"""From rules to a schedule tree: one dimension after the other, fused as far as that costs no parallel loop.
+"""Build a schedule tree under rules, dimension by dimension from outermost, fusing as far as no parallel loop is lost.
 
 A dimension comes from the search for one iterator of each statement; from the linear solver where entries ask for
 coefficients, or where the options let it try what the search does not find.
@@ -16,15 +16,15 @@ from engine.scheduling.fusion import Group, partition
 from engine.scheduling.ilp_rows import General, Next
 from engine.scheduling.integer import Deadline
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Options, Sequence
-from engine.scheduling.problem import Line, Problem, Row, Rows, coefficients, row_of
-from engine.scheduling.rules import Rule, accepts, cut_order, must_part, preferences
+from engine.scheduling.problem import AffineRow, Row, Rows, ScheduleProblem, coefficients, row_of
+from engine.scheduling.rules import ScheduleRule, accepts, cut_order, must_part, preferences
 from engine.scheduling.search import Budget, Choice, choices
 from engine.scheduling.terms import CONSTANT
 
 
 @dataclass(slots=True)
 class _Choices:
-    """Choices for one dimension, best first: found when they are asked for, and kept."""
+    """Choices for one dimension, best first; generated lazily and cached."""
 
     preferences: Mapping[int, Sequence_[int]]
     more: Iterator[Choice]
@@ -41,23 +41,25 @@ class _Choices:
 
 
 @dataclass(slots=True)
-class Builder:
-    """One solve: the rules that hold in it, and what was decided."""
+class ScheduleBuilder:
+    """State of one solve: its rules, budget and decisions."""
 
-    problem: Problem
-    rules: Sequence_[Rule]
+    problem: ScheduleProblem
+    rules: Sequence_[ScheduleRule]
     budget: Budget
     general: General
     log: list[str] = field(default_factory=list)
     _known: dict[tuple[Group, tuple[Rows, ...], bool], _Choices] = field(default_factory=dict)
 
     @staticmethod
-    def of(problem: Problem, rules: Sequence_[Rule], options: Options, attempts: int, deadline: Deadline) -> Builder:
-        """A fresh solve."""
-        return Builder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
+    def of(
+        problem: ScheduleProblem, rules: Sequence_[ScheduleRule], options: Options, attempts: int, deadline: Deadline
+    ) -> ScheduleBuilder:
+        """A new solve."""
+        return ScheduleBuilder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
 
     def build(self) -> Node | None:
-        """A tree that obeys all rules, in one-member bands; None when the search finds none."""
+        """A tree of one-member bands that obeys all rules; None if the search finds none."""
         everything = tuple(range(len(self.problem.statements)))
         together = self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
         common = 0 if together is None else _common(together)
@@ -70,7 +72,7 @@ class Builder:
         return apart or together
 
     def _apart(self, everything: Group, common: int) -> Node | None:
-        """Nests of their own for groups that would each have more than `common` parallel loops around all of it.
+        """Separate nests for groups that have more than `common` parallel loops alone.
 
         A padding shares only the images with the convolution that reads it, where both have rows and columns, too.
         """
@@ -79,14 +81,14 @@ class Builder:
             return None
 
         def whole(group: Group) -> bool:
-            return self._shared(group) == min(self._loops_left(s, ()) for s in group)
+            return self._count_shared_loops(group) == min(self._loops_left(s, ()) for s in group)
 
         parts = partition(self.problem, everything, (), whole)
-        if parts is None or min(map(self._shared, parts)) <= common:
+        if parts is None or min(map(self._count_shared_loops, parts)) <= common:
             return None
         return self._sequence(parts, rows, False, "they have more parallel loops apart")
 
-    def _shared(self, group: Group) -> int:
+    def _count_shared_loops(self, group: Group) -> int:
         """Number of parallel loops around all statements of a group, the best choice taken each time."""
         rows: dict[int, Rows] = dict.fromkeys(group, ())
         for depth in range(min(map(self.problem.rank, group))):
@@ -97,7 +99,7 @@ class Builder:
         return min(map(self.problem.rank, group))
 
     def _node(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Node | None:
-        """The subtree of a component whose statements already have `rows`.
+        """The subtree of a component (statements joined by dependences) whose statements already have `rows`.
 
         A loop around all of them comes first; where there is none, or none works out, they are cut into a sequence.
         since: number of rows outside the innermost sequence.
@@ -121,28 +123,29 @@ class Builder:
         return self._cut(component, rows, inside)
 
     def _next(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Iterator[Next]:
-        """Rows for the next dimension of a component, best first: searched, or solved where that needs more."""
+        """Rows for the next dimension of a component, best first: from the iterator search, or from the linear solver
+        if rules need it."""
         above = {s: rows[s] for s in component}
-        wanted = self.general.wanted(above)
+        wanted = self.general.rules_by_position(above)
         if wanted:
-            yield from self._solved(above, inside, since, wanted)
+            yield from self._solve_rows(above, inside, since, wanted)
             return
         for choice in self._choices(component, rows, inside):
-            named = self.general.named(choice)
+            named = self.general.rules_by_name(choice)
             if named:
-                yield from self._solved(above, inside, since, named, choice)
+                yield from self._solve_rows(above, inside, since, named, choice)
             else:
                 yield choice
         options = self.general.options
         if options.skew or options.shift or options.reverse:
-            yield from self._solved(above, inside, since)
+            yield from self._solve_rows(above, inside, since)
 
-    def _solved(
+    def _solve_rows(
         self,
         rows: Mapping[int, Rows],
         inside: bool,
         since: int,
-        here: Sequence_[Rule] = (),
+        here: Sequence_[ScheduleRule] = (),
         choice: Choice | None = None,
     ) -> Iterator[Next]:
         self.budget.spend(self.problem.program.name)
@@ -155,12 +158,14 @@ class Builder:
         yield found
 
     def _from_zero(self, found: Next) -> Next:
-        """The same rows, all moved by one constant so that the smallest value is zero."""
+        """The rows with a common constant added so that the smallest value is zero."""
         low = min(self._range(s, row)[0] for s, row in found.items())
         if low == 0:
             return found
         return {
-            s: row_of(coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, Line) else 0) - low)
+            s: row_of(
+                coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, AffineRow) else 0) - low
+            )
             for s, row in found.items()
         }
 
@@ -172,7 +177,7 @@ class Builder:
         return row.constant + sum(min(e, 0) for e in ends), row.constant + sum(max(e, 0) for e in ends)
 
     def _choices(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> _Choices:
-        """What the search finds for the next dimension; a fusion test and the loop made after it ask for the same."""
+        """Choices for the next dimension; cached, because the fusion test and the loop built after it ask the same."""
         key = (component, tuple(rows[s] for s in component), inside)
         if key not in self._known:
             wanted = preferences(self.problem, self.rules, component, rows, inside)
@@ -193,7 +198,8 @@ class Builder:
         )
 
     def _carries_nothing(self, found: Next, rows: Mapping[int, Rows]) -> bool:
-        """Whether the dimension moves no reduction and separates no dependent instances."""
+        """Whether the dimension carries no dependence: it iterates no reduction and keeps dependent instances at
+        distance zero."""
         problem = self.problem
         for s, row in found.items():
             moved = 1 << row if isinstance(row, int) else sum(1 << k for k, c in enumerate(row.coefficients) if c)
@@ -203,7 +209,7 @@ class Builder:
         return not any(problem.between(e, rows[e.source], rows[e.sink], found[e.source], found[e.sink]) for e in edges)
 
     def _thin(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Group:
-        """Statements that would force the others off their outer loop, and can run before them.
+        """Producers that would take the outer loop from the other statements, and can run before them.
 
         A vector over the columns, made in the group and used in every row, would put the column loop outside; such
         producers (no reduction, fewer loops left, nothing read from the others) get a nest of their own instead.
@@ -228,10 +234,10 @@ class Builder:
 
     def _loops_left(self, statement: int, rows: Rows) -> int:
         """Number of unused iterators that are not reduced."""
-        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused(statement, rows))
+        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused_iterators(statement, rows))
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
-        """A sequence of parts that are scheduled each for itself; None when that fails too."""
+        """Split a component into a sequence of independently scheduled parts; None if that fails too."""
         if len(component) == 1:
             return None
         known: dict[Group, bool] = {}
@@ -255,7 +261,7 @@ class Builder:
         return None if order is None else self._sequence(order, rows, inside, "nothing can be shared here")
 
     def _without_early(self, part: Group, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Group]:
-        """A part in two where some of it need not wait for the rest of the component, and would lose a parallel loop.
+        """Split a part if some statements need not wait for the rest of the component and would lose a parallel loop.
 
         A part with a reduction that waits for the part before it has a loop in order; statements of it that need
         no other value of the component get a parallel loop of their own instead, before it.
@@ -279,11 +285,11 @@ class Builder:
         return {other for other, _ in self.problem.links[statement] if other < statement and other in among}
 
     def _is_steered(self) -> bool:
-        """Whether entries part statements or ask for coefficients, which may speak of any company they are in."""
+        """Whether rules cut statements or constrain coefficients; such rules may relate any statements."""
         return any(rule.field == "cut" or rule.demand for rule in self.rules)
 
     def _is_held_together(self) -> bool:
-        """Whether an entry pins the outermost loop of all statements at once: it wants that loop around them all."""
+        """Whether an entry pins the outermost loop of all statements at once, and so asks for one common nest."""
         everything = range(len(self.problem.statements))
         pins = [rule for rule in self.rules if rule.field == "pin" and rule.address.kind == "outermost"]
         return any(rule.statements.issuperset(everything) for rule in pins)

@@ -1,19 +1,19 @@
-"""Whether an entry about coefficients holds in a finished tree: read off the tree, not off the solver."""
+"""Check entries about coefficients against a finished tree, independently of the solver."""
 
 from __future__ import annotations
 
 from engine.scheduling.address import Address, locate, places
-from engine.scheduling.attach import Finding, address_text
-from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Node, Placed
-from engine.scheduling.problem import Line, Problem, Row
+from engine.scheduling.attach import AttachOutcome, address_text
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Node, PlacedEntry
+from engine.scheduling.problem import AffineRow, Row, ScheduleProblem
 from engine.scheduling.terms import Demand, demand_of, evaluate, sum_text
 
 
-def coefficients_held(problem: Problem, placed: Placed, node: Node) -> Finding:
-    """The finding about a `terms`, `equal` or `objective` entry."""
+def coefficients_held(problem: ScheduleProblem, placed: PlacedEntry, node: Node) -> AttachOutcome:
+    """Whether a `terms`, `equal` or `objective` entry holds, with the reason."""
     demand = demand_of(problem, placed.entry)
     if isinstance(demand, str):
-        return Finding(NO_MATCH, demand)
+        return AttachOutcome(NO_MATCH, demand)
     address = Address.of(placed.entry.dimension)
     where = places(node)
     rows: dict[int, Row] = {}
@@ -25,24 +25,26 @@ def coefficients_held(problem: Problem, placed: Placed, node: Node) -> Finding:
     missing = [problem.statements[s].name for s in sorted(demand.statements - rows.keys())]
     if missing and (demand.constraints or not rows):
         have = "has" if len(missing) == 1 else "have"
-        return Finding(NO_MATCH, f"{', '.join(missing)} {have} no dimension {address_text(placed.entry)}")
+        return AttachOutcome(NO_MATCH, f"{', '.join(missing)} {have} no dimension {address_text(placed.entry)}")
     return _finding(problem, demand, rows)
 
 
-def _finding(problem: Problem, demand: Demand, rows: dict[int, Row]) -> Finding:
+def _finding(problem: ScheduleProblem, demand: Demand, rows: dict[int, Row]) -> AttachOutcome:
     for constraint in demand.constraints:
         total = evaluate(constraint.terms, rows)
         if not constraint.holds(total):
             wanted = f"{sum_text(problem, constraint.terms)} {constraint.relation} {constraint.number}"
-            return Finding(RELAXED, f"{wanted} does not hold: it is {total}")
+            return AttachOutcome(RELAXED, f"{wanted} does not hold: it is {total}")
     if demand.objective:
         terms = [term for term in demand.objective if term[1] in rows]
-        return Finding(HONOURED, f"{sum_text(problem, terms)} = {evaluate(terms, rows)}, made as small as possible")
-    return Finding(HONOURED, _rows_text(problem, demand, rows))
+        return AttachOutcome(
+            HONOURED, f"{sum_text(problem, terms)} = {evaluate(terms, rows)}, made as small as possible"
+        )
+    return AttachOutcome(HONOURED, _rows_text(problem, demand, rows))
 
 
-def _rows_text(problem: Problem, demand: Demand, rows: dict[int, Row]) -> str:
+def _rows_text(problem: ScheduleProblem, demand: Demand, rows: dict[int, Row]) -> str:
     text = ", ".join(f"{problem.statements[s].name}: {problem.index(s, row)}" for s, row in rows.items())
-    if demand.freedom and not any(isinstance(row, Line) for row in rows.values()):
+    if demand.freedom and not any(isinstance(row, AffineRow) for row in rows.values()):
         return f"allowed, but not needed: {text}"
     return text

@@ -1,4 +1,4 @@
-"""Advice of several authors into one constraint tree."""
+"""Compose the advice of all authors into one constraint tree."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
 from engine.scheduling.address import Address
-from engine.scheduling.nodes import ConstraintNode, ConstraintTree, Placed, Verdict
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
+from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput
@@ -20,14 +20,15 @@ MAX_SCENARIOS = 16
 
 @dataclass(slots=True)
 class _Sorting:
-    """What leaves the tree on the way."""
+    """Entries that are left out of the tree while it is composed, to report them."""
 
-    disabled: list[Placed] = field(default_factory=list)
-    beyond: list[Placed] = field(default_factory=list)
+    disabled: list[PlacedEntry] = field(default_factory=list)
+    beyond: list[PlacedEntry] = field(default_factory=list)
 
 
 def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Verdict, ...] = ()) -> ConstraintTree:
-    """Everybody's entries on every path, the user's first; alternatives multiply, best first, up to `MAX_SCENARIOS`.
+    """Compose advice: every author's entries lie on every path, the user's first; alternatives multiply, best first, up
+    to `MAX_SCENARIOS`.
 
     The alternatives of one author hold below those of the authors before it.  Entries of alternatives that are left
     out stay known as `beyond`, disabled ones as `disabled`.  Rewrites are none of the tree's business: `program` is
@@ -52,7 +53,7 @@ def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Ve
 
 def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sorting) -> ConstraintNode:
     """A scenario as a constraint node; an entry's path is (advice, alternatives ..., entry)."""
-    placed = [Placed(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
+    placed = [PlacedEntry(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
     sorting.disabled += [p for p in placed if not p.entry.enabled]
     misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
     if misplaced:
@@ -80,7 +81,7 @@ def _first(nodes: Iterable[ConstraintNode], limit: int, sorting: _Sorting) -> tu
     return tuple(kept)
 
 
-def _all_entries(node: ConstraintNode) -> list[Placed]:
+def _all_entries(node: ConstraintNode) -> list[PlacedEntry]:
     return [*node.entries, *(p for child in node.children for p in _all_entries(child))]
 
 
@@ -107,7 +108,7 @@ def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
 
 
 def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
-    """Every statement, iterator or dimension that an entry names and the program does not have."""
+    """Names in entries that the program does not have."""
     found = []
     for one in advice:
         for entry in _entries(one.scenario):
@@ -119,7 +120,7 @@ def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mism
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An entry that will match nothing, in whole or in part, and why."""
+    """An entry that matches nothing, in whole or in part, and why."""
 
     author: str
     entry: Entry
@@ -136,9 +137,9 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     if entry.field == "cut":
         inside = tuple(name for part in cut_parts(entry.value) for name in part)
     if entry.field == "equal":
-        inside = pinned(entry.value)
+        inside = pinned_iterators(entry.value)
     if entry.field == "rewrite":
-        inside = tuple(name for name in pinned(entry.value) if name not in REWRITES)
+        inside = tuple(name for name in pinned_iterators(entry.value) if name not in REWRITES)
     return entry.statements + inside
 
 
@@ -159,7 +160,7 @@ def _missing(entry: Entry, program: TensorProgram) -> str:
         if name not in statements:
             return f"there is no statement {name}"
     iterators = {i.name for s in program.statements for i in s.iterators}
-    for name in pinned(entry.value) if entry.field == "pin" else ():
+    for name in pinned_iterators(entry.value) if entry.field == "pin" else ():
         if name not in iterators:
             return f"there is no iterator {name}"
     for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():

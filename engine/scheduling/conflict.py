@@ -1,4 +1,4 @@
-"""What would resolve a conflict of required entries: single changes, each solved again before it is offered."""
+"""Repairs of a conflict between required entries: single changes, each verified by a new solve before it is offered."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from engine.scheduling.nodes import (
     Conflict,
     ConstraintNode,
     ConstraintTree,
-    Placed,
+    PlacedEntry,
     Repair,
 )
-from engine.scheduling.rules import Rule, cut_parts
+from engine.scheduling.rules import ScheduleRule, cut_parts
 from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
 
-Retry = Callable[[TensorProgram, ConstraintTree], tuple[Placed, ...]]
-"""Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
+Retry = Callable[[TensorProgram, ConstraintTree], tuple[PlacedEntry, ...]]
+"""Solves again and returns the entries that still conflict, none on success.  May raise OverBudget."""
 
 REASON = "entries that are required conflict without it"
-"""Of a rewrite that is offered as a repair."""
+"""Reason recorded in a rewrite that is offered as a repair."""
 _STATEMENTS = 12
-"""How many statements an entry may speak of for narrower ones to be tried."""
+"""Largest number of statements of an entry for which narrower entries are tried."""
 _RECOMPUTED = 2
-"""Values tried to be computed again where no broken dependence says which: each is a program of its own to solve."""
+"""Largest number of recompute repairs tried if no broken dependence is known; each needs a solve of its own."""
 
 
-def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bool]) -> tuple[Rule, ...]:
-    """The fewest of the kept rules that cannot hold with `last`, and `last` itself at the end.
+def fewest(
+    last: ScheduleRule, kept: Sequence[ScheduleRule], hold: Callable[[Sequence[ScheduleRule]], bool]
+) -> tuple[ScheduleRule, ...]:
+    """A minimal set of rules that cannot hold together (an irreducible infeasible subset): some of `kept`, with `last`
+    at the end.
 
     `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
     rules are left out one after the other, soft ones and late ones first, until none can be spared.
@@ -57,13 +60,13 @@ def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bo
 
 
 def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:
-    """The same conflict with every change that was found to resolve it, the smallest loss first."""
-    found = tuple(_tried(conflict, program, tree, retry))
+    """The conflict with every repair that was verified, the smallest loss first."""
+    found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
     return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
 
 
-def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
+def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
     """The advice of a group after a repair."""
     if repair.placed is None:
         return with_entries(advice, "user", (repair.entry,))
@@ -83,18 +86,20 @@ def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Sce
     return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
 
 
-def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
-    def left_after(repair: Repair) -> tuple[Placed, ...]:
+def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
+    def left_after(repair: Repair) -> tuple[PlacedEntry, ...]:
         changed = apply(program, repair.entry) if repair.kind == REWRITE else program
-        return retry(changed, _applied(tree, repair))
+        return retry(changed, _apply_repair(tree, repair))
 
     return helpful(_proposals(conflict, program), conflict.conflicting, left_after)
 
 
 def helpful(
-    proposals: Iterable[Repair], conflicting: Sequence[Placed], left_after: Callable[[Repair], tuple[Placed, ...]]
+    proposals: Iterable[Repair],
+    conflicting: Sequence[PlacedEntry],
+    left_after: Callable[[Repair], tuple[PlacedEntry, ...]],
 ) -> Iterator[Repair]:
-    """The proposals that resolve a conflict, and losses after which another one is left.
+    """The proposals that resolve a conflict, and relaxations after which only another conflict is left.
 
     left_after: tries a repair and tells which entries conflict then; it may raise BadInput, Unsupported, OverBudget.
     """
@@ -121,15 +126,15 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
     for placed in conflicting:
         yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
-    yield from _recomputed(conflict, program)
+    yield from _recompute_pairs(conflict, program)
     yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
     yield from losses(conflicting)
 
 
-def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
-    """Entries made soft, then entries switched off."""
+def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
+    """Repairs that lose an entry: made soft first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
@@ -139,16 +144,16 @@ def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
         yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
 
 
-def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
-    """Reductions in a fixed order, of statements that the entries speak of."""
+def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
+    """Rewrites that declare reductions associative, for statements that the entries name."""
     for statement in _spoken_of(conflicting, program):
         if statement.reduction is not None and not statement.reduction.associative:
             text = f"let {statement.name} add the terms of {statement.write.array} in any order"
             yield Repair(REWRITE, text, Entry((statement.name,), "", "rewrite", (ASSOCIATIVE,), because=REASON))
 
 
-def _recomputed(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
-    """Values that a statement could compute again instead of waiting for them, of statements spoken of.
+def _recompute_pairs(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+    """Rewrites that recompute a value in its reader, which removes the dependence between the two.
 
     Those that the verdicts name as broken; where they name none, the first few.
     """
@@ -167,14 +172,14 @@ def _recomputed(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
         yield Repair(REWRITE, text, wish)
 
 
-def _spoken_of(conflicting: Sequence[Placed], program: TensorProgram) -> list[Statement]:
+def _spoken_of(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> list[Statement]:
     """The statements that some entries name; all of them where one names none."""
     named = {name for placed in conflicting for name in placed.entry.statements}
     everything = any(not placed.entry.statements for placed in conflicting)
     return [s for s in program.statements if everything or s.name in named]
 
 
-def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+def _split_here(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
     """Other parts for a cut: the same ones in the order of the text; else cut wherever the text changes part."""
     if placed.entry.field != "cut":
         return
@@ -189,8 +194,8 @@ def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
             yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
 
 
-def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
-    """A cut next to a statement that the entries speak of, inside the loops that all share before outside them.
+def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
+    """Cuts next to a statement that the entries name, inside the loops that all share before outside them.
 
     It gives statements loops of their own, and so dimensions that some entry may be waiting for.
     """
@@ -205,7 +210,7 @@ def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
             yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
 
 
-def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
     """The entry without one of its statements."""
     entry = placed.entry
     names = entry.statements or tuple(s.name for s in program.statements)
@@ -216,7 +221,7 @@ def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
         yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
 
 
-def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
+def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     """The constraint tree after a repair of an entry."""
     if repair.placed is None:
         return tree
@@ -225,13 +230,13 @@ def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     if repair.added:
         new = replace(new, path=(*place, -1 - number))  # no other entry's
 
-    def changed(node: ConstraintNode) -> ConstraintNode:
-        entries: list[Placed] = []
+    def change_node(node: ConstraintNode) -> ConstraintNode:
+        entries: list[PlacedEntry] = []
         for placed in node.entries:
             is_meant = placed.path == (*place, number)
             entries += [placed] if repair.added or not is_meant else []
             entries += [new] if is_meant and new.entry.enabled else []
-        return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
+        return ConstraintNode(tuple(entries), tuple(map(change_node, node.children)))
 
     rewrites = tuple(v for v in tree.rewrites if repair.added or v.placed.path != repair.placed.path)
-    return replace(tree, root=changed(tree.root), rewrites=rewrites)
+    return replace(tree, root=change_node(tree.root), rewrites=rewrites)

@@ -1,4 +1,4 @@
-"""Greedy fusion: which statements of a component stay together when they cannot all share the next loop.
+"""Greedy loop fusion: which statements of a component stay together if they cannot all share the next loop.
 
 This is decided anew at each dimension.  Dependences are taken by decreasing weight (the bytes that one statement hands
 to another, summed over the arrays between them), so that the largest intermediates stay in one loop; after that
@@ -14,19 +14,20 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
-from engine.scheduling.problem import Problem
+from engine.scheduling.problem import ScheduleProblem
 
 Group = tuple[int, ...]
 """Statements in textual order."""
 
 
 def partition(
-    problem: Problem,
+    problem: ScheduleProblem,
     component: Sequence[int],
     order: Iterable[tuple[int, int]],
     compatible: Callable[[Group], bool],
 ) -> list[Group] | None:
-    """Ordered groups of a component: merged along the heaviest edges first, then side by side, while `compatible`.
+    """Partition a component into ordered groups: merge along the heaviest edges first, then neighbours, while
+    `compatible`.
 
     order: further (before, after) pairs to respect.  None when the dependences and `order` contradict each other.
     """
@@ -39,29 +40,30 @@ def partition(
         groups.merge(edge.source, edge.sink, compatible)
     for first, second in pairwise(component):
         groups.merge(first, second, compatible)
-    return _sorted(groups.members, groups.after)
+    return _topological_order(groups.members, groups.after)
 
 
 @dataclass(slots=True)
 class _Groups:
-    """A partition in the making.  A group goes by the number of one of its statements; sets of groups are bit masks."""
+    """A partition under construction.  A group is identified by the number of one of its statements; sets of groups are
+    bit masks."""
 
     members: dict[int, Group]
     home: dict[int, int]
     """Statement -> its group."""
     after: dict[int, int]
-    """Group -> those that follow it directly."""
+    """Group -> groups that directly depend on it."""
     behind: dict[int, int]
-    """Group -> those that follow it directly or through others."""
+    """Group -> groups that depend on it, transitively."""
 
     @staticmethod
     def apart(component: Sequence[int], follows: Iterable[tuple[int, int]]) -> _Groups | None:
-        """Every statement for itself; None when the pairs of `follows` contradict each other."""
+        """The partition into single statements; None if the pairs of `follows` form a cycle."""
         members: dict[int, Group] = {s: (s,) for s in component}
         after = dict.fromkeys(component, 0)
         for a, b in follows:
             after[a] |= 1 << b
-        order = _sorted(members, after)
+        order = _topological_order(members, after)
         if order is None:
             return None
         behind: dict[int, int] = {}
@@ -99,7 +101,7 @@ class _Groups:
         return any(self.behind[group] >> last & 1 for group in _bits(self.after[first]) if group != last)
 
 
-def _sorted(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
+def _topological_order(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
     """Groups so that each stands before those `after` it, earliest text first; None when there is a cycle."""
     waits = dict.fromkeys(members, 0)
     for followers in after.values():

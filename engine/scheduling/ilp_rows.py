@@ -1,4 +1,4 @@
-"""When one iterator for each statement is not enough: which linear programs are tried for a dimension, and in order.
+"""Rows by integer linear programming: which programs are tried for a dimension, and in which order.
 
 A dimension that carries nothing is wanted first, then one that carries dependences of statements on themselves (the
 loops of different statements still meet at distance zero).  Distances between statements are opened only where
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.scheduling.integer import Deadline
-from engine.scheduling.linear import Cone, Dimension, solve
+from engine.scheduling.linear import Cone, NextDimension, solve
 from engine.scheduling.nodes import Options
-from engine.scheduling.problem import Problem, Row, Rows
-from engine.scheduling.rules import Rule, support
+from engine.scheduling.problem import Row, Rows, ScheduleProblem
+from engine.scheduling.rules import ScheduleRule, support
 from engine.scheduling.terms import CONSTANT, SHIFT, SKEW, Constraint, evaluate
 
 Next = Mapping[int, Row]
@@ -23,32 +23,33 @@ Next = Mapping[int, Row]
 
 PARALLEL, ALIGNED, LEGAL = "parallel", "aligned", "legal"
 _WEIGHTS = 16
-"""Steps of the weights of distances; bytes themselves would span too many orders of magnitude."""
+"""Weights of distances, from light to heavy dependences; bytes themselves would span too many orders of magnitude for
+the solver."""
 
 
 @dataclass(slots=True)
 class General:
-    """The linear side of one solve."""
+    """The linear part of one solve."""
 
-    problem: Problem
-    rules: Sequence[Rule]
+    problem: ScheduleProblem
+    rules: Sequence[ScheduleRule]
     options: Options
     deadline: Deadline
     chosen: dict[tuple[tuple[int, ...], int], tuple[int, Row]] = field(default_factory=dict)
     """(path of an entry, statement) -> depth and row of the dimension it speaks of, for links between loops."""
 
-    def wanted(self, rows: Mapping[int, Rows]) -> tuple[Rule, ...]:
-        """The rules about coefficients that speak, by position, of the next dimension of `rows`."""
+    def rules_by_position(self, rows: Mapping[int, Rows]) -> tuple[ScheduleRule, ...]:
+        """Rules about coefficients whose address selects, by position, the next dimension of `rows`."""
         return tuple(r for r in self.rules if r.demand and r.reaches_any(self.problem, rows))
 
-    def named(self, choice: Mapping[int, int]) -> tuple[Rule, ...]:
-        """The rules about coefficients that speak of the dimension of this choice, by the name of an iterator."""
+    def rules_by_name(self, choice: Mapping[int, int]) -> tuple[ScheduleRule, ...]:
+        """Rules about coefficients whose address selects, by an iterator's name, the dimension of this choice."""
         return tuple(
             rule for rule in self.rules if rule.demand and rule.address.kind == "name" and self._at_name(rule, choice)
         )
 
-    def _at_name(self, rule: Rule, choice: Mapping[int, int]) -> frozenset[int]:
-        """Statements of a rule that use the iterator it is addressed by."""
+    def _at_name(self, rule: ScheduleRule, choice: Mapping[int, int]) -> frozenset[int]:
+        """Statements of a rule whose choice is the iterator that addresses it."""
         names = self.problem.names
         return frozenset(s for s in rule.statements if s in choice and names[s][choice[s]] == rule.address.name)
 
@@ -57,7 +58,7 @@ class General:
         rows: Mapping[int, Rows],
         inside: bool,
         since: int,
-        here: Sequence[Rule] = (),
+        here: Sequence[ScheduleRule] = (),
         choice: Mapping[int, int] | None = None,
     ) -> Next | None:
         """The best next rows under the rules `here`; None where there are none.
@@ -71,22 +72,22 @@ class General:
                 return found
         return None
 
-    def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[Rule]) -> None:
-        """Keep the rows that rules `here` speak of, for statements whose loops come later."""
+    def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[ScheduleRule]) -> None:
+        """Record the rows that rules `here` constrain, for constraints that relate them to later loops."""
         for rule in here:
             for s in rule.statements & found.keys():
                 if rule.address.kind == "name" or rule.reaches(self.problem, s, rows[s]):
                     self.chosen[rule.placed.path, s] = len(rows[s]), found[s]
 
     def forget(self, statements: Sequence[int], depth: int) -> None:
-        """Drop what was remembered of statements whose rows from `depth` on are chosen anew."""
+        """Drop recorded rows of statements whose rows from `depth` on are chosen anew."""
         for key, (chosen, _) in list(self.chosen.items()):
             if key[1] in statements and chosen >= depth:
                 del self.chosen[key]
 
     def _dimension(
-        self, rows: Mapping[int, Rows], inside: bool, here: Sequence[Rule], choice: Mapping[int, int] | None
-    ) -> Dimension:
+        self, rows: Mapping[int, Rows], inside: bool, here: Sequence[ScheduleRule], choice: Mapping[int, int] | None
+    ) -> NextDimension:
         demands = [rule.demand for rule in here if rule.demand]
         constraints = [c for rule in here for c in self._constraints(rule, rows, choice)]
         if choice is not None:
@@ -95,7 +96,7 @@ class General:
         skew = self.options.skew or any(SKEW in d.freedom for d in demands)
         skew = skew or any(rule.field == "terms" and d.constraints for rule in here if (d := rule.demand))
         moved = any(k == CONSTANT and s in rows for c in constraints if c.number for _, s, k in c.terms)
-        return Dimension(
+        return NextDimension(
             problem=self.problem,
             rows=rows,
             support=support(self.problem, self.rules, rows, inside, skew),
@@ -109,9 +110,9 @@ class General:
         )
 
     def _constraints(
-        self, rule: Rule, rows: Mapping[int, Rows], choice: Mapping[int, int] | None
+        self, rule: ScheduleRule, rows: Mapping[int, Rows], choice: Mapping[int, int] | None
     ) -> Iterator[Constraint]:
-        """A rule's constraints on the next dimension; rows of statements scheduled before are numbers by now."""
+        """A rule's constraints on the next dimension; rows of statements that are already scheduled are constants."""
         for constraint in rule.demand.constraints if rule.demand else ():
             here = {s for s in constraint.statements & rows.keys() if choice or rule.reaches(self.problem, s, rows[s])}
             chosen = ((s, self.chosen.get((rule.placed.path, s))) for s in sorted(constraint.statements - here))
@@ -123,8 +124,8 @@ class General:
             yield Constraint(left, constraint.relation, constraint.number - evaluate(fixed, known))
 
     def _attempts(
-        self, dimension: Dimension, rows: Mapping[int, Rows], since: int, here: Sequence[Rule]
-    ) -> Iterator[Dimension]:
+        self, dimension: NextDimension, rows: Mapping[int, Rows], since: int, here: Sequence[ScheduleRule]
+    ) -> Iterator[NextDimension]:
         depth = len(next(iter(rows.values())))
         freedom = {word for rule in here if rule.demand for word in rule.demand.freedom}
         opened = bool(freedom) or self.options.skew or self.options.shift
@@ -140,7 +141,7 @@ class General:
                         yield replace(dimension, cones=cones, same_extent=same, signed=signed)
 
     def _cones(self, rows: Mapping[int, Rows], start: int, level: str) -> Iterator[Cone]:
-        """The dependences that the first `start` rows leave open."""
+        """Cones of the dependences that the first `start` rows leave open."""
         problem = self.problem
         edges = [e for e in problem.edges.values() if e.source in rows and e.sink in rows]
         heaviest = max((e.weight for e in edges), default=1)
@@ -157,5 +158,5 @@ class General:
 
 
 def _open(statement: int, iterator: int, constraints: Sequence[Constraint]) -> bool:
-    """Whether no entry fixes this very coefficient."""
+    """Whether no entry fixes this coefficient."""
     return all(c.terms != ((1, statement, iterator),) for c in constraints)

@@ -1,22 +1,22 @@
-"""Why no row has the coefficients that an entry asks for."""
+"""Explain why no row has the coefficients that an entry requests."""
 
 from __future__ import annotations
 
 from engine.scheduling.address import locate, places
 from engine.scheduling.integer import Deadline
 from engine.scheduling.legality import violation
-from engine.scheduling.linear import Dimension, solve
+from engine.scheduling.linear import NextDimension, solve
 from engine.scheduling.nodes import Node, Witness
-from engine.scheduling.problem import Problem, Row, Rows
-from engine.scheduling.rules import Rule
+from engine.scheduling.problem import Row, Rows, ScheduleProblem
+from engine.scheduling.rules import ScheduleRule
 from engine.scheduling.terms import CONSTANT
-from engine.scheduling.timeline import Step
+from engine.scheduling.timeline import TimeComponent
 
 _SECONDS = 5.0
 
 
-def contradiction(problem: Problem, rule: Rule) -> str:
-    """What is wrong with the constraints of a rule in themselves; "" when rows that satisfy them exist."""
+def contradiction(problem: ScheduleProblem, rule: ScheduleRule) -> str:
+    """Why a rule's constraints contradict each other; "" if some rows satisfy them."""
     if _rows(problem, rule, dict.fromkeys(sorted(rule.statements), ())) is not None:
         return ""
     assert rule.demand is not None
@@ -25,8 +25,8 @@ def contradiction(problem: Problem, rule: Rule) -> str:
     return "it contradicts itself: no coefficients satisfy all of it"
 
 
-def broken_by(problem: Problem, rule: Rule, node: Node | None) -> Witness | None:
-    """Two instances of a statement that the rows which a rule asks for order wrongly, below the rows of `node`."""
+def broken_by(problem: ScheduleProblem, rule: ScheduleRule, node: Node | None) -> Witness | None:
+    """Two instances that the requested rows order wrongly, below the rows of `node`."""
     if node is None:
         return None
     where = places(node)
@@ -47,11 +47,11 @@ def broken_by(problem: Problem, rule: Rule, node: Node | None) -> Witness | None
     return None
 
 
-def _rows(problem: Problem, rule: Rule, above: dict[int, Rows]) -> dict[int, Row] | None:
-    """Rows as the rule wants them, whatever the dependences say."""
+def _rows(problem: ScheduleProblem, rule: ScheduleRule, above: dict[int, Rows]) -> dict[int, Row] | None:
+    """Rows that satisfy the rule, without regard to dependences."""
     demand = rule.demand
     assert demand is not None
-    dimension = Dimension(
+    dimension = NextDimension(
         problem=problem,
         rows=above,
         support={s: frozenset(range(problem.rank(s))) for s in above},
@@ -64,7 +64,7 @@ def _rows(problem: Problem, rule: Rule, above: dict[int, Rows]) -> dict[int, Row
     return solve(dimension, Deadline(_SECONDS, problem.program.name))
 
 
-def _step(problem: Problem, statement: int, row: Row) -> Step:
+def _step(problem: ScheduleProblem, statement: int, row: Row) -> TimeComponent:
     index = problem.index(statement, row)
     terms = tuple((problem.names[statement].index(str(name)), c) for name, c in index.terms)
-    return Step(str(index), index, terms)
+    return TimeComponent(str(index), index, terms)

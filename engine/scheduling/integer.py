@@ -14,19 +14,20 @@ from typing import Any
 from engine.support.errors import OverBudget
 
 _INTEGRAL = 1e-6
-"""How far from a whole number a value of the relaxation may be."""
+"""Tolerance for integrality of a relaxed solution."""
 
 Sum = Mapping[int, int]
 """Column -> coefficient."""
 
 
 class OutOfTime(OverBudget):
-    """The solver ran past its deadline.  Unlike a count of attempts this depends on the machine: it decides nothing."""
+    """The solver ran past its deadline.  Unlike an attempt count this depends on the machine, so no schedule depends on
+    it."""
 
 
 @dataclass(slots=True)
 class Deadline:
-    """A moment after which solving stops."""
+    """Wall-clock limit of a solve."""
 
     seconds: float
     subject: str
@@ -35,15 +36,15 @@ class Deadline:
     def __post_init__(self) -> None:
         self._end = perf_counter() + self.seconds
 
-    def left(self) -> float:
-        """Seconds left; OutOfTime when there are none."""
+    def seconds_left(self) -> float:
+        """Remaining seconds; OutOfTime if there are none."""
         left = self._end - perf_counter()
         if left <= 0:
-            raise self.passed()
+            raise self.timeout_error()
         return left
 
-    def passed(self) -> OutOfTime:
-        """The error for having run past it."""
+    def timeout_error(self) -> OutOfTime:
+        """The error for a passed deadline."""
         hint = "relax some entries, or schedule fewer statements together"
         return OutOfTime("schedule", self.subject, f"its linear programs take more than {self.seconds:g} s", hint)
 
@@ -95,11 +96,11 @@ class IntegerProgram:
         values: list[float] | None = None
         for objective in objectives or ({},):
             solver.changeColsCost(len(columns), columns, [float(objective.get(c, 0)) for c in columns])
-            solver.setOptionValue("time_limit", deadline.left())
+            solver.setOptionValue("time_limit", deadline.seconds_left())
             solver.run()
             status = solver.getModelStatus()
             if status == highspy.HighsModelStatus.kTimeLimit:
-                raise deadline.passed()
+                raise deadline.timeout_error()
             if status != highspy.HighsModelStatus.kOptimal:
                 return values  # a later objective that fails numerically leaves the earlier optimum
             values = list(solver.getSolution().col_value)

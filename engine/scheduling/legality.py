@@ -15,7 +15,7 @@ from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence, Generator
 from engine.scheduling.algebra import rank
 from engine.scheduling.nodes import ScheduleTree, Violation, Witness
-from engine.scheduling.timeline import Step, Timeline, timelines
+from engine.scheduling.timeline import TimeComponent, Timeline, timelines
 from engine.scheduling.witness import instance, witness
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -23,7 +23,7 @@ from engine.tensor.nodes import Statement, TensorProgram
 def check_schedule(
     program: TensorProgram, dependences: Iterable[Dependence], tree: ScheduleTree
 ) -> tuple[Violation, ...]:
-    """Every dependence that `tree` breaks, and every false claim in it; empty for a legal schedule.
+    """The dependences that `tree` breaks and the claims in it that are false; empty for a legal schedule.
 
     Claims are: two instances of a statement never run at the same point, a parallel member carries no dependence, the
     members of a permutable band may be interchanged.  A widened dependence (`exact` False) may be
@@ -40,8 +40,8 @@ def check_schedule(
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """Where a schedule goes wrong for a generator: the step, and what the comparison of the two rows claims."""
+class OrderFault:
+    """The step at which a schedule orders a generator wrongly."""
 
     step: int
     start: int
@@ -53,7 +53,7 @@ class Fault:
 
 
 def violation(program: TensorProgram, dependence: Dependence, source: Timeline, sink: Timeline) -> Violation | None:
-    """How a schedule breaks one dependence, with two concrete instances; None when it keeps it."""
+    """The violation of one dependence with two concrete instances; None if the schedule keeps it."""
     if first_fault(dependence.generators, source, sink) is None:
         return None
     fault = first_fault(at_actual_sizes(dependence), source, sink)
@@ -69,9 +69,9 @@ def violation(program: TensorProgram, dependence: Dependence, source: Timeline, 
 
 
 def _exact(
-    program: TensorProgram, dependence: Dependence, fault: Fault, source: Timeline, sink: Timeline
+    program: TensorProgram, dependence: Dependence, fault: OrderFault, source: Timeline, sink: Timeline
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Decide again without the convex hull, whose vertices need not be instances."""
+    """Decide an irregular dependence exactly with isl: vertices of its convex hull need not be instances."""
     from engine.poly import irregular  # only such a dependence needs isl
 
     equal = [(a.row, b.row) for a, b in zip(source[: fault.start], sink[: fault.start], strict=True)]
@@ -79,8 +79,8 @@ def _exact(
     return irregular.violating_pair(program, dependence, equal, rows, fault.relation)
 
 
-def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> Fault | None:
-    """The outermost step that orders a pair wrongly or contradicts a claim of its band; None when all is well."""
+def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> OrderFault | None:
+    """The outermost step that orders a pair wrongly or contradicts a claim of its band; None if there is none."""
     face = band = list(generators)
     start = 0
     for number, (a, b) in enumerate(zip(source, sink, strict=False)):
@@ -93,22 +93,22 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
         kept: list[Generator] = []
         for generator, difference in zip(face, differences(face, a, b), strict=True):
             if difference < 0:
-                return Fault(number, number, "<", generator, a.level)
+                return OrderFault(number, number, "<", generator, a.level)
             if difference > 0 and a.member is not None and a.member.parallel:
-                return Fault(number, number, ">", generator, f"{a.level} is not parallel")
+                return OrderFault(number, number, ">", generator, f"{a.level} is not parallel")
             if difference == 0:
                 kept.append(generator)
         if a.permutable and face is not band:
             for generator, difference in zip(band, differences(band, a, b), strict=True):
                 if difference < 0:
-                    return Fault(number, start, "<", generator, f"{a.level} is not permutable")
+                    return OrderFault(number, start, "<", generator, f"{a.level} is not permutable")
         face = kept if any(g.one for g in kept) else []
         if not face and not a.permutable:
             return None
     return None
 
 
-def differences(generators: Sequence[Generator], source: Step, sink: Step) -> list[int]:
+def differences(generators: Sequence[Generator], source: TimeComponent, sink: TimeComponent) -> list[int]:
     """Sink's row minus source's row, for each generator."""
     match source.terms, sink.terms, sink.row.constant - source.row.constant:
         case ((p, 1),), ((q, 1),), 0:  # the usual rows, one iterator each
@@ -121,7 +121,7 @@ def differences(generators: Sequence[Generator], source: Step, sink: Step) -> li
 
 
 def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -> list[Violation]:
-    """Two instances of one statement at one point, when its rows do not tell all its instances apart."""
+    """Two instances of one statement with equal time stamps, if its rows are not injective."""
     if _tells_apart(statement, steps):
         return []
     from engine.poly import irregular  # rows of full rank, the usual ones, never come here
@@ -135,7 +135,7 @@ def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -
 
 
 def _tells_apart(statement: Statement, steps: Timeline) -> bool:
-    """Whether the rows are of full rank over the iterators that have more than one value."""
+    """Whether the rows have full rank over the iterators of extent above 1, so that no two instances coincide."""
     moving = [k for k, iterator in enumerate(statement.iterators) if iterator.extent > 1]
     alone = {step.terms[0][0] for step in steps if len(step.terms) == 1}
     if alone.issuperset(moving):

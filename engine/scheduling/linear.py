@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from engine.poly.nodes import Generator
 from engine.scheduling.algebra import complement, rank
 from engine.scheduling.integer import Deadline, IntegerProgram
-from engine.scheduling.problem import Problem, Row, Rows, coefficients, difference, row_of
+from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients, difference, row_of
 from engine.scheduling.terms import CONSTANT, Constraint, Term, evaluate
 
 _COEFFICIENT = 4
@@ -32,21 +32,21 @@ _DISTANCE = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Cone:
-    """Pairs of instances that the dimension must not separate (`zero`), or not order wrongly."""
+    """The generators of one dependence with the constraint on them: distance zero (`zero`), or non-negative."""
 
     source: int
     sink: int
     generators: tuple[Generator, ...]
     weight: int
-    """How much a small distance is worth: bytes handed over."""
+    """Weight of the distance in the objective: bytes passed along the dependence."""
     zero: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
-    """What the next row of every statement must satisfy."""
+class NextDimension:
+    """The problem of choosing the next row of every statement."""
 
-    problem: Problem
+    problem: ScheduleProblem
     rows: Mapping[int, Rows]
     """The statements, with the rows that the new one must be independent of."""
     support: Mapping[int, frozenset[int]]
@@ -64,11 +64,11 @@ class Dimension:
     """Whether all rows must take equally many values, as statements that share a plain loop do."""
 
 
-def solve(dimension: Dimension, deadline: Deadline) -> dict[int, Row] | None:
+def solve(dimension: NextDimension, deadline: Deadline) -> dict[int, Row] | None:
     """The best rows, or None where no rows within the bounds satisfy everything.  OutOfTime past the deadline."""
     if not all(dimension.support.values()):
         return None
-    model = _Model(dimension)
+    model = DimensionProgram(dimension)
     model.build()
     values = model.program.minimise(model.objectives(), deadline)
     if values is None:
@@ -77,8 +77,8 @@ def solve(dimension: Dimension, deadline: Deadline) -> dict[int, Row] | None:
     return rows if satisfies(dimension, rows) else None
 
 
-def satisfies(dimension: Dimension, rows: dict[int, Row]) -> bool:
-    """Whether rows obey the dimension, exactly."""
+def satisfies(dimension: NextDimension, rows: dict[int, Row]) -> bool:
+    """Whether integer rows satisfy the problem, exactly."""
     for cone in dimension.cones:
         apart = [difference(g, rows[cone.source], rows[cone.sink]) for g in cone.generators]
         if any(apart) if cone.zero else min(apart, default=0) < 0:
@@ -92,10 +92,10 @@ def satisfies(dimension: Dimension, rows: dict[int, Row]) -> bool:
 
 
 @dataclass(slots=True)
-class _Model:
-    """The integer program of one dimension."""
+class DimensionProgram:
+    """The integer linear program of one dimension."""
 
-    dimension: Dimension
+    dimension: NextDimension
     program: IntegerProgram = field(default_factory=IntegerProgram)
     columns: dict[int, list[int]] = field(default_factory=dict)
     """Statement -> columns of its coefficients."""
@@ -123,7 +123,7 @@ class _Model:
         return [*wished, *([self.distance] if self.distance else []), self.sizes]
 
     def _wish(self, terms: tuple[Term, ...]) -> dict[int, int]:
-        """The weights of an objective.  What is wanted large is wanted up to one: 4 i is no better a loop than i."""
+        """The weights of an objective.  Maximised coefficients are bounded by one: 4 i makes no better loop than i."""
         total: dict[int, int] = {}
         for column, factor in self._terms(terms):
             if factor < 0:
@@ -168,7 +168,8 @@ class _Model:
         self.sizes[self.constants[statement]] = 1
 
     def _independent(self, statement: int) -> None:
-        """Some product with a row of the complement differs from zero; a disjunction where its sign is open."""
+        """Linear independence: some product with a row of the orthogonal complement is non-zero.  A disjunction over
+        signs where the sign is open."""
         width = self.dimension.problem.rank(statement)
         basis = complement([coefficients(row, width) for row in self.dimension.rows[statement]], width)
         columns = self.columns[statement]
@@ -207,7 +208,7 @@ class _Model:
         return [*terms, (self.constants[cone.sink], generator.one), (self.constants[cone.source], -generator.one)]
 
     def _extents(self) -> None:
-        """Equal numbers of values: sum of coefficient * (extent - 1), exact for non-negative coefficients."""
+        """Equal ranges of values: sum of coefficient * (extent - 1), exact for non-negative coefficients."""
         if not self.dimension.same_extent:
             return
         spans = [

@@ -1,4 +1,4 @@
-"""Values of the schedule: the constraint tree that goes in, the schedule tree and the verdicts that come out."""
+"""Inputs and results of scheduling: constraint tree, schedule tree, verdicts, conflicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.tensor.index import Index
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedEntry:
     """An entry with its author and its place in the recipe, so that a verdict can point back at it."""
 
     entry: Entry
@@ -23,9 +23,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintNode:
-    """Entries that hold together; children are alternatives for the rest, best first."""
+    """Entries that must hold together; children are alternatives for the rest, best first."""
 
-    entries: tuple[Placed, ...] = ()
+    entries: tuple[PlacedEntry, ...] = ()
     children: tuple[ConstraintNode, ...] = ()
 
 
@@ -34,11 +34,11 @@ class ConstraintTree:
     """The composed advice of one group.  `disabled` keeps the entries that are switched off, to report them."""
 
     root: ConstraintNode = ConstraintNode()
-    disabled: tuple[Placed, ...] = ()
-    beyond: tuple[Placed, ...] = ()
-    """Entries of alternatives that the bound on their number left out, to report them."""
+    disabled: tuple[PlacedEntry, ...] = ()
+    beyond: tuple[PlacedEntry, ...] = ()
+    """Entries of alternatives beyond `MAX_SCENARIOS`, to report them."""
     rewrites: tuple[Verdict, ...] = ()
-    """What became of the entries that change the program, to report them: that was before the tree was composed."""
+    """Verdicts of the rewrites, which were applied before the tree was composed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTree:
-    """The execution order of one group.  Printed by `schedule.explain.show`, read back by nothing: it is derived."""
+    """The execution order of one group.  Printed by `tree_text.show`; there is no parser, because it is derived."""
 
     root: Node
 
@@ -147,7 +147,7 @@ OUTCOMES = (HONOURED, RELAXED, INFEASIBLE, NOT_REACHED, DISABLED, NO_MATCH)
 class Verdict:
     """What became of one entry; `outcome` is one of `OUTCOMES`."""
 
-    placed: Placed
+    placed: PlacedEntry
     outcome: str
     because: str
     witness: Witness | None = None
@@ -179,7 +179,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A solve: the tree, which is legal, what became of each entry, how long it took and what was tried."""
+    """Result of a solve: a legal tree, verdicts, timings and the log of decisions."""
 
     tree: ScheduleTree
     verdicts: tuple[Verdict, ...]
@@ -196,7 +196,7 @@ RELAX, SWITCH_OFF, REPLACE, CUT, REWRITE = "relax", "switch off", "replace", "cu
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One change after which required entries no longer conflict; it was tried before it is offered."""
+    """A single change that resolves a conflict, verified before it is offered."""
 
     kind: str
     """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  CUT: split the
@@ -204,12 +204,12 @@ class Repair:
     text: str
     """For a person, one line."""
     entry: Entry
-    """What stands in the place of `placed` afterwards, or is added."""
-    placed: Placed | None = None
+    """The entry that replaces `placed`, or is added."""
+    placed: PlacedEntry | None = None
     """The entry that changes, or that gets a neighbour; None for REWRITE, which is the user's."""
     added: bool = False
     """Whether `entry` is put below `placed`, which stays."""
-    leaves: tuple[Placed, ...] = ()
+    leaves: tuple[PlacedEntry, ...] = ()
     """What still cannot hold afterwards, where the change only brings the next conflict; else none."""
 
 
@@ -226,7 +226,7 @@ class Conflict(Illegal):
         reason: str,
         hint: str,
         verdicts: tuple[Verdict, ...],
-        conflicting: tuple[Placed, ...] = (),
+        conflicting: tuple[PlacedEntry, ...] = (),
         repairs: tuple[Repair, ...] = (),
     ) -> None:
         super().__init__("schedule", subject, reason, hint)

@@ -1,8 +1,8 @@
-"""What the search needs to know of a program, prepared once: which iterators may share a dimension.
+"""A program indexed for the scheduler: which iterators of which statements may share a dimension.
 
 Statements are numbers here (their textual position), iterators too (their position in the statement's box).  Two
 statements may share a dimension only at distance zero: every dependence between them joins instances with equal values
-of the chosen iterators.  `Edge` keeps that relation as bit masks.
+of the chosen iterators.  `DependenceEdge` keeps that relation as bit masks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Masks = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Edge:
+class DependenceEdge:
     """The dependences between two statements, the first one earlier in the text."""
 
     source: int
@@ -33,14 +33,14 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AffineRow:
     """A row with general coefficients over a statement's iterators."""
 
     coefficients: tuple[int, ...]
     constant: int = 0
 
 
-Row = int | Line
+Row = int | AffineRow
 """One dimension of a statement's time stamp; the row that is one iterator is that iterator's number."""
 
 Rows = tuple[Row, ...]
@@ -48,15 +48,15 @@ Rows = tuple[Row, ...]
 
 
 def row_of(coefficients: Iterable[int], constant: int = 0) -> Row:
-    """The row with these coefficients, in its simplest form."""
-    line = Line(tuple(coefficients), constant)
+    """The row with these coefficients in its simplest form: an iterator's number if it is one iterator."""
+    line = AffineRow(tuple(coefficients), constant)
     used = [k for k, c in enumerate(line.coefficients) if c]
     return used[0] if len(used) == 1 and line.coefficients[used[0]] == 1 and not constant else line
 
 
 def coefficients(row: Row, width: int) -> tuple[int, ...]:
-    """The row's coefficients over `width` iterators."""
-    return row.coefficients if isinstance(row, Line) else tuple(int(k == row) for k in range(width))
+    """Coefficients of a row over `width` iterators."""
+    return row.coefficients if isinstance(row, AffineRow) else tuple(int(k == row) for k in range(width))
 
 
 def value(row: Row, point: tuple[int, ...], one: int) -> int:
@@ -72,7 +72,7 @@ def difference(generator: Generator, source: Row, sink: Row) -> int:
 
 
 @dataclass(slots=True)
-class Problem:
+class ScheduleProblem:
     """The statements of one group with their dependences, indexed for the search."""
 
     program: TensorProgram
@@ -83,7 +83,7 @@ class Problem:
     extents: tuple[tuple[int, ...], ...]
     reduced: tuple[int, ...]
     """Mask of each statement's reduction iterators."""
-    edges: dict[tuple[int, int], Edge]
+    edges: dict[tuple[int, int], DependenceEdge]
     links: tuple[tuple[tuple[int, Masks], ...], ...]
     """Statement -> (statement joined to it by an edge, own iterator -> mask of the other's at distance zero)."""
     sizes: tuple[Mapping[int, int], ...]
@@ -97,7 +97,7 @@ class Problem:
         """Number of rows that a statement needs."""
         return len(self.names[statement])
 
-    def unused(self, statement: int, rows: Rows) -> list[int]:
+    def unused_iterators(self, statement: int, rows: Rows) -> list[int]:
         """Iterators that are linearly independent of the rows so far, in order."""
         width = self.rank(statement)
         if all(isinstance(row, int) for row in rows):
@@ -109,11 +109,12 @@ class Problem:
         """The unused iterators of a statement, each with its `distance` as the next row."""
         key = (statement, rows)
         if key not in self._distances:
-            self._distances[key] = {k: self.distance(statement, rows, k) for k in self.unused(statement, rows)}
+            unused = self.unused_iterators(statement, rows)
+            self._distances[key] = {k: self.distance(statement, rows, k) for k in unused}
         return self._distances[key]
 
     def leading(self, statement: int, rows: Rows) -> int:
-        """The iterator after which the last row is called: the first in it that no row before it has."""
+        """The iterator that names the last row: the first in it that no earlier row has."""
         last = rows[-1]
         if isinstance(last, int):
             return last
@@ -130,7 +131,7 @@ class Problem:
         return Index.sum(zip(names, row.coefficients, strict=True), row.constant)
 
     def row(self, statement: int, index: Index) -> Row:
-        """What `index` made an index of."""
+        """The row of an index; inverse of `index`."""
         return row_of((index.coefficient(name) for name in self.names[statement]), index.constant)
 
     def face(self, dependence: Dependence, number: int, rows: Rows, others: Rows) -> tuple[Generator, ...]:
@@ -147,7 +148,7 @@ class Problem:
         return self._faces[key]
 
     def distance(self, statement: int, rows: Rows, row: Row) -> int:
-        """What `row` after `rows` does to the self-dependences: -1 breaks one, 1 carries one, 0 none of both."""
+        """Effect of appending `row` on the self-dependences: -1 breaks one, 1 carries one, 0 neither."""
         result = 0
         for number, dependence in enumerate(self.own[statement]):
             for generator in self.face(dependence, number, rows, rows):
@@ -157,7 +158,7 @@ class Problem:
                 result = max(result, min(apart, 1))
         return result
 
-    def between(self, edge: Edge, rows: Rows, others: Rows, row: Row, other: Row) -> int:
+    def between(self, edge: DependenceEdge, rows: Rows, others: Rows, row: Row, other: Row) -> int:
         """The same for an edge whose ends have `rows` and `others`, under their next rows `row` and `other`."""
         if isinstance(row, int) and isinstance(other, int) and edge.forward[row] >> other & 1:
             return 0
@@ -171,11 +172,11 @@ class Problem:
         return result
 
 
-def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Problem:
+def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> ScheduleProblem:
     """Index a program and its dependences.  Dependences must join statements of the program in textual order."""
     statements = program.statements
     number = {s.name: k for k, s in enumerate(statements)}
-    edges: dict[tuple[int, int], Edge] = {}
+    edges: dict[tuple[int, int], DependenceEdge] = {}
     own: list[list[Dependence]] = [[] for _ in statements]
     tables: dict[int, tuple[Masks, Masks]] = {}
     for dependence in dependences:
@@ -190,7 +191,7 @@ def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Proble
         forward, backward = tables[key]
         edge = edges.get((source, sink))
         if edge is None:
-            edges[source, sink] = Edge(source, sink, forward, backward, dependence.weight, [dependence])
+            edges[source, sink] = DependenceEdge(source, sink, forward, backward, dependence.weight, [dependence])
         else:
             edge.forward = tuple(a & b for a, b in zip(edge.forward, forward, strict=True))
             edge.backward = tuple(a & b for a, b in zip(edge.backward, backward, strict=True))
@@ -200,7 +201,7 @@ def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Proble
     for (source, sink), edge in edges.items():
         links[source].append((sink, edge.forward))
         links[sink].append((source, edge.backward))
-    return Problem(
+    return ScheduleProblem(
         program=program,
         statements=statements,
         number=number,

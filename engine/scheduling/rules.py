@@ -1,4 +1,4 @@
-"""Entries that steer the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
+"""Entries that constrain the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 
 from engine.recipe import Value
 from engine.scheduling.address import Address
-from engine.scheduling.nodes import Placed
-from engine.scheduling.problem import Problem, Row, Rows, coefficients
+from engine.scheduling.nodes import PlacedEntry
+from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients
 from engine.scheduling.terms import COEFFICIENT_FIELDS, Demand, demand_of
 
 STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
-"""Fields that the search itself obeys; the others are attached or checked afterwards."""
+"""Fields that the search obeys; the others are attached or checked afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A steering entry for the statements (by number) that it can speak of."""
+class ScheduleRule:
+    """A steering entry and the statements (by number) that it applies to."""
 
-    placed: Placed
+    placed: PlacedEntry
     address: Address
     statements: frozenset[int]
     allowed: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Rule:
     def field(self) -> str:
         return self.placed.entry.field
 
-    def reaches(self, problem: Problem, statement: int, rows: Rows) -> bool:
+    def reaches(self, problem: ScheduleProblem, statement: int, rows: Rows) -> bool:
         """Whether the dimension that comes after `rows` is the one the rule speaks of (for an address by position)."""
         match self.address.kind:
             case "outermost":
@@ -47,12 +47,12 @@ class Rule:
             case _:
                 return False
 
-    def reaches_any(self, problem: Problem, rows: Mapping[int, Rows]) -> bool:
+    def reaches_any(self, problem: ScheduleProblem, rows: Mapping[int, Rows]) -> bool:
         """Whether the next dimension of some statement in `rows` is the one the rule speaks of."""
         return any(s in rows and self.reaches(problem, s, rows[s]) for s in self.statements)
 
 
-def rules_of(problem: Problem, placed: Placed) -> Rule | None:
+def rules_of(problem: ScheduleProblem, placed: PlacedEntry) -> ScheduleRule | None:
     """The rule of a steering entry; None when nothing it names exists, or when it asks for nothing."""
     entry = placed.entry
     named = [problem.number[n] for n in entry.statements if n in problem.number] or (
@@ -65,21 +65,21 @@ def rules_of(problem: Problem, placed: Placed) -> Rule | None:
         }
         if len(set(parts.values())) < 2:
             return None
-        return Rule(placed, address, frozenset(parts), parts=parts)
+        return ScheduleRule(placed, address, frozenset(parts), parts=parts)
     if entry.field == "pin":
-        allowed = frozenset(pinned(entry.value))
+        allowed = frozenset(pinned_iterators(entry.value))
         wanted = {s: frozenset(k for k, name in enumerate(problem.names[s]) if name in allowed) for s in named}
         owners = frozenset(s for s, iterators in wanted.items() if iterators)
-        return Rule(placed, address, owners, allowed, wanted) if owners else None
+        return ScheduleRule(placed, address, owners, allowed, wanted) if owners else None
     if entry.field == "parallel" and entry.value is True and named:
-        return Rule(placed, address, frozenset(named))
+        return ScheduleRule(placed, address, frozenset(named))
     if entry.field in COEFFICIENT_FIELDS:
         demand = demand_of(problem, entry)
-        return Rule(placed, address, demand.statements, demand=demand) if isinstance(demand, Demand) else None
+        return ScheduleRule(placed, address, demand.statements, demand=demand) if isinstance(demand, Demand) else None
     return None
 
 
-def pinned(value: Value) -> tuple[str, ...]:
+def pinned_iterators(value: Value) -> tuple[str, ...]:
     """Iterator names of a pin's value."""
     return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
 
@@ -87,11 +87,15 @@ def pinned(value: Value) -> tuple[str, ...]:
 def cut_parts(value: Value) -> tuple[tuple[str, ...], ...]:
     """Parts of a cut's value, each a tuple of statement names."""
     parts = value if isinstance(value, tuple) else (value,)
-    return tuple(pinned(part) for part in parts)
+    return tuple(pinned_iterators(part) for part in parts)
 
 
 def preferences(
-    problem: Problem, rules: Sequence[Rule], component: Sequence[int], rows: Mapping[int, Rows], inside: bool
+    problem: ScheduleProblem,
+    rules: Sequence[ScheduleRule],
+    component: Sequence[int],
+    rows: Mapping[int, Rows],
+    inside: bool,
 ) -> dict[int, tuple[int, ...]]:
     """Iterators each statement of a component may use next, preferred first.
 
@@ -123,7 +127,7 @@ def preferences(
 
 
 def support(
-    problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], inside: bool, skew: bool
+    problem: ScheduleProblem, rules: Sequence[ScheduleRule], rows: Mapping[int, Rows], inside: bool, skew: bool
 ) -> dict[int, frozenset[int]]:
     """Iterators that may appear in the next row of each statement in `rows`, when rows are more than one iterator.
 
@@ -134,13 +138,14 @@ def support(
     found: dict[int, frozenset[int]] = {}
     outer: dict[int, bool] = {}
     for statement, above in rows.items():
-        fresh = set(problem.unused(statement, above))
+        unused = set(problem.unused_iterators(statement, above))
+        fresh = set(unused)
         free = _restrict(problem, rules, among, statement, above, fresh) or statement in asked
         reduced = {k for k in fresh if problem.reduced[statement] >> k & 1}
         if not free and fresh - reduced:
             fresh -= reduced
         outer[statement] = free or bool(fresh - reduced)
-        again = set(range(problem.rank(statement))).difference(problem.unused(statement, above)) if skew else set()
+        again = set(range(problem.rank(statement))) - unused if skew else set()
         found[statement] = frozenset(fresh | again) if fresh else frozenset()
     if not inside and any(outer.values()):
         return {s: iterators if outer[s] else frozenset() for s, iterators in found.items()}
@@ -148,9 +153,14 @@ def support(
 
 
 def _restrict(
-    problem: Problem, rules: Sequence[Rule], among: frozenset[int], statement: int, rows: Rows, allowed: set[int]
+    problem: ScheduleProblem,
+    rules: Sequence[ScheduleRule],
+    among: frozenset[int],
+    statement: int,
+    rows: Rows,
+    allowed: set[int],
 ) -> bool:
-    """Drop from `allowed` what rules about this statement forbid here; True when a pin chose the dimension."""
+    """Remove from `allowed` what rules about this statement forbid; True if a pin chose the dimension."""
     names = problem.names[statement]
     chosen = False
     for rule in rules:
@@ -167,16 +177,18 @@ def _restrict(
                 allowed -= left if len(left) == 1 else set()
             elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
                 allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
-        elif rule.field == "cut" and rule.address.kind == "name" and _parted(rule, statement, among):
+        elif rule.field == "cut" and rule.address.kind == "name" and _is_separated(rule, statement, among):
             allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
     return chosen
 
 
-def _parted(rule: Rule, statement: int, among: frozenset[int]) -> bool:
+def _is_separated(rule: ScheduleRule, statement: int, among: frozenset[int]) -> bool:
     return any(rule.parts[s] != rule.parts[statement] for s in rule.statements & among)
 
 
-def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> bool:
+def accepts(
+    problem: ScheduleProblem, rules: Sequence[ScheduleRule], rows: Mapping[int, Rows], choice: Mapping[int, Row]
+) -> bool:
     """Whether the next rows obey the rules that address their dimension by name."""
     if not any(rule.address.kind == "name" and rule.field in ("pin", "parallel") for rule in rules):
         return True
@@ -196,12 +208,14 @@ def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], c
     return True
 
 
-def _within(problem: Problem, statement: int, row: Row, allowed: frozenset[str]) -> bool:
+def _within(problem: ScheduleProblem, statement: int, row: Row, allowed: frozenset[str]) -> bool:
     names = problem.names[statement]
     return all(names[k] in allowed for k, c in enumerate(coefficients(row, len(names))) if c)
 
 
-def must_part(problem: Problem, rules: Sequence[Rule], component: Iterable[int], rows: Mapping[int, Rows]) -> bool:
+def must_part(
+    problem: ScheduleProblem, rules: Sequence[ScheduleRule], component: Iterable[int], rows: Mapping[int, Rows]
+) -> bool:
     """Whether a cut forbids the statements of a component to share what comes next."""
     among = frozenset(component)
     for rule in rules:
@@ -213,7 +227,7 @@ def must_part(problem: Problem, rules: Sequence[Rule], component: Iterable[int],
     return False
 
 
-def cut_order(rules: Sequence[Rule], component: Iterable[int]) -> list[tuple[int, int]]:
+def cut_order(rules: Sequence[ScheduleRule], component: Iterable[int]) -> list[tuple[int, int]]:
     """(before, after) statements of a component, as the cuts order them."""
     among = frozenset(component)
     return [

@@ -19,7 +19,7 @@ _MAX_NESTING = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line with content: its number, indentation, content and comment."""
 
     source: str
@@ -41,14 +41,14 @@ class Line:
         if not self.comment.startswith("because "):
             return ""
         text = self.comment.removeprefix("because ").strip()
-        return _unquoted(self, text) if text.startswith('"') else text
+        return _unquote(self, text) if text.startswith('"') else text
 
     def scanner(self) -> Scanner:
         """The tokens of the content."""
         return Scanner(self, list(_tokens(self)))
 
 
-def lines_of(text: str, source: str) -> list[Line]:
+def lines_of(text: str, source: str) -> list[TextLine]:
     """The lines that hold more than a comment.  BadInput for a text that is too long."""
     rows = text.split("\n")
     if len(rows) > _MAX_LINES:
@@ -59,7 +59,7 @@ def lines_of(text: str, source: str) -> list[Line]:
         content, comment = _split_comment(row)
         if content.strip():
             indent = len(row) - len(row.lstrip())
-            result.append(Line(source, number, indent, content.strip(), comment.strip()))
+            result.append(TextLine(source, number, indent, content.strip(), comment.strip()))
     return result
 
 
@@ -78,7 +78,7 @@ def _split_comment(row: str) -> tuple[str, str]:
     return row, ""
 
 
-def _tokens(line: Line) -> Iterator[str]:
+def _tokens(line: TextLine) -> Iterator[str]:
     position = 0
     while position < len(line.content):
         match = _TOKEN.match(line.content, position)
@@ -91,7 +91,7 @@ def _tokens(line: Line) -> Iterator[str]:
         position = match.end()
 
 
-def _unquoted(line: Line, text: str) -> str:
+def _unquote(line: TextLine, text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -105,7 +105,7 @@ def _unquoted(line: Line, text: str) -> str:
 class Scanner:
     """Tokens of one line, taken from the left."""
 
-    line: Line
+    line: TextLine
     tokens: list[str]
     position: int = 0
 
@@ -125,7 +125,7 @@ class Scanner:
         """A plain word or a quoted name."""
         token = self.word(what)
         if token.startswith('"'):
-            return _unquoted(self.line, token)
+            return _unquote(self.line, token)
         if token in "@:,|()":
             raise self.line.error(f"{token!r} stands where {what} is expected")
         return token

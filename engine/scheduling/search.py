@@ -1,4 +1,4 @@
-"""The search for one dimension: an iterator for every statement such that all of them may share a loop.
+"""Backtracking search for one dimension: an iterator for every statement such that all of them may share a loop.
 
 Domains are bit masks of iterators; choosing one propagates along the edges until nothing changes (arc consistency), so
 that most choices follow from the first.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.problem import Problem
+from engine.scheduling.problem import ScheduleProblem
 from engine.support.errors import OverBudget
 
 Choice = Mapping[int, int]
@@ -18,7 +18,7 @@ Choice = Mapping[int, int]
 
 @dataclass(slots=True)
 class Budget:
-    """How much searching is left; guards against exponential descent."""
+    """Remaining attempts of a search; bounds exponential backtracking."""
 
     attempts: int = 200_000
 
@@ -30,7 +30,7 @@ class Budget:
 
 
 def choices(
-    problem: Problem, preferences: Mapping[int, Sequence[int]], leader: int, budget: Budget
+    problem: ScheduleProblem, preferences: Mapping[int, Sequence[int]], leader: int, budget: Budget
 ) -> Iterator[Choice]:
     """Every way to give the statements of `preferences` one iterator each, best first.
 
@@ -44,7 +44,7 @@ def choices(
 
 
 def _branch(
-    problem: Problem,
+    problem: ScheduleProblem,
     preferences: Mapping[int, Sequence[int]],
     order: Sequence[int],
     position: int,
@@ -67,8 +67,8 @@ def _branch(
             yield from _branch(problem, preferences, order, position + 1, narrowed, budget)
 
 
-def _equal_extents(problem: Problem, masks: dict[int, int], extent: int) -> bool:
-    """Keep the iterators of one extent only: a shared loop has one."""
+def _equal_extents(problem: ScheduleProblem, masks: dict[int, int], extent: int) -> bool:
+    """Remove iterators of other extents: a shared loop has one extent."""
     for statement, mask in masks.items():
         masks[statement] = mask & problem.sizes[statement].get(extent, 0)
         if not masks[statement]:
@@ -76,7 +76,7 @@ def _equal_extents(problem: Problem, masks: dict[int, int], extent: int) -> bool
     return True
 
 
-def _propagate(problem: Problem, masks: dict[int, int]) -> bool:
+def _propagate(problem: ScheduleProblem, masks: dict[int, int]) -> bool:
     """Drop iterators without partner along an edge, until nothing changes; False when a statement has none left."""
     waiting = dict.fromkeys(masks)
     while waiting:

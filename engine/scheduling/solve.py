@@ -1,4 +1,4 @@
-"""Schedule one group under its constraint tree, and say what became of every entry.
+"""Schedule one group under its constraint tree, with a verdict for every entry.
 
 Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
 entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
@@ -13,9 +13,9 @@ from time import perf_counter
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry, Value
-from engine.scheduling.attach import Finding, attach, meant
+from engine.scheduling.attach import AttachOutcome, attach, members_meant
 from engine.scheduling.bands import join_bands
-from engine.scheduling.build import Builder
+from engine.scheduling.build import ScheduleBuilder
 from engine.scheduling.coefficient_check import coefficients_held
 from engine.scheduling.conflict import fewest, with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
@@ -31,13 +31,13 @@ from engine.scheduling.nodes import (
     ConstraintTree,
     Node,
     Options,
-    Placed,
+    PlacedEntry,
     Scheduled,
     ScheduleTree,
     Verdict,
 )
-from engine.scheduling.problem import Problem, prepare
-from engine.scheduling.rules import STEERING, Rule, rules_of
+from engine.scheduling.problem import ScheduleProblem, prepare
+from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
 from engine.scheduling.terms import COEFFICIENT_FIELDS
 from engine.scheduling.text import entry_text
 from engine.scheduling.unsat_core import Blame, partly
@@ -45,9 +45,9 @@ from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
 _ATTEMPTS = 30_000
-"""Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
+"""Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
 _STEERING = 1_000
-"""Different entries that one search may have to obey."""
+"""Largest number of different entries that one search obeys."""
 _PLAIN = Options()
 
 
@@ -79,34 +79,34 @@ def schedule(
 
 
 _Kept = tuple[str, str, Value, frozenset[int]]
-"""What a rule says, whoever says it: field, dimension, value and the statements it is kept for."""
+"""Identity of a rule, without its author: field, dimension, value and statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """What holds so far on the way down the constraint tree."""
+    """Entries that hold so far on the path down the constraint tree, and the tree they give."""
 
-    rules: tuple[Rule, ...] = ()
-    entries: tuple[Placed, ...] = ()
+    rules: tuple[ScheduleRule, ...] = ()
+    entries: tuple[PlacedEntry, ...] = ()
     """All entries that are not given up, those without a rule included."""
 
 
 @dataclass(slots=True)
 class _Solve:
     program: TensorProgram
-    problem: Problem
+    problem: ScheduleProblem
     options: Options
     deadline: Deadline
     trial: bool = False
-    """Only whether all required entries hold is asked for, not why others do not."""
+    """Whether to stop at the first failed required entry, without explaining it: for verifying repairs."""
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
-    claims: dict[tuple[str, frozenset[str]], Placed] = field(default_factory=dict)
+    claims: dict[tuple[str, frozenset[str]], PlacedEntry] = field(default_factory=dict)
     """Dimension and statements below it -> the first entry that says whether it is parallel."""
-    clash: tuple[Placed, ...] = ()
+    clash: tuple[PlacedEntry, ...] = ()
     """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
 
     def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
@@ -132,7 +132,7 @@ class _Solve:
                 raise self.conflict(tree)
         return ScheduleTree(node), verdicts, (*self.log, *self.built_log(settled.rules))
 
-    def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[Placed, ...]:
+    def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[PlacedEntry, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
         if program is self.program:
             again = _Solve(program, self.problem, self.options, self.deadline, trial=True, _built=self._built)
@@ -147,7 +147,8 @@ class _Solve:
         return ()
 
     def open_up(self) -> None:
-        """Allow every affine row if there is no schedule without; Illegal if there is none with them either."""
+        """Retry with skewing, shifting and reversal if there is no schedule without; Illegal if there is none with them
+        either."""
         if self.build(()) is not None:
             return
         self.options = replace(self.options, skew=True, shift=True, reverse=True)
@@ -156,18 +157,18 @@ class _Solve:
             raise Illegal("schedule", self.program.name, "no order of its loops keeps all its dependences")
         self.log.append("the loops as they are have no legal order: sums, shifts and reversals are allowed")
 
-    def build(self, rules: Sequence[Rule]) -> Node | None:
+    def build(self, rules: Sequence[ScheduleRule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
         key = _key(rules)
         if key not in self._built:
-            self.deadline.left()
-            builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
+            self.deadline.seconds_left()
+            builder = ScheduleBuilder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
             node = builder.build()
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
 
-    def built_log(self, rules: Sequence[Rule]) -> tuple[str, ...]:
-        """What the solve under these rules decided."""
+    def built_log(self, rules: Sequence[ScheduleRule]) -> tuple[str, ...]:
+        """The log of the solve under these rules."""
         return self._built[_key(rules)][1]
 
     def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
@@ -195,10 +196,10 @@ class _Solve:
                 return chosen
         return None
 
-    def _all(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
+    def _all(self, entries: Iterable[PlacedEntry], above: _Settled) -> _Settled | None:
         entries = tuple(entries)
-        known = set(map(_kept, above.rules))
-        found = {_kept(r): r for r in map(self._rule, entries) if r is not None}
+        known = set(map(_rule_key, above.rules))
+        found = {_rule_key(r): r for r in map(self._rule, entries) if r is not None}
         rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
@@ -211,25 +212,26 @@ class _Solve:
             kept = (*kept, rule)
         return None
 
-    def _as_many(self, entries: Iterable[Placed], above: _Settled, below: bool) -> _Settled | None:
-        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey.
+    def _as_many(self, entries: Iterable[PlacedEntry], above: _Settled, below: bool) -> _Settled | None:
+        """Add required entries first, then soft ones; a soft entry that fails is dropped, or kept for the statements
+        that can obey.
 
         below: whether required entries follow, which what is kept may exclude.
         """
         rules, kept = above.rules, list(above.entries)
-        known = set(map(_kept, rules))
+        known = set(map(_rule_key, rules))
         refused: dict[_Kept, Verdict] = {}
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
-            if rule is None or _kept(rule) in known:
+            if rule is None or _rule_key(rule) in known:
                 kept.append(placed)
                 continue
-            if _kept(rule) in refused and not placed.entry.required:
-                self._record(replace(refused[_kept(rule)], placed=placed))
+            if _rule_key(rule) in refused and not placed.entry.required:
+                self._record(replace(refused[_rule_key(rule)], placed=placed))
                 continue
             if self._exists((*rules, rule)):
                 rules += (rule,)
-                known.add(_kept(rule))
+                known.add(_rule_key(rule))
                 kept.append(placed)
                 continue
             verdict = self._blame(rule, rules)
@@ -243,14 +245,14 @@ class _Solve:
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
                 verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
                 self._record(verdict)
-            refused[_kept(rule)] = verdict
+            refused[_rule_key(rule)] = verdict
             self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
         return _Settled(rules, tuple(kept))
 
-    def _clash(self, last: Rule, kept: Sequence[Rule]) -> tuple[Placed, ...]:
-        """The fewest entries that cannot all hold, `last` among them unless another cannot hold by itself."""
+    def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
+        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself."""
 
-        def hold(rules: Sequence[Rule]) -> bool:
+        def hold(rules: Sequence[ScheduleRule]) -> bool:
             node = self._node_or_none(rules)
             return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
 
@@ -262,13 +264,13 @@ class _Solve:
                 return (other.placed,)  # as when its dimension is never there
         return tuple(rule.placed for rule in fewest(last, kept, hold))
 
-    def _finding(self, node: Node, placed: Placed) -> Finding:
+    def _finding(self, node: Node, placed: PlacedEntry) -> AttachOutcome:
         if placed.entry.field in COEFFICIENT_FIELDS:
             return coefficients_held(self.problem, placed, node)
         return attach(node, placed, [s.name for s in self.problem.statements])[1]
 
-    def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
-        """A rule for as many of its statements as can keep it; None when that is none."""
+    def _part(self, rule: ScheduleRule, rules: tuple[ScheduleRule, ...]) -> ScheduleRule | None:
+        """The rule for a largest subset of its statements that can obey it; None if that is empty."""
         if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
             return None
         held: frozenset[int] = frozenset()
@@ -282,10 +284,10 @@ class _Solve:
                 waiting += [some[half:], some[:half]]
         return partly(rule, held) if held else None
 
-    def _rule(self, placed: Placed) -> Rule | None:
+    def _rule(self, placed: PlacedEntry) -> ScheduleRule | None:
         return rules_of(self.problem, placed) if placed.entry.field in STEERING else None
 
-    def _exists(self, rules: Sequence[Rule]) -> bool:
+    def _exists(self, rules: Sequence[ScheduleRule]) -> bool:
         try:
             return self.build(rules) is not None
         except OutOfTime:
@@ -294,22 +296,22 @@ class _Solve:
             self.log.append(f"gave up after {_ATTEMPTS} attempts under {len(rules)} entries")
             return False
 
-    def _blame(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+    def _blame(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
         if self.trial:
             return Verdict(rule.placed, INFEASIBLE, "it cannot hold")
         return Blame(self.problem, self._node_or_none).verdict(rule, kept)
 
-    def _node_or_none(self, rules: Sequence[Rule]) -> Node | None:
+    def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
 
-    def check_number(self, entries: Iterable[Placed]) -> None:
+    def check_number(self, entries: Iterable[PlacedEntry]) -> None:
         """BadInput for more different entries than a search can obey in reasonable time."""
-        steering = {_said(p.entry) for p in entries if p.entry.field in STEERING}
+        steering = {_entry_key(p.entry) for p in entries if p.entry.field in STEERING}
         if len(steering) > _STEERING:
             hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
             raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
 
-    def attach_all(self, node: Node, entries: Iterable[Placed]) -> Node:
+    def attach_all(self, node: Node, entries: Iterable[PlacedEntry]) -> Node:
         """Attach marks and flags, and record a verdict for every entry that was kept."""
         names = [s.name for s in self.problem.statements]
         for placed in entries:
@@ -325,19 +327,19 @@ class _Solve:
             self._record(Verdict(placed, finding.outcome, finding.because))
         return node
 
-    def _claim(self, placed: Placed, before: Node, after: Node, finding: Finding) -> Finding:
+    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: AttachOutcome) -> AttachOutcome:
         """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
-        for member in meant(before, placed.entry, [s.name for s in self.problem.statements]):
+        for member in members_meant(before, placed.entry, [s.name for s in self.problem.statements]):
             other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
             if other.entry.value != placed.entry.value:
                 self.clash = self.clash or (other, placed)
-                return Finding(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
+                return AttachOutcome(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
         if placed.entry.value is not True:
             return finding
         dependences = [d for own in self.problem.own for d in own]
         dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
         broken = check_schedule(self.program, dependences, ScheduleTree(after))
-        return Finding(INFEASIBLE, broken[0].witness.text) if broken else finding
+        return AttachOutcome(INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict
@@ -370,20 +372,20 @@ class _Solve:
         return Conflict(entry_text(last.entry), because, hint, verdicts, self.clash)
 
 
-def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
-    return tuple(dict.fromkeys(map(_kept, rules)))
+def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
+    return tuple(dict.fromkeys(map(_rule_key, rules)))
 
 
-def _kept(rule: Rule) -> _Kept:
+def _rule_key(rule: ScheduleRule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
 
 
-def _said(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
+def _entry_key(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
     return entry.field, entry.dimension, entry.value, entry.statements
 
 
-def _entries(node: ConstraintNode) -> list[Placed]:
+def _entries(node: ConstraintNode) -> list[PlacedEntry]:
     """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
     found = {placed.path: placed for placed in node.entries}
     for child in node.children:

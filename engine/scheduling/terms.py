@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from engine.recipe import Entry, Value
-from engine.scheduling.problem import Line, Problem, Row
+from engine.scheduling.problem import AffineRow, Row, ScheduleProblem
 
 COEFFICIENT_FIELDS = ("terms", "equal", "objective")
 """Fields about coefficients; they need the linear solver."""
@@ -76,7 +76,7 @@ class Demand:
         return self.named | inside | {s for _, s, _ in self.objective}
 
     def among(self, statements: frozenset[int]) -> Demand:
-        """What is left of it for fewer statements."""
+        """The demand restricted to fewer statements."""
         return Demand(
             tuple(c for c in self.constraints if c.statements <= statements),
             tuple(term for term in self.objective if term[1] in statements),
@@ -86,12 +86,12 @@ class Demand:
 
 
 class _UnclearError(Exception):
-    """An entry that cannot be resolved; the text says why."""
+    """An entry that cannot be resolved; the message says why."""
 
 
-def demand_of(problem: Problem, entry: Entry) -> Demand | str:
+def demand_of(problem: ScheduleProblem, entry: Entry) -> Demand | str:
     """What an entry of `COEFFICIENT_FIELDS` asks for; the reason as text when nothing can be made of it."""
-    reader = _Reader(problem, entry)
+    reader = _TermReader(problem, entry)
     try:
         match entry.field:
             case "equal":
@@ -110,12 +110,12 @@ def evaluate(terms: Sequence[Term], rows: dict[int, Row]) -> int:
 
 
 def _coefficient(row: Row, iterator: int) -> int:
-    if isinstance(row, Line):
+    if isinstance(row, AffineRow):
         return row.constant if iterator == CONSTANT else row.coefficients[iterator]
     return int(row == iterator)
 
 
-def sum_text(problem: Problem, terms: Sequence[Term]) -> str:
+def sum_text(problem: ScheduleProblem, terms: Sequence[Term]) -> str:
     """A sum of coefficients for people, "S0.i - 2 S1.const"."""
     text = ""
     for factor, statement, iterator in terms:
@@ -126,7 +126,7 @@ def sum_text(problem: Problem, terms: Sequence[Term]) -> str:
     return text
 
 
-def matching(problem: Problem, first: int, second: int) -> tuple[tuple[int, int], ...]:
+def matching(problem: ScheduleProblem, first: int, second: int) -> tuple[tuple[int, int], ...]:
     """Pairs of iterators of two statements that `equal` compares: by name if they share one, else by position."""
     left, right = problem.names[first], problem.names[second]
     if set(left) & set(right):
@@ -135,13 +135,13 @@ def matching(problem: Problem, first: int, second: int) -> tuple[tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _TermReader:
     """Reads the value of one entry."""
 
-    problem: Problem
+    problem: ScheduleProblem
     entry: Entry
 
-    def named(self) -> list[int]:
+    def statement_numbers(self) -> list[int]:
         """The statements that the entry speaks of."""
         number = self.problem.number
         if not self.entry.statements:
@@ -164,16 +164,16 @@ class _Reader:
         if isinstance(value, str):
             return tuple((-1, s, k) for s, k in self.places(value))
         if _is_term(value):
-            return self.weighted(value)
+            return self.weighted_terms(value)
         if not isinstance(value, tuple) or not value:
             raise _UnclearError("an objective is an iterator, (ITERATOR, WEIGHT), or (STATEMENT, ITERATOR, WEIGHT)")
         return tuple(term for part in value for term in self.objective(part))
 
     def terms(self, value: Value) -> Demand:
         if value in (SKEW, SHIFT):
-            return Demand(freedom=frozenset((str(value),)), named=frozenset(self.named()))
+            return Demand(freedom=frozenset((str(value),)), named=frozenset(self.statement_numbers()))
         if _is_term(value):
-            terms = self.weighted(value)
+            terms = self.weighted_terms(value)
             return Demand(tuple(Constraint(((1, s, k),), "=", number) for number, s, k in terms))
         if not isinstance(value, tuple) or not value:
             raise _UnclearError(_FORMS)
@@ -192,25 +192,25 @@ class _Reader:
             if not isinstance(part, tuple) or len(part) != 3:
                 raise _UnclearError(_FORMS)
             factor, statement, name = part
-            terms += self.weighted((statement, name, factor))
+            terms += self.weighted_terms((statement, name, factor))
         if not terms:
             raise _UnclearError(_FORMS)
-        return Constraint(tuple(terms), str(relation), _checked(number))
+        return Constraint(tuple(terms), str(relation), _check_number(number))
 
-    def weighted(self, value: Value) -> tuple[Term, ...]:
+    def weighted_terms(self, value: Value) -> tuple[Term, ...]:
         """(ITERATOR, NUMBER) or (STATEMENT, ITERATOR, NUMBER) as terms with that number as factor."""
         assert isinstance(value, tuple)
         *names, number = value
         if not all(isinstance(name, str) for name in names):
             raise _UnclearError(_FORMS)
         statement = str(names[0]) if len(names) == 2 else None
-        return tuple((_checked(number), s, k) for s, k in self.places(str(names[-1]), statement))
+        return tuple((_check_number(number), s, k) for s, k in self.places(str(names[-1]), statement))
 
     def places(self, name: str, statement: str | None = None) -> list[tuple[int, int]]:
         """(statement, iterator) wherever `name` is one, in one statement or in all that the entry speaks of."""
         if statement is not None and statement not in self.problem.number:
             raise _UnclearError(f"the group has no statement {statement}")
-        among = self.named() if statement is None else [self.problem.number[statement]]
+        among = self.statement_numbers() if statement is None else [self.problem.number[statement]]
         if not among:
             raise _UnclearError(f"the group has no statement {', '.join(self.entry.statements)}")
         if name == CONST:
@@ -228,7 +228,7 @@ def _is_term(value: Value) -> bool:
     return all(isinstance(name, str) for name in value[:-1]) and value[1] not in RELATIONS
 
 
-def _checked(number: Value) -> int:
+def _check_number(number: Value) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise _UnclearError(f"{number} is not a whole number")
     if abs(number) > _LARGEST:

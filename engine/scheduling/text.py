@@ -34,7 +34,7 @@ from engine.recipe import (
     Value,
     checked_entry,
 )
-from engine.scheduling.scan import Line, Scanner, lines_of
+from engine.scheduling.scan import Scanner, TextLine, lines_of
 from engine.support.errors import BadInput
 
 _MAX_DEPTH = 32
@@ -93,7 +93,7 @@ def from_text(text: str, source: str = "recipe") -> tuple[Advice, ...]:
     return tuple(result)
 
 
-def _parse_scenario(lines: list[Line], label: str, depth: int) -> Scenario:
+def _parse_scenario(lines: list[TextLine], label: str, depth: int) -> Scenario:
     """Entries at one indentation, then at most one either/or block."""
     if lines and depth > _MAX_DEPTH:
         raise lines[0].error(f"alternatives are nested deeper than {_MAX_DEPTH}")
@@ -129,7 +129,7 @@ def _parse_scenario(lines: list[Line], label: str, depth: int) -> Scenario:
     return Scenario(tuple(entries), tuple(alternatives), label)
 
 
-def _parse_entry(line: Line) -> Entry:
+def _parse_entry(line: TextLine) -> Entry:
     scan = line.scanner()
     required = enabled_off = False
     while scan.peek() in ("required", "off"):

@@ -1,4 +1,4 @@
-"""When each statement's instances run: a schedule tree as one list of steps for each statement."""
+"""A schedule tree as one time stamp (list of components) for each statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.tensor.nodes import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimeComponent:
     """One component of a statement's time stamp: a row of a band, or a place in a sequence or leaf."""
 
     level: str
@@ -27,7 +27,7 @@ class Step:
     permutable: bool = False
 
 
-Timeline = tuple[Step, ...]
+Timeline = tuple[TimeComponent, ...]
 
 
 def timelines(tree: ScheduleTree, program: TensorProgram) -> dict[str, Timeline]:
@@ -71,8 +71,8 @@ def _visit(node: Node, statements: Mapping[str, Positions], above: Timeline) -> 
             return [(name, (*above, *rows[name], *rest)) for name, rest in below]
 
 
-def _place(position: int) -> Step:
-    return Step("sequence", Index((), position), ())
+def _place(position: int) -> TimeComponent:
+    return TimeComponent("sequence", Index((), position), ())
 
 
 def _rows(members: tuple[Member, ...], permutable: bool, statement: str, position: Positions) -> Timeline:
@@ -87,5 +87,5 @@ def _rows(members: tuple[Member, ...], permutable: bool, statement: str, positio
                 "schedule", f"dimension {member.name}", f"row {row} of {statement} is not affine in its iterators"
             )
         terms = tuple((position[str(atom)], c) for atom, c in row.terms)
-        steps.append(Step(member.name, row, terms, member, number == 0, permutable))
+        steps.append(TimeComponent(member.name, row, terms, member, number == 0, permutable))
     return tuple(steps)

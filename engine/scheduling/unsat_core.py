@@ -1,4 +1,4 @@
-"""Why an entry cannot hold: the entry it collides with, the dependence it breaks, two instances that show it."""
+"""Explain why an entry cannot hold: the conflicting entry or the broken dependence, with two instances."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from engine.scheduling.conflict import fewest
 from engine.scheduling.infeasibility import broken_by, contradiction
 from engine.scheduling.legality import check_schedule, violation
 from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
-from engine.scheduling.problem import Problem
-from engine.scheduling.rules import Rule
+from engine.scheduling.problem import ScheduleProblem
+from engine.scheduling.rules import ScheduleRule
 from engine.scheduling.text import entry_text
-from engine.scheduling.timeline import Step
+from engine.scheduling.timeline import TimeComponent
 from engine.scheduling.witness import witness
 from engine.tensor.index import Index
 
-Build = Callable[[Sequence[Rule]], Node | None]
+Build = Callable[[Sequence[ScheduleRule]], Node | None]
 """The tree that obeys some rules; None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Asked when `kept` can hold and `kept` with one more rule cannot."""
+    """Explains infeasibility of one more rule on top of `kept`, which can hold."""
 
-    problem: Problem
+    problem: ScheduleProblem
     build: Build
 
-    def verdict(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
-        """Infeasible, with the best reason that can be shown."""
+    def verdict(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
+        """The verdict "infeasible" with the best available reason."""
         others = self.core(rule, kept)
         proof = self._witness(rule, kept, others)
         if others:
@@ -43,12 +43,12 @@ class Blame:
             because = self._contradiction(rule) or "no schedule was found that obeys it"
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
-    def core(self, rule: Rule, kept: Sequence[Rule]) -> tuple[Rule, ...]:
-        """The fewest kept rules that exclude this one: none if it cannot hold by itself."""
+    def core(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[ScheduleRule, ...]:
+        """A minimal subset of kept rules that excludes this one; empty if it cannot hold by itself."""
         return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
 
-    def _contradiction(self, rule: Rule) -> str:
-        """What is wrong with a rule by itself, where no dependence is broken."""
+    def _contradiction(self, rule: ScheduleRule) -> str:
+        """Why a rule contradicts itself, if no dependence is broken."""
         if rule.demand:
             return contradiction(self.problem, rule)
         name = rule.address.name
@@ -60,21 +60,23 @@ class Blame:
             return f"{statement} has used {name} up before the dimension after it"
         return f"dimension {name} of {statement} is where it uses {name}; a place is outermost, innermost or after NAME"
 
-    def _witness(self, rule: Rule, kept: Sequence[Rule], others: Sequence[Rule]) -> Witness | None:
+    def _witness(
+        self, rule: ScheduleRule, kept: Sequence[ScheduleRule], others: Sequence[ScheduleRule]
+    ) -> Witness | None:
         fields = {other.field: other for other in others}
         if rule.field == "cut":
             return self._against_cut(rule)
         if "cut" in fields:
             return self._against_cut(fields["cut"])
         if rule.field == "parallel":
-            return self._carried(rule, self.build(kept))
+            return self._find_carried(rule, self.build(kept))
         if "parallel" in fields:
-            return self._carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
+            return self._find_carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
         if rule.demand:
             return broken_by(self.problem, rule, self.build(kept))
         return self._against_pin(rule)
 
-    def _carried(self, rule: Rule, node: Node | None) -> Witness | None:
+    def _find_carried(self, rule: ScheduleRule, node: Node | None) -> Witness | None:
         """A dependence that the dimension of a `parallel` rule carries in `node`."""
         if node is None:
             return None
@@ -84,7 +86,7 @@ class Blame:
         found = check_schedule(self.problem.program, (*own, *between), ScheduleTree(claimed))
         return found[0].witness if found else None
 
-    def _against_cut(self, rule: Rule) -> Witness | None:
+    def _against_cut(self, rule: ScheduleRule) -> Witness | None:
         """A dependence from a later part of a cut to an earlier one, or the first on a way from one to the other."""
         for (source, sink), edge in sorted(self.problem.edges.items()):
             if rule.parts.get(source, -1) > rule.parts.get(sink, len(rule.parts)):
@@ -100,7 +102,7 @@ class Blame:
                 return self.example(reached[back])
         return None
 
-    def _against_pin(self, rule: Rule) -> Witness | None:
+    def _against_pin(self, rule: ScheduleRule) -> Witness | None:
         """A dependence of a statement on itself that the pinned order of its iterators breaks."""
         for number in sorted(rule.statements):
             statement = self.problem.statements[number]
@@ -108,7 +110,7 @@ class Blame:
             wanted = [n for n in names if n in rule.allowed]
             others = [n for n in names if n not in rule.allowed]
             order = others + wanted if rule.address.kind == "innermost" else wanted[:1] + others + wanted[1:]
-            steps = tuple(Step(n, Index.of(n), ((names.index(n), 1),)) for n in order)
+            steps = tuple(TimeComponent(n, Index.of(n), ((names.index(n), 1),)) for n in order)
             for dependence in self.problem.own[number]:
                 found = violation(self.problem.program, dependence, steps, steps)
                 if found is not None:
@@ -127,11 +129,11 @@ class Blame:
         return witness(program, dependence, vertex.source, vertex.sink)
 
 
-def _name(rule: Rule) -> str:
+def _name(rule: ScheduleRule) -> str:
     return f"“{entry_text(rule.placed.entry)}” ({rule.placed.author})"
 
 
-def partly(rule: Rule, statements: frozenset[int]) -> Rule:
+def partly(rule: ScheduleRule, statements: frozenset[int]) -> ScheduleRule:
     """A rule for fewer statements."""
     demand = rule.demand and rule.demand.among(statements)
     return replace(rule, statements=statements, demand=demand)

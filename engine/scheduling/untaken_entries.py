@@ -1,4 +1,4 @@
-"""Legal schedules without a kernel: no kernel follows the order, or it does not take a required entry as given."""
+"""Legal schedules that code generation refuses: no kernel follows the order, or a required entry is not honoured."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.recipe import Advice
-from engine.scheduling.conflict import helpful, losses, repaired
-from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, Placed, Repair, Scheduled, Verdict
+from engine.scheduling.conflict import helpful, losses, repair_advice
+from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, PlacedEntry, Repair, Scheduled, Verdict
 from engine.scheduling.text import entry_text
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
@@ -18,7 +18,8 @@ Compile = Callable[[tuple[Advice, ...]], Sequence[Verdict]]
 
 
 class NoKernel(Unsupported):
-    """A legal schedule, with every required entry, that no kernel follows; `reason` and `hint` are the lowering's."""
+    """A legal schedule that satisfies every required entry but that no kernel family can lower; `reason` and `hint`
+    come from the lowering."""
 
     def __init__(self, refused: Unsupported, program: TensorProgram, scheduled: Scheduled) -> None:
         super().__init__(refused.stage, refused.subject, refused.reason, refused.hint)
@@ -27,13 +28,18 @@ class NoKernel(Unsupported):
 
 
 class NotTaken(Conflict):
-    """A required entry that no dependence and no other entry excludes, but that the kernel takes otherwise or not.
+    """A required entry that can be scheduled but that code generation cannot honour.
 
     The schedule is legal: the refusal is the kernel's.
     """
 
     def __init__(
-        self, first: Placed, because: str, program: TensorProgram, scheduled: Scheduled, repairs: tuple[Repair, ...]
+        self,
+        first: PlacedEntry,
+        because: str,
+        program: TensorProgram,
+        scheduled: Scheduled,
+        repairs: tuple[Repair, ...],
     ) -> None:
         hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
         super().__init__(entry_text(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
@@ -41,8 +47,8 @@ class NotTaken(Conflict):
         self.scheduled = scheduled
 
 
-def not_taken(verdicts: Sequence[Verdict]) -> tuple[Placed, ...]:
-    """The required entries that a kernel does not take as given."""
+def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
+    """Required entries that a kernel does not honour."""
     return tuple(v.placed for v in verdicts if v.outcome == RELAXED and v.placed.entry.required)
 
 
@@ -53,7 +59,7 @@ def refusal(
     taken: Mapping[Path, str],
     compiled: Compile,
 ) -> NotTaken:
-    """The error for the first required entry that a kernel does not take, with every change found to resolve it.
+    """The error for the first required entry that a kernel does not honour, with every verified repair.
 
     scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path
     of an entry -> the number that the kernel has in place of the asked one, where it has any.
@@ -62,9 +68,9 @@ def refusal(
     missed = not_taken(verdicts)
     first = missed[0]
 
-    def left_after(repair: Repair) -> tuple[Placed, ...]:
+    def left_after(repair: Repair) -> tuple[PlacedEntry, ...]:
         try:
-            return not_taken(compiled(repaired(advice, repair)))[:1]
+            return not_taken(compiled(repair_advice(advice, repair)))[:1]
         except Conflict as conflict:
             return conflict.conflicting
 
@@ -74,8 +80,8 @@ def refusal(
     return NotTaken(first, because, program, replace(scheduled, verdicts=final), found)
 
 
-def _proposals(placed: Placed, taken: str) -> Iterator[Repair]:
-    """The number that the kernel takes, then the entry made soft or switched off."""
+def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
+    """Repairs: the value that the kernel uses instead, then the entry made soft or switched off."""
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):
         other = replace(placed.entry, value=(value[0], int(taken)) if isinstance(value, tuple) else int(taken))

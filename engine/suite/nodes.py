@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.support.units import MICROSECONDS
 
 MEMORY, COMPUTE = "memory", "compute"
-"""What a floor is made of: `Row.bound`."""
+"""Which resource sets the floor: the values of `SuiteRow.limit`."""
 
 Size = int | tuple[int, ...]
 
@@ -23,7 +23,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SuiteRow:
     """One operator, or a few that belong into one kernel, at one size."""
 
     name: str
@@ -40,7 +40,7 @@ class Row:
     bytes: int
     """Every input element that is needed read once, every output element written once, and `again`."""
     again: int = 0
-    """Bytes that must come from memory twice because a reduction over all blocks stands between two uses."""
+    """Bytes that are read twice because a reduction over all blocks separates the two uses."""
     called: str = ""
     """The published name of the row, where it has one."""
 
@@ -48,7 +48,7 @@ class Row:
         """The least time in microseconds at these rates."""
         return max(self.flops / ceilings.flops_per_second, self.bytes / ceilings.bytes_per_second) * MICROSECONDS
 
-    def bound(self, ceilings: Ceilings) -> str:
+    def limit(self, ceilings: Ceilings) -> str:
         """ "compute" or "memory": which of the two makes the floor."""
         by_flops = self.flops / ceilings.flops_per_second
         return COMPUTE if by_flops > self.bytes / ceilings.bytes_per_second else MEMORY
@@ -64,8 +64,8 @@ class Suite:
     source: str
     """Where the shapes come from and how operations are counted."""
     ceilings: Ceilings
-    rows: tuple[Row, ...]
+    rows: tuple[SuiteRow, ...]
 
-    def reference(self, row: Row) -> str:
+    def reference(self, row: SuiteRow) -> str:
         """What opens a row wherever a file is asked for: "suite:alcop/MM_BERT_FC1"."""
         return f"suite:{self.name}/{row.name}"

@@ -1,11 +1,11 @@
-"""`suite:NAME/ROW` as a model: the file that every verb and the window open."""
+"""`suite:NAME/ROW` as an ONNX model, for every verb and the window."""
 
 from __future__ import annotations
 
 import difflib
 from pathlib import Path
 
-from engine.suite.nodes import Row, Suite
+from engine.suite.nodes import Suite, SuiteRow
 from engine.suite.read import SUITES, read_suite
 from engine.support.cache import keep_file
 from engine.support.errors import BadInput
@@ -18,7 +18,7 @@ def is_reference(file: str | Path) -> bool:
     return str(file).startswith(PREFIX)
 
 
-def read_row(reference: str, folder: Path = SUITES) -> tuple[Suite, Row]:
+def read_row(reference: str, folder: Path = SUITES) -> tuple[Suite, SuiteRow]:
     """The suite and the row behind "suite:NAME/ROW".  BadInput that lists the nearest rows where there is none."""
     name, _, wanted = reference.removeprefix(PREFIX).partition("/")
     suite = read_suite(name, folder)

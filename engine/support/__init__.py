@@ -1,1 +1,1 @@
-"""What every stage may use: errors, plain data and back, files of the user, the compile cache."""
+"""Shared by all stages: errors, serialization, file access and the compile cache."""

@@ -1,4 +1,4 @@
-"""What compilers made, kept on disk under the hash of everything that went in.
+"""On-disk cache of compiler outputs, keyed by a hash of all inputs.
 
 Entries are written beside their place and renamed into it, so that concurrent processes only ever see whole ones, and
 each holds the hash of its contents: what a crash, a full disk or a hand has damaged is made again, never used.
@@ -39,7 +39,7 @@ def cache_folder() -> Path:
 
 
 def _own(folder: Path) -> Path:
-    """The folder, made when absent, once it is known that nobody else can plant anything in it."""
+    """The folder, created if absent.  MissingCapability if another user could plant files in it."""
     try:
         folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         state = folder.stat()
@@ -60,7 +60,7 @@ def _own(folder: Path) -> Path:
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group holds the user alone, as those that are made with a user's account do."""
+    """Whether a Unix group has the user as its only member, as the group created with an account does."""
     import grp
     import pwd
 
@@ -72,12 +72,12 @@ def _is_private(group: int) -> bool:
 
 
 def unwritable(path: Path, error: OSError) -> MissingCapability:
-    """The error for a file or folder of the cache that this machine does not let be written."""
+    """The error for a cache path that cannot be written."""
     return MissingCapability("cache", str(path), f"cannot be written: {error.strerror or error}", PLACE_HINT)
 
 
 def digest(*parts: str | bytes) -> str:
-    """One name for a sequence of parts; their boundaries count."""
+    """A hash of a sequence of parts.  Lengths are hashed too, so that ("ab", "c") and ("a", "bc") differ."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -87,25 +87,26 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_of_files(files: Iterable[Path]) -> str:
-    """One name for the contents of files, in order of their paths."""
+    """A hash of the contents of files, in order of their paths."""
     ordered = sorted(files)
     return digest(*(part for file in ordered for part in (file.name, file.read_bytes())))
 
 
 def read_entry(kind: str, name: str) -> bytes | None:
-    """A kept entry; None where there is none, or none that is whole."""
+    """The contents of an entry; None if it is absent or its checksum does not match."""
     data = _own_bytes(_own(cache_folder() / kind) / name)
     head, _, body = (data or b"").partition(b"\n")
     return body if head == _sum(body) else None
 
 
 def write_entry(kind: str, name: str, data: bytes) -> None:
-    """Keep an entry.  Raises MissingCapability where it cannot be written."""
+    """Write an entry.  Raises MissingCapability where it cannot be written."""
     _replace(_own(cache_folder() / kind) / name, _sum(data) + b"\n" + data)
 
 
 def keep_file(kind: str, name: str, data: bytes) -> Path:
-    """A file of the cache with exactly these bytes.  Raises MissingCapability where it cannot be written."""
+    """The path of a cache file with exactly these bytes, for programs that read files.  Raises MissingCapability where
+    it cannot be written."""
     path = _own(cache_folder() / kind) / name
     if _own_bytes(path) != data:
         _replace(path, data)
@@ -113,7 +114,7 @@ def keep_file(kind: str, name: str, data: bytes) -> Path:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file that is found whole or not at all, and that others cannot write."""
+    """Write a file atomically, with permissions for the user alone."""
     beside = None
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".new-")
@@ -131,7 +132,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def read_folder(kind: str, name: str) -> Path | None:
-    """A folder that was kept; None where there is none, or where a file in it is not what it was."""
+    """The path of a cached folder; None if it is absent or a file in it fails its checksum."""
     folder = _own(cache_folder() / kind) / name
     sums = _own_bytes(folder / SUMS)
     lines = (sums or b"").decode(errors="replace").splitlines()
@@ -144,7 +145,7 @@ def read_folder(kind: str, name: str) -> Path | None:
 
 
 def keep_folder(kind: str, name: str, made: Path) -> Path:
-    """Keep a folder of files, made in a `workplace` of that kind; its place.
+    """Move a folder of files, made in a `workplace` of that kind, into the cache; its path there.
 
     Raises MissingCapability where it cannot be written.
     """
@@ -170,7 +171,8 @@ def keep_folder(kind: str, name: str, made: Path) -> Path:
 
 @contextmanager
 def workplace(kind: str) -> Iterator[Path]:
-    """A folder beside the entries of a kind, so that it can be renamed into place; removed unless it was.
+    """A temporary folder on the same file system as the entries of a kind, so that it can be renamed into place;
+    removed on exit.
 
     Raises MissingCapability where it cannot be made.
     """
@@ -190,7 +192,7 @@ def _sum(data: bytes) -> bytes:
 
 
 def _own_bytes(path: Path) -> bytes | None:
-    """The bytes of a file that nobody else can have written; None where there is none."""
+    """The bytes of a regular file that only the user can write; None for any other path."""
     try:
         with path.open("rb") as file:
             state = os.fstat(file.fileno())

@@ -1,4 +1,4 @@
-"""Every failure that a user can meet, said in the user's words.
+"""The errors that a user can meet, in the user's words.
 
 An error names the object first (`subject`), then what is wrong (`reason`), then what to do (`hint`).
 The command line prints it and exits with `exit_code`; the window shows it as a row in Problems.
@@ -7,7 +7,7 @@ The command line prints it and exits with `exit_code`; the window shows it as a 
 from __future__ import annotations
 
 LONGEST = 2000
-"""Characters of one part of a message: names in a damaged file may be of any length."""
+"""Longest part of a message, in characters: a damaged file may hold names of any length."""
 
 
 class EngineError(Exception):
@@ -20,7 +20,7 @@ class EngineError(Exception):
     exit_code = 2
 
     def __init__(self, stage: str, subject: str, reason: str, hint: str = "") -> None:
-        subject, reason, hint = map(_shortened, (subject, reason, hint))
+        subject, reason, hint = map(_shorten, (subject, reason, hint))
         super().__init__(f"{subject}: {reason}" + (f" ({hint})" if hint else ""))
         self.stage = stage
         self.subject = subject
@@ -55,12 +55,12 @@ class MissingCapability(EngineError):
 
 
 class Fault(EngineError):
-    """The engine broke a rule of its own: never the user's doing, and worth a report."""
+    """An internal error: never the user's fault, worth a report."""
 
     exit_code = 70
 
 
-def _shortened(text: str) -> str:
-    """The text, or where it is past all reading its two ends."""
+def _shorten(text: str) -> str:
+    """The text; its two ends if it is longer than `LONGEST`."""
     half = LONGEST // 2
     return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"

@@ -1,4 +1,4 @@
-"""Files of the user: read within bounds, written whole or not at all, and refused by name where they cannot be."""
+"""Reading and writing user files: sizes are bounded, writes are atomic, errors name the file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from engine.support.errors import BadInput, EngineError, MissingCapability
 MAX_FILE_BYTES = 2 * 2**30
 """Protocol buffers cannot hold more in one message."""
 MAX_TEXT_BYTES = 32 * 2**20
-"""Of JSON and advice: the largest real file has 40 kB, and as values a text takes up to twenty times its size."""
+"""Largest JSON or advice file.  The largest real one has 40 kB; parsed, a text takes up to twenty times its size."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""What the system says where the disk and not the name of a file is at fault."""
+"""Error numbers that blame the disk, not the file name."""
 _NO_FOLDER = "name a file in a folder that exists"
 
 
@@ -43,7 +43,7 @@ def read_bytes(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEX
 
 
 def read_text(path: str | Path, stage: str, hint: str = "") -> str:
-    """The text of a file.  BadInput as of `read_bytes`, and where it is no UTF-8."""
+    """The text of a file.  BadInput as of `read_bytes`, and where it is not UTF-8."""
     try:
         return read_bytes(path, stage, hint).decode()
     except UnicodeDecodeError:
@@ -51,7 +51,7 @@ def read_text(path: str | Path, stage: str, hint: str = "") -> str:
 
 
 def read_json(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEXT_BYTES) -> object:
-    """What a JSON file holds.  BadInput as of `read_bytes`, and where it is no JSON, by the line."""
+    """The parsed contents of a JSON file.  BadInput as of `read_bytes`, and with the line where it is not JSON."""
     try:
         return json.loads(read_bytes(path, stage, hint, most).decode())
     except json.JSONDecodeError as error:
@@ -66,7 +66,7 @@ def read_json(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEXT
 
 
 def _ends_early(error: json.JSONDecodeError) -> bool:
-    """Whether an object was begun and its text ends before it does: a file that was not copied whole."""
+    """Whether a JSON object lacks its end, as in a file that was copied in part."""
     text = error.doc.strip()
     return text.startswith("{") and (not text.endswith("}") or error.pos >= len(error.doc.rstrip()))
 
@@ -89,7 +89,7 @@ def unwritable(path: str | Path, stage: str, error: OSError) -> EngineError:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever finds a part of it: what was there stays until all of the new one is on disk.
+    """Write a file atomically: readers see the old contents until all of the new ones are on disk.
 
     A device or a pipe is written as it comes.  Raises OSError, and then the file is what it was.
     """
@@ -111,7 +111,7 @@ def replace_whole(path: Path, data: bytes) -> None:
 
 
 def check_place(path: str | Path, stage: str) -> None:
-    """BadInput where no file can be written, for work of minutes to ask before it begins."""
+    """BadInput if no file can be written at a path; asked before minutes of work that end in that file."""
     place = Path(path).resolve()
     if place.is_dir():
         raise BadInput(stage, str(path), "cannot be written: it is a folder", "name a file in it")

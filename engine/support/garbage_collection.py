@@ -1,4 +1,4 @@
-"""Python's search for reference cycles, left out where millions of small values are made and no cycle among them."""
+"""Pause Python's cyclic garbage collector while millions of small acyclic values are built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def cycles_left_alone() -> Iterator[None]:
-    """No search for reference cycles inside; each would look at every value that is alive."""
+    """Pause the cyclic collector inside the block: each of its passes visits every live value."""
     searching = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as plain data and back: the form that crosses processes and files.
+"""Frozen dataclasses to plain data and back: the form that crosses processes and files.
 
 Numbers, text, booleans and None stay what they are; tuples become lists, mappings and dataclasses become objects;
 numbers that JSON cannot hold become the texts "inf", "-inf" and "nan".  Reading back is driven by the annotations: each
@@ -18,19 +18,19 @@ from engine.support.errors import BadInput
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Reader = Callable[[Any, int], Any]
-"""Reads plain data that lies so many levels deep; _Misfit where it does not fit."""
+"""Reads plain data at a nesting depth; raises _Misfit where it does not fit."""
 
 _MAX_DEPTH = 100
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 _UNCHANGED = (str, int, types.NoneType)
-"""Kinds of plain data that stay what they are; a bool is an int."""
+"""Types that need no conversion; a bool is an int."""
 
 T = TypeVar("T")
 
 
 class _Misfit(Exception):
-    """Data that does not fit; what reads the data around it adds to its place on the way out."""
+    """Data that does not fit its type.  Each enclosing reader appends its key to `place` while the exception passes."""
 
     def __init__(self, reason: str, hint: str = "", place: str | None = None) -> None:
         super().__init__(reason)
@@ -42,7 +42,7 @@ class _Misfit(Exception):
 
 
 def to_json(value: object) -> Plain:
-    """Plain data for `json.dumps`.  TypeError for a value of no documented kind: that is a mistake in the program."""
+    """Plain data for `json.dumps`.  TypeError for any other type: a mistake in the program."""
     if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, float):
@@ -59,7 +59,7 @@ def to_json(value: object) -> Plain:
 
 
 def fields_to_json(value: object) -> dict[str, Any]:
-    """The fields of a dataclass as plain data, for a document that has others beside them."""
+    """A dataclass as a dictionary, for a document that adds further keys."""
     return cast(dict[str, Any], to_json(value))
 
 
@@ -133,7 +133,7 @@ _SCALARS: Mapping[Any, Reader] = {
 
 
 def _union_reader(options: tuple[Any, ...]) -> Reader:
-    """The option that fits the data's own type; of several options the first that reads it."""
+    """Reader of a union: the option of the data's own type, else the first that accepts it."""
     own = {option for option in options if isinstance(option, type)}
     others = tuple(option for option in options if option is not type(None))
 
@@ -233,7 +233,7 @@ def _dataclass_reader(kind: type) -> Reader:
 
 
 def _reader_later(kind: Any) -> Reader:
-    """The reader of a type that may hold itself: such a one is looked up when it is used."""
+    """The reader of a recursive type, looked up when it is first used."""
     if not is_dataclass(kind):
         return _reader(kind)
 
@@ -244,7 +244,7 @@ def _reader_later(kind: Any) -> Reader:
 
 
 def _plain(data: Any, depth: int) -> object:
-    """A value inside a type that names itself: numbers, text, and tuples of those."""
+    """Reader inside a recursive type: numbers, text, and tuples of those."""
     if isinstance(data, bool | int | float | str):
         return data
     _check(data, list, "a number, text or a list", depth)

@@ -1,6 +1,6 @@
-"""Units in which figures are told."""
+"""Units of displayed figures."""
 
 from __future__ import annotations
 
 MICROSECONDS = 1e6
-"""Microseconds of a second."""
+"""Microseconds in a second."""

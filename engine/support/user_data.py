@@ -1,4 +1,4 @@
-"""Where the engine keeps what is the user's own and cannot be made again from sources: calibrations."""
+"""The folder of user data that cannot be regenerated: calibrations."""
 
 from __future__ import annotations
 

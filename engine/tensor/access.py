@@ -1,4 +1,4 @@
-"""How accesses move through memory: positions, contiguity, vector widths."""
+"""Memory access analysis: positions, strides, contiguity and vector widths."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.tensor.nodes import Access, Array, Statement
 from engine.tensor.rewrite import indices_of, looked_up
 
 NEAR, SHORT = (1, 2), 128
-"""Steps from one result to the next at which neighbouring threads share what they load, and terms of a reduction that
-one thread adds up."""
+"""Strides between results at which neighbouring threads share cache lines, and the longest reduction that one thread
+does alone."""
 _VECTOR, _LANE = "vector number", "vector lane"
 
 
@@ -24,7 +24,7 @@ def position(access: Access, arrays: Mapping[str, Array]) -> Index:
 
 
 def contiguous_along(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> bool:
-    """Whether `width` neighbouring points of a run, from a multiple of `width` on, are an aligned vector.
+    """Whether `width` neighbouring points of a run, starting at a multiple of `width`, are one aligned vector access.
 
     where: a row-major position over iterators with `extents`.  run: iterators walked as one, outermost first; the last
     one moves fastest.
@@ -38,7 +38,7 @@ def contiguous_along(where: Index, run: Sequence[str], width: int, extents: Mapp
 
 
 def uniform_along(condition: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> bool:
-    """Whether `condition >= 0` holds for all of an aligned vector or for none of it: a limit between two vectors.
+    """Whether `condition >= 0` has one value for all lanes of an aligned vector, so that no lane needs a mask.
 
         j - 8 >= 0 and 63 - j >= 0   do for vectors of 4 along j;   j - 3 >= 0   does not
     """
@@ -55,17 +55,18 @@ def uniform_along(condition: Index, run: Sequence[str], width: int, extents: Map
 
 
 def _in_lanes(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> Index | None:
-    """An index with the run's points counted as `width` lanes of vectors; None where vectors do not fill the run."""
+    """An index rewritten for a vectorized run, point = vector * width + lane; None if `width` does not divide the
+    run."""
     sizes = [extents[name] for name in run]
     if math.prod(sizes) % width:
         return None
     inner = {**extents, _VECTOR: math.prod(sizes) // width, _LANE: width}
     point = Index.of(_VECTOR) * width + Index.of(_LANE)
-    return where.substitute(dict(zip(run, unrolled(point, sizes, inner), strict=True)), inner)
+    return where.substitute(dict(zip(run, delinearize_nested(point, sizes, inner), strict=True)), inner)
 
 
-def unrolled(point: Index, sizes: Sequence[int], extents: Extents) -> tuple[Index, ...]:
-    """The indices of a row-major point, each division inside the next, so that `linear` joins any of them again."""
+def delinearize_nested(point: Index, sizes: Sequence[int], extents: Extents) -> tuple[Index, ...]:
+    """The indices of a row-major point with nested divisions, which `linear` merges again."""
     found: list[Index] = []
     for size in reversed(sizes[1:]):
         found.append(point.mod(size, extents))
@@ -81,7 +82,7 @@ def stride(where: Index, iterator: str) -> int | None:
 
 
 def reads_beside(statement: Statement, arrays: Mapping[str, Array]) -> bool:
-    """Whether neighbouring results of a short reduction read neighbouring elements, as those of a window do.
+    """Whether neighbouring results of a short reduction read neighbouring elements, as in a sliding window.
 
     A thread for each result then reads as well as threads that share one, and none of them is idle.
     """
@@ -114,16 +115,16 @@ def vector_limit(
     if not moving:
         return 1
     width = VECTOR_BYTES // max(DTYPES[arrays[a.array].dtype] for a, _, _ in moving)
-    while width > 1 and not _allowed(width, moving, arrays):
+    while width > 1 and not _is_allowed(width, moving, arrays):
         width //= 2
     loaded = len({access for access, statement, _ in moving if access is not statement.write})
     return lanes_alive(statements, loaded, width)
 
 
-def _allowed(
+def _is_allowed(
     width: int, moving: Iterable[tuple[Access, Statement, Sequence[str]]], arrays: Mapping[str, Array]
 ) -> bool:
-    """Whether vectors of a width fill the runs, no guard changes inside one, and some access is one."""
+    """Whether a width divides the runs, no guard changes inside a vector, and some access is a vector."""
     wide = False
     for access, statement, run in moving:
         extents = statement.extents
@@ -141,7 +142,7 @@ def _moves(access: Access, run: Sequence[str]) -> bool:
 
 
 def _looks_up(statement: Statement, run: Sequence[str]) -> bool:
-    """Whether a statement looks up an index that moves along a run."""
+    """Whether a statement has an indirect index that varies along a run."""
     if not looked_up(statement):
         return False
     elements = [element for index in indices_of(statement) for element in index.elements()]

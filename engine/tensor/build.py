@@ -1,4 +1,4 @@
-"""Statements under construction: what an operator's rule uses to read tensors and write new ones.
+"""The builder with which operator rules read tensors and emit statements.
 
 Convention: the iterators of a statement are i, j, k, ... for the written axes in order, without those of extent 1,
 then r, s, t, ... for the reduced ones.  Equal layers therefore have equal statements but for array names.
@@ -24,14 +24,14 @@ WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
 CONTRADICTION = "its declared shapes contradict each other"
 MOST_STEPS = 2000
-"""Steps that the recurrent layers of a graph may take together: each is statements of its own."""
+"""Largest number of unrolled steps of a graph's recurrent layers; each step adds statements."""
 FEW = 64
-"""Integers of a constant that are looked at to find equal operators: shapes, axes and pads are shorter."""
+"""Largest integer constant that is part of the key of equal operators; shapes, axes and pads are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """The iteration space of a statement, as the index of every axis (0 for an axis of extent 1)."""
+class Domain:
+    """Iteration domain of a statement, with the index of every axis (0 for an axis of extent 1)."""
 
     written: tuple[Index, ...]
     """Indices of the written element; reduced axes of `over` stand here as 0."""
@@ -44,26 +44,39 @@ class Box:
     def extents(self) -> dict[str, int]:
         return {i.name: i.extent for i in self.iterators}
 
+    def writing(self, at: Sequence[Index]) -> Domain:
+        """The same points, written to the element `at`."""
+        return replace(self, written=tuple(at))
 
-def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Box:
+    def writing_to(self, shape: Sequence[int]) -> Domain:
+        """The same points, written to an array of `shape`, which has the same axes but for those of extent 1."""
+        extents, running = self.extents, [index for index in self.written if index.terms]
+        sizes = [extents[name] for index in running for name in index.iterators()]
+        if sizes != [size for size in shape if size > 1]:
+            raise BadInput("tensor", "a result", f"has axes of {sizes} but is declared as {list(shape)}")
+        rest = iter(running)
+        return self.writing([next(rest) if size > 1 else Index() for size in shape])
+
+
+def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Domain:
     """One iterator for each axis of `shape`, then for each extent of `reduced`; `point` has both."""
     space = over((*shape, *reduced), range(len(shape), len(shape) + len(reduced)))
     return replace(space, written=space.written[: len(shape)])
 
 
-def over(shape: Sequence[int], axes: Collection[int]) -> Box:
-    """The points of an array of which `axes` are reduced."""
+def over(shape: Sequence[int], axes: Collection[int]) -> Domain:
+    """The domain of a reduction over `axes` of an array."""
     return _over(tuple(shape), frozenset(axes))
 
 
 @lru_cache(maxsize=1024)
-def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
-    """Kept: the shapes of a model are few."""
+def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Domain:
+    """Cached, because a model has few shapes."""
     free, bound = iter(WRITTEN), iter(REDUCED)
     names = {axis: next(bound if axis in axes else free) for axis, size in enumerate(shape) if size > 1}
     point = tuple(Index.of(names[axis]) if axis in names else Index() for axis in range(len(shape)))
     order = sorted(names, key=lambda axis: (axis in axes, axis))
-    return Box(
+    return Domain(
         written=tuple(Index() if axis in axes else index for axis, index in enumerate(point)),
         point=point,
         iterators=tuple(Iterator(names[axis], shape[axis]) for axis in order),
@@ -71,16 +84,7 @@ def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
     )
 
 
-def placed(indices: Sequence[Index], sizes: Sequence[int], shape: Sequence[int]) -> tuple[Index, ...]:
-    """Indices of an array of `sizes` as indices of `shape`, which differs by axes of extent 1 only."""
-    running = [index for index, size in zip(indices, sizes, strict=True) if size > 1]
-    if [size for size in sizes if size > 1] != [size for size in shape if size > 1]:
-        raise BadInput("tensor", "a result", f"has shape {list(sizes)} but is declared as {list(shape)}")
-    rest = iter(running)
-    return tuple(next(rest) if size > 1 else Index() for size in shape)
-
-
-class Builder:
+class StatementBuilder:
     """Collects the statements of a graph's operators, one operator at a time."""
 
     def __init__(self, graph: OperatorGraph) -> None:
@@ -91,12 +95,13 @@ class Builder:
         self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
         self.temporaries: list[tuple[str, str, str]] = []
-        """What the operator at hand declared: (name, owner, suffix)."""
+        """Arrays declared by the current operator: (name, owner, suffix)."""
         self.is_particular = False
-        """Whether its rule went by more than its attributes, shapes, types and what `told` says of its constants."""
+        """Whether the result depends on more than attributes, shapes, types and `constant_key`, so that it must not be
+        reused for an equal operator."""
 
-    def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
-        """Run an operator's rule; what an unsupported one wrote before it gave up is taken back.
+    def operator(self, op: Operator, lower: Callable[[Operator, StatementBuilder], None]) -> None:
+        """Run an operator's rule; statements of a rule that raises Unsupported are removed.
 
         Raises BadInput where its shapes do not belong together.
         """
@@ -133,23 +138,24 @@ class Builder:
 
     def value(self, name: str) -> np.ndarray | None:
         """The known value of a constant; None for everything else, opaque weights included."""
-        value = self._known(name)
+        value = self._constant_value(name)
         self.is_particular |= value is not None and not _is_told(value)
         return value
 
-    def told(self, name: str) -> tuple[bool, bytes]:
-        """Whether a value is known, and what rules may go by of it: an element that all equal, or a few integers."""
-        value = self._known(name)
+    def constant_key(self, name: str) -> tuple[bool, bytes]:
+        """Whether a constant's value is known, and the part of it that rules may depend on: a uniform element, or a few
+        integers."""
+        value = self._constant_value(name)
         if value is None or not _is_told(value):
             return value is not None, b""
         return True, (value.flat[0] if _is_uniform(value) else value).tobytes()
 
-    def _known(self, name: str) -> np.ndarray | None:
+    def _constant_value(self, name: str) -> np.ndarray | None:
         constant = self._constants.get(name)
         return constant.value if constant else None
 
     def take_steps(self, count: int) -> None:
-        """Note that the operator at hand is written out step by step; Unsupported past what a graph may take."""
+        """Count the steps of an unrolled operator; Unsupported past `MOST_STEPS` of the graph."""
         self.is_particular = True  # how many may be taken depends on the operators before
         if self._steps + count > MOST_STEPS:
             others = f", {self._steps} were taken before" if self._steps else ""
@@ -168,15 +174,15 @@ class Builder:
         return name
 
     def read(self, name: str, indices: Sequence[Index]) -> Term:
-        """One element of a tensor; a constant that has the same value everywhere is that number."""
+        """Read one element of a tensor; a uniform constant becomes a literal."""
         array = self.arrays[name]
-        value = self._known(name)
+        value = self._constant_value(name)
         if value is not None and _is_uniform(value):
             return number(value.flat[0].item(), array.dtype)
         return Term(Access(name, tuple(indices)), array.dtype)
 
     def broadcast(self, name: str, indices: Sequence[Index], shape: Sequence[int]) -> Term:
-        """The element of a tensor that stands at `indices` of `shape` after broadcasting (NumPy's rule)."""
+        """Read a tensor at `indices` of `shape`, broadcast by NumPy's rule."""
         own = self.shape(name)
         lead = len(own) - len(shape)
         if lead > 0 and any(size != 1 for size in own[:lead]):
@@ -194,22 +200,19 @@ class Builder:
     def emit(
         self,
         target: str,
-        space: Box,
+        space: Domain,
         expression: Term,
         *,
-        at: Sequence[Index] | None = None,
         reduction: str = "",
-        accumulate: str = "",
         covers: bool = True,
         because: str = "",
     ) -> None:
-        """Append `target[at] = expression` over the box, reduced by `reduction` where the box reduces.
+        """Append `target[space.written] = expression`, reduced by `reduction` where the domain has reduced iterators.
 
-        at: the written element, by default the box's own.  accumulate: type of the accumulator, by default float32 for
-        floating sums and the expression's own type for everything else.
+        covers: whether the statement writes the whole array; of several that write parts, none does.
         """
         array = self.arrays[target]
-        accumulate = accumulate or accumulator(reduction, expression.dtype)
+        accumulate = accumulator(reduction, expression.dtype)
         reduces = reduction != "" and space.reduced != ()
         value = cast(expression, accumulate if reduces else array.dtype)
         self.statements.append(
@@ -217,7 +220,7 @@ class Builder:
                 name=f"S{len(self.statements)}",
                 operator=self._operator,
                 iterators=space.iterators,
-                write=Access(target, tuple(space.written if at is None else at)),
+                write=Access(target, space.written),
                 expression=value.scalar,
                 reduction=_reduction(reduction, space.reduced, accumulate) if reduces else None,
                 covers=covers,
@@ -225,13 +228,13 @@ class Builder:
             )
         )
 
-    def layout(self, source: str, target: str, indices: Callable[[Box], Sequence[Index]], because: str = "") -> None:
-        """Append a copy `target[...] = source[indices]`: data move, no value changes."""
+    def layout(self, source: str, target: str, indices: Callable[[Domain], Sequence[Index]], because: str = "") -> None:
+        """Append a copy `target[...] = source[indices]`, which changes no value."""
         space = box(self.shape(target))
         self.emit(target, space, self.read(source, indices(space)), because=because)
 
-    def wrapped(self, indices: str, size: int) -> str:
-        """The index tensor with negative entries counted from the end of an axis of `size`, as ONNX allows them.
+    def wrap_negative(self, indices: str, size: int) -> str:
+        """The index tensor with negative entries made non-negative for an axis of `size`, as ONNX allows them.
 
         Constant indices are known to need it or not; for those of the user the wrapped ones are a tensor of their own.
         """
@@ -247,18 +250,18 @@ class Builder:
             self._wrapped[indices, size] = target
         return self._wrapped[indices, size]
 
-    def finished(self, outputs: Collection[str]) -> tuple[Statement, ...]:
+    def needed_statements(self, outputs: Collection[str]) -> tuple[Statement, ...]:
         """The statements that `outputs` depend on, named in order."""
         needed, kept = set(outputs), []
         for statement in reversed(self.statements):
             if statement.write.array in needed:
                 needed.update(statement.sources)
                 kept.append(statement)
-        return tuple(_named(s, f"S{at}") for at, s in enumerate(reversed(kept)))
+        return tuple(_with_name(s, f"S{at}") for at, s in enumerate(reversed(kept)))
 
 
 def _is_uniform(value: np.ndarray) -> bool:
-    """Whether all elements are known to be equal without looking at them."""
+    """Whether all elements are known to be equal, without reading them."""
     return value.dtype != object and (value.size == 1 or (value.size > 0 and not any(value.strides)))
 
 
@@ -266,7 +269,7 @@ def _is_told(value: np.ndarray) -> bool:
     return _is_uniform(value) or (value.dtype.kind in "iub" and value.size <= FEW)
 
 
-def _named(statement: Statement, name: str) -> Statement:
+def _with_name(statement: Statement, name: str) -> Statement:
     if statement.name == name:
         return statement
     made = replace(statement, name=name)
@@ -275,7 +278,7 @@ def _named(statement: Statement, name: str) -> Statement:
 
 
 def wrap(index: Term, size: int) -> Term:
-    """An index with negative values counted from the end."""
+    """The index with `size` added to negative values."""
     return select(compare("less", index, 0), index + size, index)
 
 

@@ -1,4 +1,4 @@
-"""Violations of what a `TensorProgram` promises."""
+"""Invariants of a `TensorProgram`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.tensor.nodes import Access, Array, Statement, TensorProgram
 
 
 def check_program(program: TensorProgram) -> tuple[str, ...]:
-    """Every broken promise in words; () when sound.
+    """Violated invariants in words; () for a sound program.
 
     Names are unique, every access has its array's rank and stays inside it for all points of the box, an array is
     covered by one statement or written in parts, and nothing is read before it is written or after it was replaced.
@@ -23,7 +23,7 @@ def check_program(program: TensorProgram) -> tuple[str, ...]:
 
 
 def check_statement(arrays: Mapping[str, Array], statement: Statement) -> Iterator[str]:
-    """What is wrong with one statement by itself: unknown arrays and iterators, ranks, bounds."""
+    """Violations within one statement: unknown arrays and iterators, ranks, bounds."""
     extents = statement.extents
     if len(extents) < len(statement.iterators):
         yield "two iterators have the same name"

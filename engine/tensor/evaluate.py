@@ -1,4 +1,4 @@
-"""What a tensor program means, run with NumPy: every statement over its whole box at once.
+"""Reference semantics of tensor programs: evaluates each statement over its whole domain with NumPy.
 
 The meaning that schedules and kernels must keep.  It shares nothing with the operators' NumPy meanings, which start
 from the graph; tests hold the two against each other.
@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.support.errors import BadInput
 from engine.tensor.functions import FUNCTION_OF, reduce_axes
-from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.tensor.index import Element, Index
 from engine.tensor.nodes import (
     Access,
     Apply,
@@ -25,12 +25,13 @@ from engine.tensor.nodes import (
     Scalar,
     Statement,
     TensorProgram,
+    without_cast,
 )
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
 from engine.tensor.terms import NARROW
 
 CHUNK = 1 << 23
-"""Points of a box evaluated at once; larger boxes are cut along their first iterator."""
+"""Largest number of points evaluated at once; larger domains are cut along their first iterator."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -64,7 +65,7 @@ def temporaries(program: TensorProgram, known: Mapping[str, np.ndarray], wanted:
 
 
 def behind(program: TensorProgram, known: Collection[str], wanted: Collection[str]) -> TensorProgram:
-    """The part of a program that makes the `wanted` arrays from those that are `known`."""
+    """The slice of a program that computes the `wanted` arrays from the `known` ones."""
     needed = set(wanted)
     chosen: list[Statement] = []
     for statement in reversed(program.statements):
@@ -90,10 +91,10 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
         result = arrays[target.name]
     with np.errstate(all="ignore"):
         for start, stop in _chunks(statement):
-            space = _Space(statement, arrays, exact, start, stop)
-            values = space.shifted() if is_shifted(statement) else space.product_sum()
+            space = _EvaluatedBox(statement, arrays, exact, start, stop)
+            values = space.sum_shifted() if is_shifted(statement) else space.product_sum()
             if values is None:
-                values = space.reduced(space.value(statement.expression))
+                values = space.reduce(space.value(statement.expression))
             space.store(result, values)
     arrays[target.name] = result
 
@@ -115,11 +116,7 @@ def _is_product(statement: Statement) -> bool:
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
-    return all(isinstance(_uncast(o), Access) and not _guards(_uncast(o)) for o in e.operands)
-
-
-def _uncast(scalar: Scalar) -> Scalar:
-    return scalar.operands[0] if isinstance(scalar, Apply) and scalar.function == "cast" else scalar
+    return all(isinstance(without_cast(o), Access) and not _guards(without_cast(o)) for o in e.operands)
 
 
 def _guards(scalar: Scalar) -> tuple[Guard, ...]:
@@ -127,7 +124,7 @@ def _guards(scalar: Scalar) -> tuple[Guard, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Space:
+class _EvaluatedBox:
     """A statement's box with its first iterator cut to start .. stop; values have one axis for each iterator."""
 
     statement: Statement
@@ -161,24 +158,16 @@ class _Space:
             case Access():
                 return self.access(scalar)
             case Apply(function, operands, dtype):
-                values = [_widened(self.value(operand)) for operand in operands]
+                values = [_widen(self.value(operand)) for operand in operands]
                 return np.asarray(FUNCTION_OF[function](*values)).astype(_numpy(dtype, self.exact), copy=False)
 
     def index(self, index: Index) -> np.ndarray:
         """The value of an index at every point."""
-        total = np.asarray(index.constant)
-        for atom, coefficient in index.terms:
-            match atom:
-                case str():
-                    value = self.grid(atom)
-                case Quotient(of, by):
-                    value = self.index(of) // by
-                case Remainder(of, by):
-                    value = self.index(of) % by
-                case Element(array, indices, _, _):
-                    value = self.access(Access(array, indices))
-            total = total + value * coefficient
-        return total
+
+        def leaf(atom: str | Element) -> np.ndarray:
+            return self.grid(atom) if isinstance(atom, str) else self.access(Access(atom.array, atom.indices))
+
+        return np.asarray(index.evaluate(leaf))
 
     def grid(self, name: str) -> np.ndarray:
         """The values of an iterator along its own axis."""
@@ -203,7 +192,7 @@ class _Space:
         return inside
 
     def view(self, array: np.ndarray, indices: tuple[Index, ...]) -> np.ndarray | None:
-        """The accessed elements as a view, where every index is one iterator or a number; None where it is not."""
+        """The accessed elements as a NumPy view, if every index is one iterator or a constant; else None."""
         order, cut = [], []
         axis_of = {iterator.name: at for at, iterator in enumerate(self.iterators)}
         for index in indices:
@@ -231,7 +220,7 @@ class _Space:
         if not _is_product(self.statement) or not isinstance(expression, Apply) or reduction is None:
             return None
         kind = _numpy(reduction.accumulate, self.exact)
-        a, b = (self.value(_uncast(operand)).astype(kind, copy=False) for operand in expression.operands)
+        a, b = (self.value(without_cast(operand)).astype(kind, copy=False) for operand in expression.operands)
         inner = [at for at, i in enumerate(self.iterators) if i.name in reduction.iterators]
         outer = [at for at in range(len(self.iterators)) if at not in inner]
         if any(a.shape[at] == 1 or b.shape[at] == 1 for at in inner):
@@ -248,25 +237,25 @@ class _Space:
         product = np.matmul(left, right).reshape((*size[0], *size[1], *size[2]))
         return np.asarray(product.transpose(np.argsort(batch + rows + columns).tolist()))
 
-    def shifted(self) -> np.ndarray:
-        """A reduction of exponentials: every exponent less the largest of its row, then the sums, then the quotient."""
-        reduction, term = self.statement.reduction, weighted(self.statement.expression)
+    def sum_shifted(self) -> np.ndarray:
+        """A reduction of shifted exponentials: subtract the row maximum, sum, then divide."""
+        reduction, term = self.statement.reduction, match_weighted(self.statement.expression)
         assert reduction is not None and term is not None
         kind = _numpy(reduction.accumulate, self.exact)
         axes = tuple(at for at, i in enumerate(self.iterators) if i.name in reduction.iterators)
         whole_rows = np.zeros([n if at in axes else 1 for at, n in enumerate(self.shape)], kind)
-        exponent = _widened(self.value(term.exponent)) + whole_rows
+        exponent = _widen(self.value(term.exponent)) + whole_rows
         weight = np.exp(exponent - exponent.max(axes, keepdims=True)).astype(kind, copy=False)
         factor = np.asarray(1, kind) if term.factor is None else self.value(term.factor)
-        rounded = _widened(weight.astype(_numpy(term.rounded, self.exact))) if term.rounded else weight
+        rounded = _widen(weight.astype(_numpy(term.rounded, self.exact))) if term.rounded else weight
         total = (rounded * factor).sum(axes, kind, keepdims=True)
         if reduction.operation == SHIFTED_MEAN:
             total = total / weight.sum(axes, kind, keepdims=True)
         parallel = [1 if at in axes else n for at, n in enumerate(self.shape)]
         return np.broadcast_to(total, parallel).squeeze(axes)
 
-    def reduced(self, values: np.ndarray) -> np.ndarray:
-        """Values with the reduced axes gone."""
+    def reduce(self, values: np.ndarray) -> np.ndarray:
+        """The values reduced over the reduction's axes."""
         reduction = self.statement.reduction
         values = np.broadcast_to(values, self.shape)
         if reduction is None:
@@ -293,5 +282,5 @@ class _Space:
             result[tuple(places)] = values
 
 
-def _widened(value: np.ndarray) -> np.ndarray:
+def _widen(value: np.ndarray) -> np.ndarray:
     return value.astype(np.float32) if value.dtype.name in NARROW else value

@@ -10,7 +10,7 @@ from engine.tensor.operators.special import erf
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integers are divided toward zero."""
+    """Division; of integers truncated toward zero, as in C."""
     if np.result_type(a, b).kind not in "iu":
         return np.asarray(a / b)
     quotient = a // b
@@ -34,7 +34,7 @@ def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 _OTHER = {"f": "i", "i": "f"}
 
 
-def _reinterpreted(x: np.ndarray) -> np.ndarray:
+def _reinterpret(x: np.ndarray) -> np.ndarray:
     """Bits of a float as an integer of its size, and the other way round."""
     return x.copy().view(f"{_OTHER[x.dtype.kind]}{x.dtype.itemsize}")
 
@@ -51,7 +51,7 @@ FUNCTION_OF: Mapping[str, Callable[..., np.ndarray]] = {
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
     "select": np.where, "isnan": np.isnan, "isinf": np.isinf, "atan": np.arctan,
     "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.bitwise_not,
-    "shift_left": _shift_left, "shift_right": _shift_right, "bits": _reinterpreted,
+    "shift_left": _shift_left, "shift_right": _shift_right, "bits": _reinterpret,
 }  # fmt: skip
 """By the names of `nodes.FUNCTIONS`; operands are at least float32, the caller rounds the result."""
 

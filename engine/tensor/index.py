@@ -12,8 +12,9 @@ iterator `i` with extent `n` takes the values 0 .. n-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The integer found at `indices` of `array`, known to lie in `low` .. `high`: what makes a read indirect."""
+    """An indirect read: the integer at `indices` of `array`, known to lie in `low` .. `high`."""
 
     array: str
     indices: tuple[Index, ...]
@@ -92,7 +93,7 @@ class Index:
         return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor) if factor else Index()
 
     def floordiv(self, by: int, extents: Extents) -> Index:
-        """floor(self / by), simplified: whole multiples of `by` leave, what cannot reach `by` vanishes."""
+        """floor(self / by), simplified: multiples of `by` are divided exactly, a remainder below `by` is dropped."""
         whole, rest = self._split(by, extents)
         low, high = rest.bounds(extents)
         if low // by == high // by:
@@ -135,27 +136,44 @@ class Index:
         return 1, self, Index()
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
-        """Put an index for each named iterator; `extents` are those of the iterators that appear afterwards."""
-        return self.rewrite(lambda name: values.get(name, Index.of(name)), lambda array: array, extents)
+        """Substitute an index for each named iterator; `extents` are those of the iterators in the result."""
 
-    def rewrite(self, iterator: Callable[[str], Index], array: Callable[[str], str], extents: Extents) -> Index:
-        """Rebuild with iterators and array names replaced, simplifying divisions again."""
+        def leaf(atom: str | Element) -> Index:
+            if isinstance(atom, str):
+                return values.get(atom, Index.of(atom))
+            return Index.of(replace(atom, indices=tuple(i.substitute(values, extents) for i in atom.indices)))
+
+        return self.rebuild(leaf, extents)
+
+    def rebuild(self, leaf: Callable[[str | Element], Index], extents: Extents) -> Index:
+        """Put `leaf(atom)` for every iterator and indirect read, and simplify the divisions again."""
         result = Index((), self.constant)
         for atom, coefficient in self.terms:
             match atom:
-                case str():
-                    new = iterator(atom)
                 case Quotient(of, by):
-                    new = of.rewrite(iterator, array, extents).floordiv(by, extents)
+                    new = of.rebuild(leaf, extents).floordiv(by, extents)
                 case Remainder(of, by):
-                    new = of.rewrite(iterator, array, extents).mod(by, extents)
-                case Element(name, indices, low, high):
-                    moved = tuple(i.rewrite(iterator, array, extents) for i in indices)
-                    new = Index.of(Element(array(name), moved, low, high))
+                    new = of.rebuild(leaf, extents).mod(by, extents)
+                case _:
+                    new = leaf(atom)
             result = result + new * coefficient
-        return result.joined()
+        return result.merge_divisions()
 
-    def joined(self) -> Index:
+    def evaluate(self, leaf: Callable[[str | Element], Any]) -> Any:
+        """The value where iterators and indirect reads have the values `leaf(atom)`: numbers or NumPy arrays."""
+        total: Any = self.constant
+        for atom, coefficient in self.terms:
+            match atom:
+                case Quotient(of, by):
+                    value = of.evaluate(leaf) // by
+                case Remainder(of, by):
+                    value = of.evaluate(leaf) % by
+                case _:
+                    value = leaf(atom)
+            total = total + value * coefficient
+        return total
+
+    def merge_divisions(self) -> Index:
         """Merge `c * q * (x / q) + c * (x % q)` back into `c * x`."""
         parts = dict(self.terms)
         for atom, coefficient in self.terms:
@@ -163,11 +181,11 @@ class Index:
                 whole = Quotient(atom.of, atom.by)
                 if parts.get(whole) == coefficient * atom.by and atom in parts:
                     rest = Index.sum((a, c) for a, c in parts.items() if a not in (atom, whole))
-                    return (rest + atom.of * coefficient + self.constant).joined()
+                    return (rest + atom.of * coefficient + self.constant).merge_divisions()
         return self
 
     def bounds(self, extents: Extents) -> tuple[int, int]:
-        """Smallest and largest value over the box; interval arithmetic, so never too narrow."""
+        """Lower and upper bound over the box by interval arithmetic: sound, not always tight."""
         low = high = self.constant
         for atom, coefficient in self.terms:
             a, b = atom_bounds(atom, extents)
@@ -181,21 +199,23 @@ class Index:
 
     @property
     def is_indirect(self) -> bool:
-        return any(
-            isinstance(a, Element) or (isinstance(a, Quotient | Remainder) and a.of.is_indirect) for a, _ in self.terms
-        )
+        return any(isinstance(atom, Element) for atom in self.atoms())
 
     @property
     def divisions(self) -> int:
-        """Floor divisions, remainders and indirect reads in it, those inside each other counted as well."""
-        count = 0
+        """Number of floor divisions, remainders and indirect reads, nested ones included."""
+        return sum(not isinstance(atom, str) for atom in self.atoms())
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom in order of appearance, each before those inside it."""
         for atom, _ in self.terms:
+            yield atom
             match atom:
                 case Quotient(of, _) | Remainder(of, _):
-                    count += 1 + of.divisions
+                    yield from of.atoms()
                 case Element(_, indices, _, _):
-                    count += 1 + sum(index.divisions for index in indices)
-        return count
+                    for index in indices:
+                        yield from index.atoms()
 
     def coefficient(self, iterator: str) -> int:
         """The factor of an iterator outside divisions."""
@@ -203,28 +223,11 @@ class Index:
 
     def iterators(self) -> tuple[str, ...]:
         """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
-        found: dict[str, None] = {}
-        for atom, _ in self.terms:
-            match atom:
-                case str():
-                    found[atom] = None
-                case Quotient(of, _) | Remainder(of, _):
-                    found.update(dict.fromkeys(of.iterators()))
-                case Element(_, indices, _, _):
-                    for index in indices:
-                        found.update(dict.fromkeys(index.iterators()))
-        return tuple(found)
+        return tuple(dict.fromkeys(atom for atom in self.atoms() if isinstance(atom, str)))
 
     def elements(self) -> tuple[Element, ...]:
         """The indirect reads inside."""
-        found: list[Element] = []
-        for atom, _ in self.terms:
-            if isinstance(atom, Element):
-                found.append(atom)
-                found += [e for index in atom.indices for e in index.elements()]
-            elif isinstance(atom, Quotient | Remainder):
-                found += atom.of.elements()
-        return tuple(found)
+        return tuple(atom for atom in self.atoms() if isinstance(atom, Element))
 
     def __str__(self) -> str:
         if not self.terms:
@@ -259,7 +262,7 @@ def linear(indices: Iterable[Index], shape: Iterable[int]) -> Index:
     position = Index()
     for index, size in zip(indices, shape, strict=True):
         position = position * size + index
-    return position.joined()
+    return position.merge_divisions()
 
 
 def delinearize(position: Index, shape: tuple[int, ...], extents: Extents) -> tuple[Index, ...]:

@@ -1,4 +1,4 @@
-"""Values that a thread holds at once while it computes one element of every statement: what its registers must hold.
+"""Register pressure estimate: the most values alive at once while a thread computes one element of every statement.
 
     a = exp x;  b = tanh x;  c = a + b;  y = c * a        a, b and c are alive when c is made: three registers
 
@@ -16,7 +16,7 @@ from engine.tensor.nodes import Statement
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The moment at which a thread holds most."""
+    """The point of highest register pressure."""
 
     values: int
     operator: str
@@ -24,7 +24,7 @@ class Alive:
 
 
 def most_alive(statements: Sequence[Statement], elsewhere: Collection[str] = ()) -> Alive:
-    """The most values alive at once, in the order of the statements.
+    """The highest number of live values, with statements in their order.
 
     elsewhere: arrays that threads find in memory when they need them, as they do the inputs.
     """
@@ -59,7 +59,7 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
 def overwritten_before(
     loops: Sequence[tuple[Sequence[Statement], bool]], updated: Collection[str]
 ) -> frozenset[str]:
-    """Arrays that a later loop uses and cannot make again: what they are made of was overwritten in between.
+    """Arrays that a later loop needs but cannot recompute, because their inputs were overwritten in between.
 
         x = x - max x;  s = sum x        the new x: the second loop finds no old one to make it from
 

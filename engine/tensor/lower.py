@@ -1,4 +1,4 @@
-"""Operator graphs to tensor programs."""
+"""Lower operator graphs to tensor programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.graph.akg import IN_PLACE
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
 from engine.support.errors import Unsupported
-from engine.tensor.build import Builder, box
+from engine.tensor.build import StatementBuilder, box
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 from engine.tensor.repeated_operators import Repeats
@@ -23,30 +23,30 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "works on what may be absent"),
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), "works on texts"),
 }
-"""Why operators of the standard cannot be expressions over boxes of fixed size."""
+"""Reasons why some operators cannot be expressions over boxes of fixed size."""
 
 EMPTY_OPERANDS = ("Concat",)
 """Operators that give elements where their first operand has none."""
 
 
 def lower(graph: OperatorGraph) -> TensorProgram:
-    """The statements of every supported operator: `lower_supported` for those who know what is not."""
+    """The tensor program of every supported operator, without the reasons for the others."""
     return lower_supported(graph)[0]
 
 
 def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
-    """Write every supported operator as statements S0, S1, ... in graph order; the others come with the reason.
+    """Lower every supported operator to statements S0, S1, ... in graph order; return the reasons for the others.
 
     Arrays have the names of the graph's tensors; what operators need in between is called "TENSOR.max" and so on.
     What is skipped leaves its tensors open: what it reads counts as an output of the program, what it
     writes as an input.  In-place updates come last, as writes to an array that is both input and output.
     Raises BadInput where shapes contradict each other.
     """
-    build, skipped = _lowered(graph)
+    build, skipped = _lower_operators(graph)
     _update_in_place(graph, build)
     wanted = {*graph.outputs, *(update.target for update in graph.updates)}
     wanted.update(name for op in graph.operators if op.name in skipped for name in op.inputs)
-    statements = build.finished(wanted)
+    statements = build.needed_statements(wanted)
     written = {s.write.array for s in statements}
     read = set[str]().union(*(s.sources for s in statements))
     targets = {update.target for update in graph.updates}
@@ -70,8 +70,8 @@ def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
     return lower_supported(graph)[1]
 
 
-def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
-    build = Builder(graph)
+def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, str]]:
+    build = StatementBuilder(graph)
     repeats = Repeats(build)
     skipped: dict[str, str] = {}
     for op in graph.operators:
@@ -93,12 +93,12 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
 
 
 def _without_expression(op: Operator) -> str:
-    """Why an operator has none in principle, which says more than that shapes behind it are open; "" where it has."""
+    """Why an operator can have no tensor expression, which is a better reason than unknown shapes; "" if it can."""
     return f"{op.kind} {WITHOUT_EXPRESSION[op.kind]}" if op.kind in WITHOUT_EXPRESSION else ""
 
 
-def _obstacle(op: Operator, build: Builder) -> str:
-    """Why an operator cannot be compiled whatever its attributes; "" when it can."""
+def _obstacle(op: Operator, build: StatementBuilder) -> str:
+    """Why an operator cannot be compiled whatever its attributes are; "" if it can."""
     if rule_of(op) is None:
         return f"{op.kind} has no tensor expression yet"
     for name in filter(None, (*op.inputs, *op.outputs)):
@@ -111,15 +111,15 @@ def _obstacle(op: Operator, build: Builder) -> str:
     return ""
 
 
-def _update_in_place(graph: OperatorGraph, build: Builder) -> None:
-    """After everything else has read the old contents, write the new ones."""
+def _update_in_place(graph: OperatorGraph, build: StatementBuilder) -> None:
+    """Append the in-place updates, after all reads of the old contents."""
     writers = {op.inputs[:2]: op for op in graph.operators if op.kind in IN_PLACE}
     for update in graph.updates:
         op = writers[update.target, update.value]
         build.operator(op, lambda op, b: _write_back(b, op.inputs[0], op.inputs[1]))
 
 
-def _write_back(build: Builder, target: str, value: str) -> None:
+def _write_back(build: StatementBuilder, target: str, value: str) -> None:
     shape = build.shape(target)
     space = box(shape)
     build.emit(target, space, build.broadcast(value, space.written, shape), because="in-place update")

@@ -1,4 +1,4 @@
-"""Tensor expressions: what each operator computes, element by element, free of any order.
+"""Tensor programs: what each operator computes per element, without any execution order.
 
 A `TensorProgram` is a list of statements over arrays.  One statement writes one array over a box of iterators.
 Extent-1 axes carry no iterator (their index is 0).  Layout operators are statements whose expression is one bare
@@ -147,8 +147,8 @@ class Reduction:
 
 
 @dataclass(slots=True, eq=False)
-class Form:
-    """What statements share that differ in nothing but names; whoever asks first fills it in."""
+class StatementForm:
+    """Cached properties shared by statements that differ in names alone; each is computed on first use."""
 
     is_direct: bool | None = None
     """Whether no index is looked up in an array."""
@@ -164,7 +164,7 @@ class Statement:
 
     name: str
     operator: str
-    """Name of the graph operator it came from: the thread back to the user's file."""
+    """Name of the graph operator it was lowered from."""
     iterators: tuple[Iterator, ...]
     write: Access
     expression: Scalar
@@ -173,23 +173,23 @@ class Statement:
     covers: bool = True
     """Whether the statement writes every element of its array (False: a part, as concat and scatter do)."""
     because: str = ""
-    """What the statement is for, when one operator needs several ("row maximum")."""
+    """Purpose of the statement if an operator needs several ("row maximum")."""
     _reads: tuple[Access, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    """What `reads` found; every stage asks for it."""
+    """Cache of `reads`."""
     _sources: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     _arrays: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    _form: Form | None = field(default=None, init=False, repr=False, compare=False)
+    _form: StatementForm | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def form(self) -> Form:
-        """One for all statements that `rewrite.renamed` made of another."""
+    def form(self) -> StatementForm:
+        """The shared form of statements that `rewrite.rename_statement` derived from one another."""
         if self._form is None:
-            object.__setattr__(self, "_form", Form())
+            object.__setattr__(self, "_form", StatementForm())
         assert self._form is not None
         return self._form
 
-    def share(self, form: Form, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
-        """Takes over what is known of a statement that differs in names alone, and what is read under its own."""
+    def share(self, form: StatementForm, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
+        """Copy the cached properties of a statement that differs in names alone."""
         object.__setattr__(self, "_form", form)
         object.__setattr__(self, "_reads", reads)
         object.__setattr__(self, "_sources", sources)
@@ -221,7 +221,7 @@ class Statement:
 
     @property
     def points(self) -> int:
-        """Of the box, reduced iterators included."""
+        """Number of points of the domain, reduction iterators included."""
         form = self.form
         if form.points is None:
             form.points = math.prod(self.extents.values())
@@ -271,7 +271,7 @@ class TensorProgram:
 
     @property
     def readers(self) -> Mapping[str, Sequence[Statement]]:
-        """Array -> the statements that read it, in order; found when somebody asks first."""
+        """Array -> the statements that read it, in order; computed on first use."""
         if self._readers is None:
             found: dict[str, list[Statement]] = {}
             for statement in self.statements:
@@ -316,3 +316,14 @@ def _find_accesses(expression: Scalar, found: list[Access]) -> None:
             found.extend(Access(element.array, element.indices) for element in index.elements())
         case Literal():
             return
+
+
+def without_cast(value: Scalar) -> Scalar:
+    """The operand of a conversion; any other value itself."""
+    return value.operands[0] if isinstance(value, Apply) and value.function == "cast" else value
+
+
+def without_casts(value: Scalar) -> Scalar:
+    """The value before all conversions, which half-precision operators make to compute in float32."""
+    inner = without_cast(value)
+    return value if inner is value else without_casts(inner)

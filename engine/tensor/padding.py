@@ -1,4 +1,4 @@
-"""Whether the zeros that fill ragged tiles leave a sum as it is."""
+"""Whether zero padding of ragged tiles leaves a sum unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Positio
 
 
 def adds_nothing(statement: Statement) -> bool:
-    """Whether a term of a sum is 0 where every element it reads is.
+    """Whether a term of a sum is 0 if every element it reads is 0.
 
         a * b, relu(a) * b   do;   exp(a) * exp(b), (1 / a) * b   do not
     """

@@ -1,4 +1,4 @@
-"""Operators that differ in names alone are lowered once: layers of a model repeat, and most graphs are layers."""
+"""Lower operators that differ in names alone once; most of a model is repeated layers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.nodes import Statement
-from engine.tensor.rewrite import renamed
+from engine.tensor.rewrite import rename_statement
 
 
 @dataclass(frozen=True, slots=True)
 class _Lowered:
-    """What an operator's rule made, to be made again under other names."""
+    """The statements of one lowered operator, to be copied under other names."""
 
     tensors: tuple[str, ...]
     """Those of the operator in order of appearance."""
@@ -25,16 +25,16 @@ class _Lowered:
 
 
 class Repeats:
-    """Lowers operators into a builder, equal ones by renaming the first one's statements."""
+    """Lowers operators; equal ones by renaming the first one's statements."""
 
-    def __init__(self, build: Builder) -> None:
+    def __init__(self, build: StatementBuilder) -> None:
         self._build = build
         self._made: dict[Hashable, _Lowered] = {}
         self._types: dict[Hashable, int] = {}
         self._type_of: dict[str, int] = {}
 
     def again(self, op: Operator) -> bool:
-        """Lowers an operator as an equal one was; False where none was."""
+        """Lower an operator by renaming an equal one's statements; False if there was none."""
         tensors = tuple(dict.fromkeys((*op.inputs, *op.outputs)))
         first = self._made.get(self._likeness(op, tensors))
         if first is None:
@@ -45,11 +45,11 @@ class Repeats:
             names[name] = self._build.temporary(names[owner], suffix, array.shape, array.dtype)
         statements = self._build.statements
         for statement in first.statements:
-            statements.append(renamed(statement, f"S{len(statements)}", op.name, names))
+            statements.append(rename_statement(statement, f"S{len(statements)}", op.name, names))
         return True
 
-    def lower(self, op: Operator, rule: Callable[[Operator, Builder], None]) -> None:
-        """Lowers an operator by its rule, and remembers it where others can be equal."""
+    def lower(self, op: Operator, rule: Callable[[Operator, StatementBuilder], None]) -> None:
+        """Lower an operator by its rule, and remember it if others can be equal."""
         build, start = self._build, len(self._build.statements)
         build.operator(op, rule)
         if not build.is_particular:
@@ -58,7 +58,7 @@ class Repeats:
             self._made[self._likeness(op, tensors)] = made
 
     def _likeness(self, op: Operator, tensors: tuple[str, ...]) -> Hashable:
-        """Equal for operators that differ in names alone; what is known of constants is no name."""
+        """A key that is equal for operators that differ in names alone; known constant values are part of it."""
         if any(isinstance(value, np.ndarray) for value in op.attributes.values()):
             return op.name
         place = {name: at for at, name in enumerate(tensors)}
@@ -68,12 +68,12 @@ class Repeats:
         return op.dialect, op.kind, op.opset, attributes, len(op.inputs), uses, types
 
     def _type(self, tensor: str) -> int:
-        """A number for the shape, element type and known values of a tensor; -1 for an operand left out."""
+        """A number that stands for a tensor's shape, element type and known values; -1 for a missing operand."""
         if not tensor:
             return -1
         known = self._type_of.get(tensor)
         if known is None:
             array = self._build.arrays.get(tensor)  # what has no rule may have results of no known shape
-            facts = (array.shape, array.dtype, self._build.told(tensor)) if array else None
+            facts = (array.shape, array.dtype, self._build.constant_key(tensor)) if array else None
             known = self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
         return known

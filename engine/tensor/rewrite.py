@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from engine.tensor.index import Element, Extents, Index, Quotient, Remainder
+from engine.tensor.index import Element, Extents, Index
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement
 
 Reader = Callable[[Access], Scalar]
-"""What to put in the place of an access (its indices are already rewritten)."""
+"""Maps an access, whose indices are already rewritten, to its replacement."""
 
 
 def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Index:
-    """Put an index for every iterator in `iterators`, and rewrite the reads inside.
+    """Substitute an index for every iterator in `iterators`, and rewrite the reads inside.
 
     extents: of the iterators that appear in the result.  A read inside an index must stay a plain access.
     """
@@ -23,20 +23,14 @@ def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, ex
     if len(index.terms) == 1 and isinstance(name, str):  # what nearly all indices are
         value = iterators.get(name)
         return index if value is None else value * factor + index.constant
-    result = Index((), index.constant)
-    for atom, coefficient in index.terms:
-        match atom:
-            case str():
-                new = iterators.get(atom, Index.of(atom))
-            case Quotient(of, by):
-                new = rewrite_index(of, iterators, read, extents).floordiv(by, extents)
-            case Remainder(of, by):
-                new = rewrite_index(of, iterators, read, extents).mod(by, extents)
-            case Element(array, indices, low, high):
-                moved = tuple(rewrite_index(i, iterators, read, extents) for i in indices)
-                new = _as_index(read(Access(array, moved)), low, high)
-        result = result + new * coefficient
-    return result.joined()
+
+    def leaf(atom: str | Element) -> Index:
+        if isinstance(atom, str):
+            return iterators.get(atom, Index.of(atom))
+        inside = tuple(rewrite_index(i, iterators, read, extents) for i in atom.indices)
+        return _as_index(read(Access(atom.array, inside)), atom.low, atom.high)
+
+    return index.rebuild(leaf, extents)
 
 
 def _as_index(value: Scalar, low: int, high: int) -> Index:
@@ -89,8 +83,8 @@ def rewrite_reads(statement: Statement, read: Reader) -> Statement:
     return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
 
 
-def renamed(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
-    """The statement under another name, of another operator, over other arrays; two arrays never become one.
+def rename_statement(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
+    """A copy of the statement with another name, operator and arrays; distinct arrays stay distinct.
 
     It keeps its form, unless it looks indices up: those are sorted by the names of what they read.
     """

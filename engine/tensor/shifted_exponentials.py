@@ -1,4 +1,4 @@
-"""Reductions of exponentials relative to the largest exponent of each row, which one pass over the row can make.
+"""Online softmax as a reduction: exponentials relative to the row maximum, in one pass over the row.
 
     shifted_sum(k)  exp(x[k]) * w[k]   =   sum(k) exp(x[k] - m) * w[k]                 with m = max(k) x[k]
     shifted_mean(k) exp(x[k]) * w[k]   =   shifted_sum(k) exp(x[k]) * w[k]  /  shifted_sum(k) exp(x[k])
@@ -44,7 +44,7 @@ class Weighted:
         return weight if self.factor is None else Apply("mul", (weight, self.factor), dtype)
 
 
-def weighted(expression: Scalar) -> Weighted | None:
+def match_weighted(expression: Scalar) -> Weighted | None:
     """The parts of what `Weighted.expression` made; None for every other expression."""
     weight, factor = expression, None
     if isinstance(expression, Apply) and expression.function == "mul":

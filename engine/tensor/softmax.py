@@ -1,4 +1,4 @@
-"""Finding the softmax around a sum: what its terms are once the maximum of the row belongs to the sum itself.
+"""Recognise the softmax around a sum, and rewrite its terms relative to the row maximum.
 
     m[i] = max(j) x[i,j];  e[i,j] = exp(x[i,j] - m[i]);  l[i] = sum(j) e[i,j]              l: exp(x[i,j])
     p[i,j] = e[i,j] / l[i];  o[i,d] = sum(j) p[i,j] * v[j,d]                               o: exp(x[i,j]) * v[j,d]
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, without_casts
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, match_weighted
 
 
 def relative_term(program: TensorProgram, one: Statement, subject: str) -> tuple[Weighted, str]:
@@ -25,7 +25,7 @@ def relative_term(program: TensorProgram, one: Statement, subject: str) -> tuple
 
 
 class _Match:
-    """The softmax around one sum, or what keeps it from being one."""
+    """Matches the softmax around one sum; raises `refusal` where a part is missing."""
 
     def __init__(self, program: TensorProgram, one: Statement, subject: str) -> None:
         self.program, self.one, self.subject = program, one, subject
@@ -33,7 +33,7 @@ class _Match:
         self.reduced = one.reduction.iterators
 
     def refusal(self, reason: str) -> Unsupported:
-        """The error that says why not."""
+        """The error that says what is missing."""
         return Unsupported("tensor", self.subject, reason)
 
     def term(self) -> tuple[Weighted, str]:
@@ -42,34 +42,34 @@ class _Match:
             raise self.refusal(f"{self.one.name} sums under a condition: the largest exponent is that of the whole row")
         if len(self.reduced) != 1:
             raise self.refusal(f"{self.one.name} sums over {', '.join(self.reduced)}: a row has one axis")
-        inner = _uncast(self.one.expression)
+        inner = without_casts(self.one.expression)
         if isinstance(inner, Apply) and inner.function == "mul":
-            return self._weighted(inner), SHIFTED_MEAN
+            return self._match_weighted(inner), SHIFTED_MEAN
         return Weighted(self._exponent(inner, self.one), "", None), SHIFTED_SUM
 
-    def _weighted(self, product: Apply) -> Weighted:
+    def _match_weighted(self, product: Apply) -> Weighted:
         """The term of a sum of quotients times something."""
         for quotient, factor in (product.operands, product.operands[::-1]):
-            made = self._maker(_uncast(quotient))
+            made = self._maker(without_casts(quotient))
             if made is None:
                 continue
-            divided, kept = self._divided(made)
-            exponent = self._exponent(_uncast(divided), self.one)
+            divided, kept = self._match_quotient(made)
+            exponent = self._exponent(without_casts(divided), self.one)
             return Weighted(exponent, kept if kept != "float32" else "", factor)
         raise self.refusal(f"no factor of {self.one.name} is a quotient of exponentials that a statement makes")
 
-    def _divided(self, quotient: Statement) -> tuple[Scalar, str]:
+    def _match_quotient(self, quotient: Statement) -> tuple[Scalar, str]:
         """What a quotient divides, in the iterators of the sum, and the element type that its result is kept in."""
-        value = _uncast(quotient.expression)
+        value = without_casts(quotient.expression)
         if not isinstance(value, Apply) or value.function != "div":
             raise self.refusal(f"{quotient.name} is not a quotient")
         access = self._read_of(quotient.write.array)
-        dividend, divisor = (self._moved(operand, quotient, access) for operand in value.operands)
-        total = self._maker(_uncast(divisor), reduces=True)
+        dividend, divisor = (self._substitute(operand, quotient, access) for operand in value.operands)
+        total = self._maker(without_casts(divisor), reduces=True)
         if total is None or total.reduction is None:
             raise self.refusal(f"{quotient.name} does not divide by a sum that a statement makes")
-        what = self._total(total, _uncast(divisor))
-        if what != self._exponent(_uncast(dividend), self.one):
+        what = self._total(total, without_casts(divisor))
+        if what != self._exponent(without_casts(dividend), self.one):
             raise self.refusal(f"{quotient.name} divides by a sum of other exponentials than its own")
         return dividend, self.program.arrays[quotient.write.array].dtype
 
@@ -78,35 +78,35 @@ class _Match:
         assert isinstance(read, Access) and total.reduction is not None
         if len(total.reduction.iterators) != 1 or total.guards:
             raise self.refusal(f"{total.name} is not the sum of a row")
-        inner = _uncast(total.expression)
+        inner = without_casts(total.expression)
         if total.reduction.operation == SHIFTED_SUM:
-            made = weighted(inner)
+            made = match_weighted(inner)
             found = made.exponent if made is not None and made.factor is None else None
         else:
             found = self._exponent(inner, total) if total.reduction.operation == "sum" else None
         if found is None:
             raise self.refusal(f"{total.name} is not a sum of exponentials")
-        return self._moved(found, total, read, over=self.reduced[0])
+        return self._substitute(found, total, read, over=self.reduced[0])
 
     def _exponent(self, value: Scalar, where: Statement) -> Scalar:
         """The x of exp(x - m), in the iterators of `where`; m must be the largest x of the row that `where` reduces."""
         made = self._maker(value)
         if made is not None and isinstance(value, Access):
-            value = self._moved(_uncast(made.expression), made, value)
+            value = self._substitute(without_casts(made.expression), made, value)
         if not isinstance(value, Apply) or value.function != "exp":
             raise self.refusal(f"{where.name} adds up {value}, which is no exponential")
         shifted = value.operands[0]
         if not isinstance(shifted, Apply) or shifted.function != "sub":
             raise self.refusal(f"the exponent {shifted} is not relative to a maximum")
         exponent, largest = shifted.operands
-        top = self._maker(_uncast(largest), reduces=True)
+        top = self._maker(without_casts(largest), reduces=True)
         if top is None or top.reduction is None or top.reduction.operation != "max" or top.guards:
             raise self.refusal(f"{largest} is not the maximum of a row")
         assert where.reduction is not None
-        read = _uncast(largest)
+        read = without_casts(largest)
         assert isinstance(read, Access)
-        row = self._moved(top.expression, top, read, over=where.reduction.iterators[0])
-        if len(top.reduction.iterators) != 1 or _uncast(row) != _uncast(exponent):
+        row = self._substitute(top.expression, top, read, over=where.reduction.iterators[0])
+        if len(top.reduction.iterators) != 1 or without_casts(row) != without_casts(exponent):
             raise self.refusal(f"{top.name} is the maximum of {row}, the exponents are {exponent}")
         return exponent
 
@@ -123,7 +123,7 @@ class _Match:
     def _read_of(self, array: str) -> Access:
         return next(access for access in self.one.reads() if access.array == array)
 
-    def _moved(self, value: Scalar, made: Statement, read: Access, over: str = "") -> Scalar:
+    def _substitute(self, value: Scalar, made: Statement, read: Access, over: str = "") -> Scalar:
         """An expression of `made` at the element that `read` reads; its reduced iterator becomes `over`."""
         places = {
             name: index
@@ -137,10 +137,3 @@ class _Match:
                 raise self.refusal(f"{made.name} reduces {made.extents[reduced]} elements, {over} has {extents[over]}")
             places |= {reduced: Index.of(over)}
         return rewrite_scalar(value, places, lambda access: access, {**self.one.extents, **made.extents})
-
-
-def _uncast(value: Scalar) -> Scalar:
-    """The value before conversions, which a softmax of halves makes to compute in float32."""
-    while isinstance(value, Apply) and value.function == "cast":
-        value = value.operands[0]
-    return value

@@ -1,4 +1,4 @@
-"""Scalar expressions written as arithmetic: `x * sigmoid(x)` builds the `Apply` nodes, with their element types."""
+"""Operator overloading for scalar expressions: `x * sigmoid(x)` builds the `Apply` nodes with their element types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Apply, Literal, Position, Scalar
 
 NARROW = ("float16", "bfloat16")
-"""Floating types that are computed in float32 where rounding after every step would hurt."""
+"""Floating types that are computed in float32, because rounding after every step would lose too much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a program must move and compute, whatever its schedule: the floor that every prediction starts from."""
+"""Lower bounds of a program, whatever its schedule: compulsory bytes and operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
-from engine.tensor.shifted_exponentials import Weighted, is_shifted, weighted
+from engine.tensor.shifted_exponentials import Weighted, is_shifted, match_weighted
 
 Box = tuple[tuple[int, int], ...]
 """Lowest and highest index along each axis."""
@@ -21,7 +21,7 @@ COSTS: Mapping[str, tuple[int, int]] = {
 Estimates from the shape of the usual implementations; every function not listed is one operation."""
 
 OF_SHIFT = 3
-"""Operations of one weight relative to a running maximum: compared with it, less it, added to the sum."""
+"""Operations per weight of an online softmax: compare with the running maximum, subtract it, add to the sum."""
 
 
 def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
     flops = special = 0
     for statement in program.statements:
         points = statement.points
-        term = weighted(statement.expression) if is_shifted(statement) else None
+        term = match_weighted(statement.expression) if is_shifted(statement) else None
         per_point = _cost(statement.expression if term is None else term.factor)
         flops += points * (per_point[0] + _joins(statement, term))
         special += points * per_point[1]
@@ -53,7 +53,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
 
 
 def _joins(statement: Statement, term: Weighted | None) -> int:
-    """Operations that join one value of a reduction to the others: of weighted ones a product too."""
+    """Operations that combine one value of a reduction with the others; weighted terms need a product too."""
     if statement.reduction is None:
         return 0
     return 1 if term is None else 2 if term.factor is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.fusion.shape import product_operands
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
-from engine.tensor.shifted_exponentials import weighted
+from engine.tensor.shifted_exponentials import match_weighted
 from engine.tensorize.nodes import Intrinsic
 
 
@@ -13,7 +13,7 @@ def intrinsic_misfit(scores: Statement, values: Statement, program: TensorProgra
 
     Weights become operands in the registers that hold them: as the instruction's elements, which they are rounded to.
     """
-    factors, term = product_operands(scores.expression), weighted(values.expression)
+    factors, term = product_operands(scores.expression), match_weighted(values.expression)
     if factors is None or term is None or term.factor is None:
         return "the weighted sum is not in its online form"
     held_as = term.rounded or "float32"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.index import Element, Index, Quotient, Remainder, linear
+from engine.tensor.index import Element, Index, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tile.dead_code import without_unused
 from engine.tile.nodes import (
@@ -174,20 +174,15 @@ class Emitter(Scope):
 
     def _index(self, index: Index, where: Where, at: Line, mask: str | None) -> Index:
         """An index in kernel variables; what it looks up is loaded first, where `mask` holds."""
-        result = Index((), index.constant)
-        for atom, coefficient in index.terms:
-            match atom:
-                case str():
-                    new = where[atom]
-                case Quotient(of, by):
-                    new = self._index(of, where, at, mask).floordiv(by, self.extents)
-                case Remainder(of, by):
-                    new = self._index(of, where, at, mask).mod(by, self.extents)
-                case Element(array, indices, _, high):
-                    found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
-                    new = self._variable(found, high, at)
-            result = result + new * coefficient
-        return result.joined()
+
+        def leaf(atom: str | Element) -> Index:
+            if isinstance(atom, str):
+                return where[atom]
+            array, indices = atom.array, atom.indices
+            found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
+            return self._variable(found, atom.high, at)
+
+        return index.rebuild(leaf, self.extents)
 
     def _variable(self, found: Access, high: int, at: Line) -> Index:
         """An index that was loaded or made, as a variable; one of an array of registers gets a register of its own."""

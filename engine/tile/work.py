@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,9 +22,7 @@ from engine.tile.nodes import (
     BLOCK,
     THREAD,
     BlockRanges,
-    For,
     Let,
-    MatrixMultiply,
     Region,
     TileOp,
     TileProgram,
@@ -50,7 +49,7 @@ def work_of_tile(
     if intrinsic:
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    outside, shared = _bytes_moved(tile)
+    moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
     return Work(
         blocks=tile.grid,
@@ -59,9 +58,9 @@ def work_of_tile(
         special=special,
         dram_bytes_read=read,
         dram_bytes_written=written,
-        l2_bytes=outside,
+        l2_bytes=sum(moved[scope] for scope in OUTSIDE),
         shared_bytes=source.shared_bytes,
-        shared_bytes_moved=shared,
+        shared_bytes_moved=moved["shared"],
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
@@ -94,7 +93,7 @@ def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
     warps = tile.grid * tile.threads // WARP
-    products = sum(times for op, times in trip_counts(tile.body) if isinstance(op, MatrixMultiply))
+    products = sum(times for op, times in trip_counts(tile.body) if op.tensor_instruction)
     return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
@@ -114,14 +113,15 @@ class Requests:
 def requests_of(tile: TileProgram) -> Iterator[Requests]:
     """All requests of a launch, one for each region of an operation.
 
-    One warp stands for all, in its first iteration, with every mask holding.  `tests.benchmarks.work` computes what
-    the masks and other warps change.  An address that depends on data is a sector of its own in every lane.
+    One warp stands for all, in its first iteration, with every mask holding: of the middle block, as those at the edges
+    lie in what is padded.  `tests.benchmarks.work` computes what masks and other warps change.  An address that depends
+    on data is a sector of its own in every lane.
     """
     starts, warps = shared_map(tile.buffers)[0], -(-tile.threads // WARP)
     lanes = np.arange(min(WARP, tile.threads))
     everywhere = np.ones(lanes.shape, bool)
     for blocks, body in _ranges(tile):
-        values: dict[str, Lanes] = {BLOCK: np.array(0), THREAD: lanes}
+        values: dict[str, Lanes] = {BLOCK: np.array(blocks // 2), THREAD: lanes}
         for op, times in trip_counts(body, blocks):
             values |= {inner.counter: np.array(0) for inner in op.bodies if inner.counter}
             if isinstance(op, Let):
@@ -147,15 +147,12 @@ def _defined(op: Let, values: Values) -> dict[str, Lanes]:
     return {op.name: value if op.limit is None else np.minimum(value, op.limit)}
 
 
-def _bytes_moved(tile: TileProgram) -> tuple[int, int]:
-    """Bytes that all threads move to or from (global, shared) memory."""
-    outside = shared = 0
-    for blocks, body in _ranges(tile):
-        for op, times in trip_counts(body, blocks * tile.threads):
-            moved = op.bytes_moved(tile.buffers)
-            outside += sum(moved.get(scope, 0) for scope in OUTSIDE) * times
-            shared += moved.get("shared", 0) * times
-    return outside, shared
+def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:
+    """Bytes that the threads of some blocks move to or from each scope of memory."""
+    moved: Counter[str] = Counter()
+    for op, times in trip_counts(body, blocks * tile.threads):
+        moved.update({scope: size * times for scope, size in op.bytes_moved(tile.buffers).items()})
+    return moved
 
 
 def _serial_steps(body: tuple[TileOp, ...]) -> int:
@@ -163,5 +160,5 @@ def _serial_steps(body: tuple[TileOp, ...]) -> int:
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
-    walked = (op for op in before_meeting(body) if isinstance(op, For) and not op.unroll)
-    return max([1, *(op.extent * _serial_steps(op.body) for op in walked)])
+    loops = (inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled)
+    return max([1, *(loop.extent * _serial_steps(loop.operations) for loop in loops)])

@@ -1,1 +1,1 @@
-"""Comparing kernels and whole models with an implementation that is not ours."""
+"""Verify kernels and whole models against independent implementations."""

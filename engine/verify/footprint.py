@@ -1,4 +1,4 @@
-"""Which elements each block of a kernel writes, from the index maps alone, for all blocks at once.
+"""Write footprints: the elements each block writes, from the index maps alone, for all blocks at once.
 
 The maps and the emulator check each other: over all blocks they must cover the group's part of every output exactly
 once, and an emulated block must write exactly the elements the maps say.
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from engine.execution.nodes import Finding
-from engine.tensor.index import Index, Quotient, Remainder, linear
+from engine.tensor.index import Element, Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tile.source import Buffer, CudaSource, Footprint
 
@@ -46,7 +46,7 @@ def _conditions(statement: Statement) -> tuple[Index, ...]:
 
 
 def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Finding, ...]:
-    """Outputs of whose part all blocks together do not write every element exactly once, or which they leave."""
+    """Outputs whose elements are not written exactly once by all blocks together, as findings."""
     return tuple(
         fault
         for buffer in source.buffers
@@ -133,19 +133,13 @@ def _positions(footprint: Footprint, blocks: Sequence[int]) -> Iterator[np.ndarr
 
 def _evaluate(index: Index, grid: Grid) -> np.ndarray:
     """An index over NumPy grids of its variables."""
-    result = np.asarray(index.constant, np.int64)
-    for atom, coefficient in index.terms:
-        match atom:
-            case str():
-                value = grid[atom]
-            case Quotient(of, by):
-                value = _evaluate(of, grid) // by
-            case Remainder(of, by):
-                value = _evaluate(of, grid) % by
-            case _:
-                raise ValueError(f"a footprint cannot depend on {atom}")
-        result = result + value * coefficient
-    return result
+
+    def leaf(atom: str | Element) -> np.ndarray:
+        if isinstance(atom, str):
+            return grid[atom]
+        raise ValueError(f"a footprint cannot depend on {atom}")
+
+    return np.asarray(index.evaluate(leaf), np.int64)
 
 
 Range = tuple[np.ndarray, np.ndarray]

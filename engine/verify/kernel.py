@@ -1,4 +1,4 @@
-"""Checking a kernel against an implementation that is not ours.
+"""Check a kernel against an independent implementation.
 
 The CUDA text runs on the CPU in two thread and copy orders.  A large launch runs a sample of blocks that holds every
 kind of boundary; then the index maps of all blocks must partition what the group writes, and the same group at a
@@ -27,17 +27,20 @@ from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_te
 Values = Mapping[str, np.ndarray]
 
 WORK = 60_000_000
-"""Operations and bytes that one emulated order may cost before blocks are sampled."""
+"""Cost of one emulated order, in operations and bytes, above which blocks are sampled."""
 SMALLER = WORK // 16
-"""Points of the widest statement of a group that is cut to a smaller size."""
+"""Largest size of a reduced group: points of its widest statement."""
 SAMPLE = 4
 """Blocks of a sample besides the boundary ones."""
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What the runs so far have shown."""
+class _KernelRuns:
+    """A kernel emulated over a sample of its blocks, and what the runs have shown."""
 
+    kernel: Kernel
+    tolerance: Tolerance
+    timeout: float
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
     counts: tuple[SiteCount, ...] = ()
     worst: float = 0.0
@@ -46,50 +49,108 @@ class _Tally:
     """Blocks that both orders finished; -1 before the first run."""
 
     def add(self, finding: Finding) -> None:
+        """Keep a finding; one of the same kind, line and message is kept once."""
         self.findings.setdefault((finding.kind, finding.line, finding.message), finding)
+
+    def run(self, arrays: Values, expected: Values) -> None:
+        """Run both orders; what they write must be what the index maps say, and right.
+
+        arrays: values before the launch.  expected: values of the group's outputs after it.
+        """
+        source = self.kernel.source
+        for fault in partition_faults(source, self.kernel.group.program):
+            self.add(fault)
+        blocks = sample_blocks(self.kernel)
+        inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
+        footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
+        for order in ORDERS:
+            emulation, outputs, masks = emulate(source, inputs, blocks=blocks, order=order, timeout=self.timeout)
+            ran = emulation.blocks_run
+            self.blocks_run = ran if self.blocks_run < 0 else min(self.blocks_run, ran)
+            self.counts = self.counts or emulation.counts
+            for finding in emulation.findings:
+                self.add(finding)
+            for name, should in footprints.items():
+                self._compare(name, outputs[name].reshape(-1), masks[name].reshape(-1), should, expected[name])
+
+    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, should: np.ndarray, right: np.ndarray) -> None:
+        """Compare one array with its reference.  wrote, should: masks of what was stored and of what had to be."""
+        source = self.kernel.source
+        if (wrote != should).any():
+            element = int(np.flatnonzero(wrote != should)[0])
+            kind = "not written" if should[element] else "stray write"
+            message = f"element {element} of {name}: the index maps and the run disagree"
+            self.add(Finding(kind, _store_line(source, name), message))
+        errors = self.tolerance.errors(got[wrote], right.reshape(-1)[wrote], magnitude(right))
+        self.compared += errors.size
+        self.worst = max(self.worst, float(errors.max(initial=0.0)))
+        if self.worst > self.tolerance.relative and not any(f.kind == "wrong result" for f in self.findings.values()):
+            self.add(_wrong(source, name, np.flatnonzero(wrote), errors, self.tolerance))
+
+    def run_smaller(self, small: Shrunk, compiled: Kernel, values: Values, before: Values) -> None:
+        """Run the group at a smaller size too: its index maps, and every block that is affordable."""
+        whole = {**values, **before}
+        inner = _KernelRuns(compiled, self.tolerance, self.timeout)
+        inner.run(
+            {name: small.slice(name, whole[name]) for name in small.cuts if name in whole},
+            {name: small.slice(name, values[name]) for name in small.group.program.outputs},
+        )
+        self.worst, self.compared = max(self.worst, inner.worst), self.compared + inner.compared
+        for finding in inner.findings.values():
+            self.add(replace(finding, message=f"at a smaller size: {finding.message}"))
+
+    def check(self) -> Check:
+        """The result, for the user."""
+        wanted = self.tolerance
+        # `not <=` instead of `>`: an error that is not a number fails.
+        failed = self.findings or not self.worst <= wanted.relative or not self.compared
+        return Check(
+            group=self.kernel.group.name,
+            status="fail" if failed else "pass",
+            max_error=self.worst,
+            tolerance=wanted.relative,
+            tolerance_because=wanted.because,
+            blocks_run=self.blocks_run,
+            blocks_total=self.kernel.source.grid[0],
+            elements_compared=self.compared,
+            orders=ORDERS,
+            findings=tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind))),
+            counts=self.counts,
+            message=self._why() if failed else "",
+        )
+
+    def _why(self) -> str:
+        if self.findings:
+            first = next(iter(self.findings.values()))
+            return f"{first.kind}: {first.message}"
+        if not self.compared:
+            return "nothing was compared"
+        return f"largest error {self.worst:.3g}, allowed {self.tolerance.relative:.3g}"
 
 
 def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float = 120.0) -> Check:
     """Emulate a kernel and compare every element it writes.
 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
-    differs (buffers updated in place).
+    differs (buffers updated in place).  timeout: seconds for one run.
     """
-    wanted = kernel_tolerance(kernel, {**values, **before})
-    blocks = sample_blocks(kernel)
-    total = kernel.source.grid[0]
-    tally = _Tally()
-    for fault in partition_faults(kernel.source, kernel.group.program):
-        tally.add(fault)
-    expected = {name: values[name] for name in kernel.group.program.outputs}
-    _run(kernel.source, {**values, **before}, expected, blocks, wanted, tally, timeout)
+    whole = {**values, **before}
+    runs = _KernelRuns(kernel, kernel_tolerance(kernel, whole), timeout)
+    runs.run(whole, {name: values[name] for name in kernel.group.program.outputs})
     if small := smaller(kernel):
-        _run_smaller(*small, values, before, wanted, tally, timeout)
-    status = "fail" if tally.findings or not tally.worst <= wanted.relative or not tally.compared else "pass"
-    return Check(
-        group=kernel.group.name,
-        status=status,
-        max_error=tally.worst,
-        tolerance=wanted.relative,
-        tolerance_because=wanted.because,
-        blocks_run=tally.blocks_run,
-        blocks_total=total,
-        elements_compared=tally.compared,
-        orders=ORDERS,
-        findings=tuple(sorted(tally.findings.values(), key=lambda f: (f.line, f.kind))),
-        counts=tally.counts,
-        message="" if status == "pass" else _why(tally, wanted),
-    )
+        runs.run_smaller(*small, values, before)
+    return runs.check()
 
 
 def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
-    """How far a right kernel may be from the reference.  values: of the arrays that it reads, at least."""
+    """Allowed error of a correct kernel.  values: of the arrays that it reads, at least."""
     found = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
     return with_exponents(found, kernel.group.program, values)
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """All blocks of a small launch; of a large one whole teams of the boundary blocks and others, by a fixed seed."""
+    """The blocks to run: all of a small launch; of a large one whole split-K groups of the boundary blocks and others,
+    by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
@@ -97,41 +158,6 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
         return tuple(range(total))
     others = random.Random(0).sample(range(total), min(total, max(SAMPLE, affordable // 2)))
     return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
-
-
-def _run(
-    source: CudaSource,
-    arrays: Values,
-    expected: Values,
-    blocks: tuple[int, ...],
-    wanted: Tolerance,
-    tally: _Tally,
-    timeout: float,
-) -> None:
-    """Both orders over some blocks; what they wrote must be what the maps say, and right."""
-    inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
-    footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
-    for order in ORDERS:
-        emulation, outputs, masks = emulate(source, inputs, blocks=blocks, order=order, timeout=timeout)
-        ran = emulation.blocks_run
-        tally.blocks_run = ran if tally.blocks_run < 0 else min(tally.blocks_run, ran)
-        tally.counts = tally.counts or emulation.counts
-        for finding in emulation.findings:
-            tally.add(finding)
-        for name, should in footprints.items():
-            wrote = masks[name].reshape(-1)
-            if (wrote != should).any():
-                element = int(np.flatnonzero(wrote != should)[0])
-                kind = "not written" if should[element] else "stray write"
-                message = f"element {element} of {name}: the index maps and the run disagree"
-                tally.add(Finding(kind, _store_line(source, name), message))
-            right = expected[name].reshape(-1)
-            scale = magnitude(expected[name])
-            errors = wanted.errors(outputs[name].reshape(-1)[wrote], right[wrote], scale)
-            tally.compared += errors.size
-            tally.worst = max(tally.worst, float(errors.max(initial=0.0)))
-            if tally.worst > wanted.relative and not any(f.kind == "wrong result" for f in tally.findings.values()):
-                tally.add(_wrong(source, name, np.flatnonzero(wrote), errors, wanted))
 
 
 def _wrong(source: CudaSource, array: str, elements: np.ndarray, errors: np.ndarray, wanted: Tolerance) -> Finding:
@@ -161,35 +187,9 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
 
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
-    """The same group at a smaller size and its kernel, where blocks of the large launch are only sampled; or None."""
+    """The group cut to a smaller size and its kernel, if blocks of the large launch are only sampled; else None."""
     small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
     return None if small is None else (small, compile_group(small.group, kernel.recipe))
-
-
-def _run_smaller(
-    small: Shrunk, compiled: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
-) -> None:
-    """The group at a smaller size: its index maps, and every block that is affordable."""
-    whole = {**values, **before}
-    arrays = {name: small.slice(name, whole[name]) for name in small.cuts if name in whole}
-    expected = {name: small.slice(name, values[name]) for name in small.group.program.outputs}
-    blocks = sample_blocks(compiled)
-    inner = _Tally()
-    for fault in partition_faults(compiled.source, small.group.program):
-        inner.add(fault)
-    _run(compiled.source, arrays, expected, blocks, wanted, inner, timeout)
-    tally.worst, tally.compared = max(tally.worst, inner.worst), tally.compared + inner.compared
-    for finding in inner.findings.values():
-        tally.add(replace(finding, message=f"at a smaller size: {finding.message}"))
-
-
-def _why(tally: _Tally, wanted: Tolerance) -> str:
-    if tally.findings:
-        first = next(iter(tally.findings.values()))
-        return f"{first.kind}: {first.message}"
-    if not tally.compared:
-        return "nothing was compared"
-    return f"largest error {tally.worst:.3g}, allowed {wanted.relative:.3g}"
 
 
 def failed_check(group: str, error: EngineError) -> Check:

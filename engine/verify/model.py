@@ -1,4 +1,4 @@
-"""A whole model on the CPU: every launch in order, each fed with what the launches before it made."""
+"""End-to-end check of a model on the CPU: every launch in order, fed with the results of earlier ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_model(
     if not wanted:
         names = ", ".join(list(plan.unsupported)[:3])
         raise Unsupported("check", plan.graph, f"no output is known without a kernel for {names}")
-    run = _Run(plan, recipe, dict(input_values(graph, seed)), timeout)
+    run = _ModelRun(plan, recipe, dict(input_values(graph, seed)), timeout)
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
@@ -66,8 +66,8 @@ def check_model(
     return ModelCheck(len(plan.launches), checks, tuple(run.by_reference))
 
 
-class _Run:
-    """The tensors of a graph while its launches run."""
+class _ModelRun:
+    """Tensor values while a graph's launches run."""
 
     def __init__(self, plan: FusionPlan, recipe: Recipe, values: dict[str, np.ndarray], timeout: float) -> None:
         assert plan.source is not None
@@ -141,7 +141,7 @@ def run_launch(
     return written
 
 
-def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _Run) -> Check:
+def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _ModelRun) -> Check:
     """One output of the model as a check."""
     allowed = run.allowed
     if is_float(expected.dtype):

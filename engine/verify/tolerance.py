@@ -1,4 +1,4 @@
-"""How far a right kernel may be from the reference, from number formats and reduction lengths alone."""
+"""Error bounds of correct kernels, from number formats and reduction lengths alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FUNCTION_ULPS = 4
 mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Runtime are allowed as much)."""
 
 OUTLIER = 2.0**10
-"""Magnitudes this far above the lower quartile are masks, not results."""
+"""Values this many times the lower quartile are masks, not results."""
 
 INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".split())
-"""Scalar functions whose results are rounded with that much freedom."""
+"""Scalar functions that may be off by `FUNCTION_ULPS`."""
 
 EXACT = frozenset("select copy max min neg abs".split())
 """Scalar functions whose result is one of their operands, or its negative."""

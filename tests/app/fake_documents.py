@@ -23,7 +23,7 @@ from engine.documents.model import (
     ScenarioDoc,
     ScheduleDoc,
     StatementDoc,
-    Term,
+    TermDoc,
     Time,
 )
 
@@ -234,10 +234,10 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
         LineDoc(line, (name,) if name else (), ("i", "j") if name else ("i",)) for line, name in LINKS.items()
     )  # fmt: skip
     terms = (
-        Term("DRAM traffic", time * 0.92, "µs", "101 MB at 4.3 TB/s"),
-        Term("arithmetic", time * 0.3, "µs", "126 MFLOP at 60 TFLOP/s"),
-        Term("launch", 1.9, "µs", "one launch"),
-        Term("occupancy", 0.75, "", "48 of 64 warps an SM, limited by registers"),
+        TermDoc("DRAM traffic", time * 0.92, "µs", "101 MB at 4.3 TB/s"),
+        TermDoc("arithmetic", time * 0.3, "µs", "126 MFLOP at 60 TFLOP/s"),
+        TermDoc("launch", 1.9, "µs", "one launch"),
+        TermDoc("occupancy", 0.75, "", "48 of 64 warps an SM, limited by registers"),
     )
     return KernelDoc(
         group, text, legal, 6, schedule(), entries, STATEMENTS, CUDA.replace("softmax_0", group), lines,

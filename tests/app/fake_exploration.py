@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from engine.documents.exploration import (
     ArrowDoc,
     AttemptDoc,
-    AxisDoc,
     CellDoc,
     DecisionRow,
     DecisionsDoc,
@@ -16,11 +15,12 @@ from engine.documents.exploration import (
     MovesDoc,
     OrderDoc,
     PointDoc,
+    SpaceAxisDoc,
     SpaceDoc,
     WarpDoc,
     WhyDoc,
 )
-from engine.documents.model import RepairDoc, Term, Time
+from engine.documents.model import RepairDoc, TermDoc, Time
 
 NOW = 18.3
 DOWN, ACROSS = 6, 12
@@ -113,7 +113,7 @@ def space(group: str, recipe: str, axes: Sequence[str], order: Sequence[str] = (
         group=group,
         recipe=recipe,
         dimensions=("i", "j"),
-        axes=tuple(AxisDoc(name, EXTENTS[name], shown[name], *tiles[name]) for name in (across, down)),
+        axes=tuple(SpaceAxisDoc(name, EXTENTS[name], shown[name], *tiles[name]) for name in (across, down)),
         order=tuple(order) or ("i", "j"),
         requested=violated,
         statements=("S2", "S3"),
@@ -171,9 +171,9 @@ def attempt(arguments: dict[str, object]) -> AttemptDoc:
     """Every wish is legal; "release" leaves nothing fixed."""
     operators = tuple(arguments["operators"])  # type: ignore[arg-type]
     terms = (
-        Term("kernels", -12, "kernels", "around these operators"),
-        Term("memory", -12_000_000, "bytes", "that cross global memory"),
-        Term("time", -14.4, "µs", "predicted by the search's model, uncalibrated"),
+        TermDoc("kernels", -12, "kernels", "around these operators"),
+        TermDoc("memory", -12_000_000, "bytes", "that cross global memory"),
+        TermDoc("time", -14.4, "µs", "predicted by the search's model, uncalibrated"),
     )
     groups = () if arguments["kind"] == "release" else (operators,)
     return AttemptDoc(True, "as one kernel", "", operators, 12, terms, groups, ())
@@ -181,6 +181,6 @@ def attempt(arguments: dict[str, object]) -> AttemptDoc:
 
 def why(arguments: dict[str, object]) -> WhyDoc:
     """Two launches that could be one kernel and are not."""
-    terms = (Term("memory", 0.4, "µs", "1.2 MB no longer cross"), Term("penalty", -2.0, "µs", "of instructions"))
+    terms = (TermDoc("memory", 0.4, "µs", "1.2 MB no longer cross"), TermDoc("penalty", -2.0, "µs", "of instructions"))
     ends = str(arguments["producer"]), str(arguments["consumer"])
     return WhyDoc(*ends, True, "one kernel would be slower", terms, -1.6)

@@ -13,7 +13,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 import fake_documents as documents  # noqa: E402
 import fake_exploration as exploration  # noqa: E402
 
-from engine.documents.model import Problem, Time  # noqa: E402
+from engine.documents.model import ProblemDoc, Time  # noqa: E402
 from engine.support.serialization import to_json  # noqa: E402
 
 SAMPLES, PAUSE = 20, 0.05
@@ -37,7 +37,7 @@ def send(number: int, event: str, value: object) -> None:
 
 def fail(number: int, stage: str, subject: str, reason: str, hint: str = "") -> None:
     """Answers with a Problem."""
-    send(number, "error", to_json(Problem(stage, subject, reason, hint)))
+    send(number, "error", to_json(ProblemDoc(stage, subject, reason, hint)))
 
 
 def answer(number: int, verb: str, arguments: dict[str, object]) -> None:

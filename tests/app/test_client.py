@@ -11,17 +11,17 @@ from PySide6.QtCore import QCoreApplication, QObject
 
 from app.session.client import Client, Pending
 from app.shell.gc_control import Collector
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 
 ANSWER = "import sys\nfor line in sys.stdin:\n    print({reply!r}, flush=True)\n"
 
 
-def ask(qtbot: object, *command: str) -> tuple[list[Time], list[Problem], list[Problem]]:
+def ask(qtbot: object, *command: str) -> tuple[list[Time], list[ProblemDoc], list[ProblemDoc]]:
     """Results, errors and problems of no request, for one request to a worker."""
     client = Client(command)
     results: list[Time] = []
-    errors: list[Problem] = []
-    failures: list[Problem] = []
+    errors: list[ProblemDoc] = []
+    failures: list[ProblemDoc] = []
     client.failed.connect(lambda problem: failures.append(problem))
     client.request("measure", {}, "Timing", Pending(Time, results.append, errors.append))
     qtbot.waitUntil(lambda: bool(results or errors or failures), timeout=10_000)  # type: ignore[attr-defined]

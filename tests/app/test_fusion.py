@@ -16,7 +16,7 @@ from app.session.fusion_constraints import FUSION
 from app.session.open_request import OpenRequest
 from app.session.recovery import journal_folder, read_journal
 from app.shell.window import Window
-from engine.documents.exploration import SPLIT, TAKE_OUT, Wish
+from engine.documents.exploration import SPLIT, TAKE_OUT, FusionEdit
 from tests.app.driving import PATIENCE, settle
 from tests.fusion.test_plan import model
 from tests.semantics.single import Node
@@ -236,7 +236,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     settled(window, qtbot)
     assert graph.card.told is not None and "They stay two kernels: a tile of" in graph.card.told.sentence
     assert graph.card.told.chips[0] == "24.6 kB through global memory"
-    window.wiring.fusion_edits.carry_out(Wish(SPLIT, ("n2", "n3")))
+    window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n2", "n3")))
     settled(window, qtbot)
     line = next(line for line in graph.scene.drawing.lines if line.tensors and line.tensors[0].tensor == "m")
     graph.edge_selected.emit(line)
@@ -249,7 +249,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
 
 
 def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object, tmp_path: Path) -> None:
-    window.wiring.fusion_edits.carry_out(Wish(SPLIT, ("n1", "n2")))
+    window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     expected = groups(window)
     assert expected == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
@@ -283,7 +283,7 @@ def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object)
     first = workspace.recipe(group) or ""
     workspace.edit(group, first + "# mine\n")
     settled(window, qtbot)
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert [each.trail.steps[-1].text for each in workspace.asleep] == [first + "# mine\n"]
     assert all("# mine" not in history.text for history in workspace.histories.values())
@@ -300,7 +300,7 @@ def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object)
 
 
 def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) -> None:
-    window.wiring.fusion_edits.carry_out(Wish(TAKE_OUT, ("n3",)))
+    window.wiring.fusion_edits.carry_out(FusionEdit(TAKE_OUT, ("n3",)))
     settled(window, qtbot)
     assert window.document.is_modified
     (journal,) = journal_folder().glob("*.journal")
@@ -311,19 +311,19 @@ def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) 
 
 def test_cancelling_leaves_the_groups_as_they_are(window: Window, qtbot: object) -> None:
     fusing = window.wiring.fusion_edits
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     qtbot.waitUntil(lambda: window.workspace.is_fusing, timeout=PATIENCE)  # type: ignore[attr-defined]
     window.action("cancel").trigger()
     settled(window, qtbot)
     assert groups(window) == TOGETHER and not fusing.is_busy and len(fusing.history.steps) == 1
-    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert groups(window)[0] == {"n0", "n1"}
 
 
 def test_the_history_of_the_groups_is_a_tree_that_one_can_walk(window: Window, qtbot: object) -> None:
     fusing = window.wiring.fusion_edits
-    for wish in (Wish(SPLIT, ("n1", "n2")), Wish(TAKE_OUT, ("n0",))):
+    for wish in (FusionEdit(SPLIT, ("n1", "n2")), FusionEdit(TAKE_OUT, ("n0",))):
         fusing.carry_out(wish)
         settled(window, qtbot)
     assert groups(window) == [{"n0"}, {"n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]

@@ -16,7 +16,7 @@ from app.shell.actions import ACTIONS
 from app.shell.palette import matches
 from app.shell.render import wait
 from app.shell.window import Window
-from engine.documents.exploration import JOIN, Wish
+from engine.documents.exploration import JOIN, FusionEdit
 from engine.records.nodes import RUNNING, STOPPED
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written
@@ -140,7 +140,7 @@ def fix(window: Window) -> None:
     assert opened is not None
     first, second = (node for node in opened.nodes if node.id in ("matmul_1#0", f"{GROUP}#0"))
     fusing = window.wiring.fusion_edits
-    fusing.carry_out(Wish(JOIN, (*first.operators, *second.operators)))
+    fusing.carry_out(FusionEdit(JOIN, (*first.operators, *second.operators)))
     assert wait(lambda: fusing.is_settled and bool(fusing.fixed), PATIENCE)
 
 

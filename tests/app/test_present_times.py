@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel
 from app.session.client import COMMAND
 from app.session.fusion_constraints import FUSION
 from app.shell.window import Window
-from engine.documents.exploration import SPLIT, Wish
+from engine.documents.exploration import SPLIT, FusionEdit
 from engine.records.nodes import FINISHED
 from tests.app.driving import select
 from tests.app.test_fusion import NODES, SHAPES, settled
@@ -110,7 +110,7 @@ def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path
     assert "mark block 1" in window.workspace.histories[group].step.text
     totals.append(check_all(window, qtbot, group))
 
-    window.wiring.fusion_edits.carry_out(Wish(SPLIT, ("n1", "n2")))
+    window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert len(window.workspace.model.groups) == 4
     totals.append(check_all(window, qtbot))

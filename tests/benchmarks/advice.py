@@ -104,7 +104,9 @@ def pair(name: str) -> Comparison:
 
     ways = {NONE: _attempt(group, lambda: _without(ours, group)), PUBLISHED: _attempt(group, published)}
     if isinstance(ways[PUBLISHED], str):
-        ways[CORRECTED] = _attempt(group, lambda: engine.advised(ours, group, published_files.corrected(name), name))
+        ways[CORRECTED] = _attempt(
+            group, lambda: engine.merge_advice(ours, group, published_files.corrected(name), name)
+        )
     return Comparison(name, group.name, {**ways, **_rule(group, ours), OURS: _attempt(group, lambda: ours)})
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from engine.execution.measure import GPU_HINT, gpu_name
 from engine.measurements.nodes import OURS
-from engine.suite import Row, Suite, read_suite, suite_names
+from engine.suite import Suite, SuiteRow, read_suite, suite_names
 from engine.support.errors import BadInput, EngineError, MissingCapability
 from tests.benchmarks import report
 from tests.benchmarks.gpu_process import QUIET, Entries, GpuProcess
@@ -46,7 +46,7 @@ class Plan:
 
     name: str
     """Of the suite, or of what the rows were chosen for."""
-    rows: tuple[tuple[Suite, Row], ...]
+    rows: tuple[tuple[Suite, SuiteRow], ...]
     systems: tuple[str, ...]
     output: Path
 
@@ -114,7 +114,7 @@ def list_rows(plan: Plan) -> None:
     print(f"{'row':48} {'GFLOP':>9} {'MB':>9} {'floor us':>9}  bound")
     for suite, row in plan.rows:
         figures = f"{row.flops / 1e9:9.3g} {row.bytes / 1e6:9.3g} {row.floor(suite.ceilings):9.3g}"
-        print(f"{suite.reference(row):48} {figures}  {row.bound(suite.ceilings)}")
+        print(f"{suite.reference(row):48} {figures}  {row.limit(suite.ceilings)}")
     print()
     for name, version in versions(plan.systems).items():
         print(f"{name:16} {version or 'missing: its column stays empty'}")
@@ -183,11 +183,11 @@ def _kept(plan: Plan, environment: dict[str, Any]) -> tuple[dict[str, Any], dict
     return rows, {**environment, "date": begun, "systems": now}
 
 
-def _entry(suite: Suite, row: Row, systems: Entries) -> dict[str, Any]:
+def _entry(suite: Suite, row: SuiteRow, systems: Entries) -> dict[str, Any]:
     ceilings = suite.ceilings
     return {
         "row": suite.reference(row), "flops": row.flops, "bytes": row.bytes,
-        "floor_microseconds": row.floor(ceilings), "bound": row.bound(ceilings), "systems": systems,
+        "floor_microseconds": row.floor(ceilings), "bound": row.limit(ceilings), "systems": systems,
     }  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _write(plan: Plan, environment: dict[str, Any], done: dict[str, Any]) -> dic
     return {**document, "summary": found}
 
 
-def _line(suite: Suite, row: Row, entries: Entries) -> str:
+def _line(suite: Suite, row: SuiteRow, entries: Entries) -> str:
     cells = (
         f"{name} {entry['microseconds']:.4g} us" if "microseconds" in entry else f"{name}: {entry['failure']}"
         for name, entry in entries.items()

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.execution.nodes import MEASURED, Failure, Timing
 from engine.execution.statistics import SAME, compare, in_rounds
-from engine.measurements import Measured, Measurements, measurements_of, read_measurements
+from engine.measurements import MeasuredRow, Measurements, measurements_of, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput
 
@@ -32,7 +32,7 @@ SHORT_FLOOR = 20.0
 class Ratios:
     """One row of which we have a time; every ratio is above 1 where we are ahead."""
 
-    row: Measured
+    row: MeasuredRow
     peers: Mapping[str, float]
     """Peer -> its time over ours."""
     floor: float | None
@@ -53,7 +53,7 @@ class Ratios:
         return compare(rounds[0], rounds[1], interleaved=True).verdict == SAME
 
 
-def ratios(rows: Sequence[Measured]) -> list[Ratios]:
+def ratios(rows: Sequence[MeasuredRow]) -> list[Ratios]:
     """Of the rows that have a time of ours."""
     found = []
     for row in rows:
@@ -131,7 +131,7 @@ def _means(found: Sequence[Ratios], names: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
-def _ceilings(rows: Sequence[Measured], found: Sequence[Ratios]) -> Iterator[str]:
+def _ceilings(rows: Sequence[MeasuredRow], found: Sequence[Ratios]) -> Iterator[str]:
     """What this GPU reached on the calibration's rows, by whatever system, and which long rows fall short of it."""
     moved, computed = (_reached(rows, what) for what in ("bytes", "flops"))
     if moved is None or computed is None:
@@ -151,7 +151,7 @@ def _ceilings(rows: Sequence[Measured], found: Sequence[Ratios]) -> Iterator[str
     yield ""
 
 
-def _reached(rows: Sequence[Measured], what: str) -> tuple[float, str] | None:
+def _reached(rows: Sequence[MeasuredRow], what: str) -> tuple[float, str] | None:
     """The highest rate of "bytes" or "flops" a second, and who reached it on which row."""
     rates = [
         (getattr(row, what) / entry.time.microseconds * 1e6, f"{name} on {row.name}")
@@ -172,7 +172,7 @@ def _behind(found: Sequence[Ratios]) -> Iterator[str]:
     yield ""
 
 
-def _without(rows: Sequence[Measured]) -> Iterator[str]:
+def _without(rows: Sequence[MeasuredRow]) -> Iterator[str]:
     failed = [(row.name, row.systems[OURS].time) for row in rows if OURS in row.systems and row.ours is None]
     yield f"Rows without a time of ours: {len(failed)}"
     for name, why in failed:
@@ -180,7 +180,7 @@ def _without(rows: Sequence[Measured]) -> Iterator[str]:
         yield f"- {name}: {why.kind}: {why.message}"
 
 
-def _cell(row: Measured, name: str) -> str:
+def _cell(row: MeasuredRow, name: str) -> str:
     entry = row.systems.get(name)
     if entry is None:
         return ""

@@ -16,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from engine.measurements.nodes import OURS
-from engine.suite import Row
+from engine.suite import SuiteRow
 from engine.support.errors import Unsupported
 
 Arrays = Mapping[str, Any]
@@ -30,7 +30,7 @@ Operator = Callable[..., Any]
 class Case:
     """A row as a peer gets it."""
 
-    row: Row
+    row: SuiteRow
     model: onnx.ModelProto
     device: str
     """PyTorch's name of where the inputs are."""

@@ -18,7 +18,7 @@ from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
 from engine.kernels.gemm.problem import Sides, config_of_tile, contraction_of, sides_of
-from engine.suite import Row, read_suite
+from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
 from engine.support.errors import EngineError, Unsupported
@@ -80,7 +80,7 @@ class Configuration:
 class Operator:
     """One row of the suite as a fusion group with its contraction."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: SuiteRow) -> None:
         self.row, self.machine = row, target(TARGET)
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
@@ -189,7 +189,7 @@ def _fitting(work: AlcopWork, machine: Target) -> PipelinePrediction | None:
         return None
 
 
-def counted(row: Row, knobs: GemmConfig) -> tuple[int, int, int]:
+def counted(row: SuiteRow, knobs: GemmConfig) -> tuple[int, int, int]:
     """Reads of shared memory, their extra passes, and those of copies: a block of a small operator of the kind."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "small.onnx"
@@ -208,7 +208,7 @@ def counted(row: Row, knobs: GemmConfig) -> tuple[int, int, int]:
     return sum(site.requests for site in loads), sum(site.conflicts for site in loads), copies
 
 
-def _reduced(row: Row, knobs: GemmConfig) -> dict[str, Size]:
+def _reduced(row: SuiteRow, knobs: GemmConfig) -> dict[str, Size]:
     """Two blocks along each side and enough depth to fill the pipeline."""
     m, n, k = knobs.block
     deep = (knobs.stages + 2) * k

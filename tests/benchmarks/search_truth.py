@@ -27,7 +27,7 @@ from engine.kernels.gemm.problem import contraction_of
 from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
-from engine.suite import Row, read_suite
+from engine.suite import SuiteRow, read_suite
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
@@ -76,7 +76,7 @@ class Operator:
     """One row of ALCOP's suite, and its first mapping to tensor cores."""
 
     def __init__(self, name: str) -> None:
-        self.row: Row = next(row for row in read_suite(SUITE).rows if row.name == name)
+        self.row: SuiteRow = next(row for row in read_suite(SUITE).rows if row.name == name)
         self.reference = f"suite:{SUITE}/{name}"
         self.group = contraction_group(engine.fuse(engine.load(self.reference), target=TARGET).groups)
         found = problem(self.group, engine.default_recipe(self.group, target=TARGET))
@@ -198,7 +198,7 @@ def _compiled(kernel: Kernel, kept: Kept) -> Compiled:
     return Compiled(*map(int, known))
 
 
-def _conflicts(row: Row, knobs: GemmConfig, kept: Kept) -> float:
+def _conflicts(row: SuiteRow, knobs: GemmConfig, kept: Kept) -> float:
     """Extra passes of copies and reads for each read of fragments, counted by the emulator in one block.
 
     Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  The side whose

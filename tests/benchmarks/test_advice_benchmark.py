@@ -127,7 +127,7 @@ def test_the_rule_makes_of_an_operator_what_was_published_for_it(name: str) -> N
 @needs_advice
 def test_the_rule_orders_the_loops_of_the_transpose_as_published() -> None:
     group = group_of(operator(TRANSPOSE))
-    published = engine.advised(engine.default_recipe(group), group, corrected(TRANSPOSE)).groups[group.name]
+    published = engine.merge_advice(engine.default_recipe(group), group, corrected(TRANSPOSE)).groups[group.name]
     made = rule_advice(group)
     assert made is not None
 

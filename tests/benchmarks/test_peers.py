@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from engine.suite import Row
+from engine.suite import SuiteRow
 from engine.suite.operators import OPERATORS, model_of
 from engine.support.errors import Unsupported
 from tests.benchmarks.peers import PEERS, Case
@@ -31,7 +31,7 @@ TRITON = ("matmul", "batched-matmul", "matmul-bias", "matmul-bias-gelu", "softma
           "bias-gelu", "swiglu")  # fmt: skip
 
 
-def inputs(row: Row, seed: int) -> dict[str, np.ndarray]:
+def inputs(row: SuiteRow, seed: int) -> dict[str, np.ndarray]:
     model, stream = model_of(row), np.random.default_rng(seed)
     ranges = {p.key: json.loads(p.value) for p in model.metadata_props}.get("light.inputs", {})
     made = {}
@@ -47,7 +47,7 @@ def inputs(row: Row, seed: int) -> dict[str, np.ndarray]:
     return made
 
 
-def off(name: str, row: Row) -> float:
+def off(name: str, row: SuiteRow) -> float:
     """Largest error of a peer's results on its second copy, in norms of ONNX Runtime's."""
     model = model_of(row)
     values = [inputs(row, seed) for seed in range(COPIES)]
@@ -65,7 +65,7 @@ def off(name: str, row: Row) -> float:
     return worst
 
 
-def full(name: str) -> Row:
+def full(name: str) -> SuiteRow:
     return replace(ROWS[name], dtype="float32")
 
 

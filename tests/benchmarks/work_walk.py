@@ -1,6 +1,6 @@
 """A tile program walked whole: every request of every warp with its masks, beside what one warp says for all of them.
 
-`engine.tile.work` lets the first warp in its first iteration stand for all, with every mask holding.  The walk computes
+`engine.tile.work` lets one warp in its first iteration stand for all, with every mask holding.  The walk computes
 what that leaves out, so that a difference between `Work` and the emulator's counts is explained to the last request.
 """
 
@@ -23,9 +23,10 @@ COUNTS = ("global_requests", "global_sectors", "shared_requests", "bank_conflict
 """Fields of `Work` that the emulator counts, too."""
 NOBODY = "no lane of the warp takes part"
 SOME = "some lanes are masked off"
-OTHER = "other warps and iterations meet sectors and banks otherwise than the first"
+OTHER = "other warps and iterations meet sectors and banks otherwise than the one"
 BRANCH = "the share of a branch is rounded to whole iterations"
-RULES = (NOBODY, SOME, OTHER, BRANCH)
+LATER = "lanes that skipped an access are counted with the others' next one, as the emulator sees lanes one by one"
+RULES = (NOBODY, SOME, OTHER, BRANCH, LATER)
 
 Bools = np.ndarray
 
@@ -67,6 +68,7 @@ def walk(tile: TileProgram) -> Walk:
         threads = np.arange(warps * WARP).reshape(1, warps, WARP)
         values = {BLOCK: np.arange(blocks).reshape(-1, 1, 1), THREAD: threads}
         walker.run(body, _Place(values, {}, np.ones((blocks, 1, 1), bool), threads < tile.threads))
+        walker.meet()
     walker.count_branches()
     return found
 
@@ -83,6 +85,8 @@ class _Walker:
             self._told[key] = replace(one, count=one.count + before.count) if before else one
         self._came: dict[tuple[int, str], int] = {}
         """Requests of each that were walked, whether masks held or not."""
+        self._since_meeting: dict[tuple[int, str], list[tuple[Lanes, Bools]]] = {}
+        """Of global memory: (addresses, lanes that take part) of each visit since lanes met."""
 
     def run(self, body: tuple[TileOp, ...], place: _Place) -> Bools:
         """Walk operations; the blocks that come to the end of them."""
@@ -90,6 +94,8 @@ class _Walker:
             if not place.blocks.any():
                 break
             self._access(op, place)
+            if op.meets != "thread" or op.execution == "warp":
+                self.meet()
             place = self._after(op, place)
             for inner in op.bodies:
                 blocks = place.blocks
@@ -162,6 +168,26 @@ class _Walker:
             self._came[key] = self._came.get(key, 0) + int(place.blocks.sum()) * shape[1]
             name = COUNTS[1 if told.is_global else 3]
             self._explain(requests, name, told.cost, cost, (place.blocks, issuing, taking))
+            if told.is_global and not is_copy:
+                self._since_meeting.setdefault(key, []).append((addresses, taking))
+
+    def meet(self) -> None:
+        """Lanes meet: the emulator counts the n-th accesses of all lanes at one place since then as one request."""
+        because, counted = self._found.because[LATER], self._found.counted
+        for visits in self._since_meeting.values():
+            taking = np.stack([taken for _, taken in visits])
+            if (taking.any(axis=0) & ~taking.all(axis=0)).any():
+                order = np.argsort(~taking, axis=0, kind="stable")
+                lanes = np.take_along_axis(np.stack([addresses for addresses, _ in visits]), order, axis=0)
+                moved = np.take_along_axis(taking, order, axis=0)
+                apart = sum(int(sectors_of(addresses, taken).sum()) for addresses, taken in visits)
+                for name, more in (
+                    (COUNTS[0], int(moved.any(axis=-1).sum() - taking.any(axis=-1).sum())),
+                    (COUNTS[1], int(sectors_of(lanes, moved).sum()) - apart),
+                ):
+                    counted[name] += more
+                    because[name] -= more
+        self._since_meeting.clear()
 
     def _explain(
         self, requests: str, name: str, first: int, cost: Lanes, lanes: tuple[Bools, Bools, Bools]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.calibration.fit import fitted, predicted_time, speaking
+from engine.calibration.fit import fit_target, predicted_time, speaking
 from engine.calibration.nodes import Observation
 from engine.cost.calibration import FITTED
 from engine.cost.nodes import Work
@@ -59,7 +59,7 @@ def observations(machine: Target, noise: float = 0.0, outliers: int = 0, seed: i
     ids=["exact", "noisy", "with outliers"],
 )
 def test_known_figures_are_recovered(noise: float, outliers: int, tolerance: float) -> None:
-    found = fitted(observations(scaled(H200, TRUE), noise, outliers), H200, tuple(TRUE))
+    found = fit_target(observations(scaled(H200, TRUE), noise, outliers), H200, tuple(TRUE))
     for name, factor in TRUE.items():
         got = getattr(found, name).value / getattr(H200, name).value
         assert got == pytest.approx(factor, rel=tolerance), name
@@ -72,6 +72,6 @@ def test_a_figure_that_no_row_depends_on_is_told() -> None:
 
 
 def test_right_figures_stay_what_they_are() -> None:
-    found = fitted(observations(H200), H200, FITTED)
+    found = fit_target(observations(H200), H200, FITTED)
     for name in FITTED:
         assert getattr(found, name).value == pytest.approx(getattr(H200, name).value, rel=0.01), name

@@ -39,4 +39,4 @@ def made_of(program: TensorProgram, kind: str = "row reduction") -> FusionGroup:
 
 def advised(group: FusionGroup, text: str) -> engine.Recipe:
     """The advisers' recipe with exactly this advice."""
-    return engine.edited(engine.default_recipe(group), group, text)
+    return engine.replace_advice(engine.default_recipe(group), group, text)

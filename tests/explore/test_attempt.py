@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
 from engine.explore.fusion_attempts import Attempts, joined, parted, released
 from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
@@ -36,11 +36,11 @@ def graph(tmp_path: Path) -> engine.OperatorGraph:
     return engine.load(model(tmp_path, NORM, SHAPES, "y"))
 
 
-def tried(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = None) -> AttemptDoc:
+def tried(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> AttemptDoc:
     return Attempts(engine.fuse(graph, fixed=fixed), target("h200")).attempt(wish)
 
 
-def carried_out(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = None) -> list[set[str]]:
+def carried_out(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> list[set[str]]:
     """The groups once a wish is carried out."""
     found = tried(graph, wish, fixed)
     assert found.legal, found.because
@@ -50,22 +50,22 @@ def carried_out(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = N
 @pytest.mark.parametrize(
     ("wish", "groups"),
     [
-        (Wish(SPLIT, ("n1", "n2")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
-        (Wish(SPLIT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
-        (Wish(TAKE_OUT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
-        (Wish(JOIN, ("n0", "n1")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
+        (FusionEdit(SPLIT, ("n1", "n2")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
+        (FusionEdit(SPLIT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
+        (FusionEdit(TAKE_OUT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
+        (FusionEdit(JOIN, ("n0", "n1")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
     ],
     ids=["split at an edge", "split before an operator", "take out", "join a part"],
 )
-def test_a_wish_becomes_what_it_says(graph: engine.OperatorGraph, wish: Wish, groups: list[set[str]]) -> None:
+def test_a_wish_becomes_what_it_says(graph: engine.OperatorGraph, wish: FusionEdit, groups: list[set[str]]) -> None:
     assert carried_out(graph, wish) == groups
 
 
 def test_a_fixed_group_is_split_in_two_fixed_ones(graph: engine.OperatorGraph) -> None:
     fixed = Fixed(groups=(("n0", "n1", "n2"),))
-    found = tried(graph, Wish(SPLIT, ("n0", "n1")), fixed)
+    found = tried(graph, FusionEdit(SPLIT, ("n0", "n1")), fixed)
     assert found.groups == (("n0",), ("n1", "n2")) and found.apart == (("n0", "n1"),)
-    assert carried_out(graph, Wish(SPLIT, ("n0", "n1")), fixed)[:2] == [{"n0"}, {"n1", "n2"}]
+    assert carried_out(graph, FusionEdit(SPLIT, ("n0", "n1")), fixed)[:2] == [{"n0"}, {"n1", "n2"}]
 
 
 def test_what_is_joined_is_apart_no_more_and_leaves_its_old_group() -> None:
@@ -78,14 +78,14 @@ def test_what_is_joined_is_apart_no_more_and_leaves_its_old_group() -> None:
 
 def test_releasing_leaves_the_rest_fixed(graph: engine.OperatorGraph) -> None:
     fixed = Fixed((("n3",),), (("n0", "n1"),))
-    assert carried_out(graph, Wish(RELEASE, ("n3",)), fixed) == [{"n0"}, {"n1", "n2", "n3"}, {"n4"}]
-    refused = tried(graph, Wish(RELEASE, ("n4",)), fixed)
+    assert carried_out(graph, FusionEdit(RELEASE, ("n3",)), fixed) == [{"n0"}, {"n1", "n2", "n3"}, {"n4"}]
+    refused = tried(graph, FusionEdit(RELEASE, ("n4",)), fixed)
     assert not refused.legal and refused.because == "nothing is fixed about it"
 
 
 def test_the_change_is_that_of_the_whole_plan(graph: engine.OperatorGraph) -> None:
     """Where the rest has nothing to gain, what is told around the operators is what exploring everything tells."""
-    wish = Wish(SPLIT, ("n1", "n2"))
+    wish = FusionEdit(SPLIT, ("n1", "n2"))
     near = {term.name: term.value for term in tried(graph, wish).terms}
     plan = engine.fuse(graph)
     whole = engine.regroup(plan, Fixed(apart=(("n1", "n2"),)))
@@ -98,14 +98,17 @@ def test_the_change_is_that_of_the_whole_plan(graph: engine.OperatorGraph) -> No
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
-        (Wish(JOIN, ("n0", "n2")), "n1 lies between them"),
-        (Wish(JOIN, ("n1", "n2", "n3", "n4")), "a tile of the matrix product holds only part of each reduced row"),
-        (Wish(SPLIT, ("n4",)), "there is nothing to part"),
+        (FusionEdit(JOIN, ("n0", "n2")), "n1 lies between them"),
+        (
+            FusionEdit(JOIN, ("n1", "n2", "n3", "n4")),
+            "a tile of the matrix product holds only part of each reduced row",
+        ),
+        (FusionEdit(SPLIT, ("n4",)), "there is nothing to part"),
     ],
     ids=["cyclic", "across blocks", "nothing to part"],
 )
 def test_what_cannot_be_is_refused_with_what_is_in_the_way(
-    graph: engine.OperatorGraph, wish: Wish, reason: str
+    graph: engine.OperatorGraph, wish: FusionEdit, reason: str
 ) -> None:
     found = tried(graph, wish)
     assert not found.legal and reason in found.because and found.terms == ()
@@ -118,12 +121,12 @@ def test_shared_memory_is_refused_with_its_bytes(tmp_path: Path) -> None:
         ("Softmax", ["b"], ["y"], {"axis": 2}),
     ]
     graph = engine.load(model(tmp_path, nodes, {"x": (FLOAT, (4, 100, 300))}, "y"))
-    found = tried(graph, Wish(JOIN, ("n0", "n1", "n2")))
+    found = tried(graph, FusionEdit(JOIN, ("n0", "n1", "n2")))
     assert not found.legal and "bytes of shared memory; a block of h200 may have 224,256" in found.because
 
 
-@pytest.mark.parametrize("wish", [Wish("fuse", ("n0",)), Wish(JOIN, ()), Wish(JOIN, ("nobody",))])
-def test_malformed_wishes_are_bad_input(graph: engine.OperatorGraph, wish: Wish) -> None:
+@pytest.mark.parametrize("wish", [FusionEdit("fuse", ("n0",)), FusionEdit(JOIN, ()), FusionEdit(JOIN, ("nobody",))])
+def test_malformed_wishes_are_bad_input(graph: engine.OperatorGraph, wish: FusionEdit) -> None:
     with pytest.raises(engine.BadInput):
         tried(graph, wish)
 
@@ -135,7 +138,7 @@ def test_equal_layers_are_changed_alike() -> None:
     plan = engine.fuse(graph)
     attempts = Attempts(plan, target("h200"))
     started = time.perf_counter()
-    found = attempts.attempt(Wish(SPLIT, ("node_linear_3", "node_add_5")))
+    found = attempts.attempt(FusionEdit(SPLIT, ("node_linear_3", "node_add_5")))
     assert time.perf_counter() - started < HANG
     assert found.places == 12 and len(found.apart) == 12
     changed = engine.fuse(graph, fixed=Fixed(found.groups, found.apart))
@@ -157,7 +160,7 @@ def test_links_tell_scheme_and_bytes(graph: engine.OperatorGraph) -> None:
 
 def test_wishes_are_a_verb_of_the_library(graph: engine.OperatorGraph) -> None:
     plan = engine.fuse(graph)
-    found = engine.attempts(plan).attempt(engine.Wish(SPLIT, ("n1", "n2")))
-    assert found == Attempts(plan, target("h200")).attempt(Wish(SPLIT, ("n1", "n2"))) and found.legal
+    found = engine.attempts(plan).attempt(engine.FusionEdit(SPLIT, ("n1", "n2")))
+    assert found == Attempts(plan, target("h200")).attempt(FusionEdit(SPLIT, ("n1", "n2"))) and found.legal
     with pytest.raises(engine.BadInput, match="target"):
         engine.attempts(plan, target="abacus")

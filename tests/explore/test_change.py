@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
 from engine.explore.fusion_attempts import Attempts
 from engine.explore.local_refusion import Around
 from engine.fusion.stitching.nodes import Fixed
@@ -28,7 +28,7 @@ def bert() -> engine.OperatorGraph:
     return engine.load(MODELS / "bert_tiny.onnx")
 
 
-def tried(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = None) -> AttemptDoc:
+def tried(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> AttemptDoc:
     return Attempts(engine.fuse(graph, fixed=fixed), target("h200")).attempt(wish)
 
 
@@ -49,11 +49,15 @@ def of_whole_plan(graph: engine.OperatorGraph, found: AttemptDoc, fixed: Fixed |
 
 @pytest.mark.parametrize(
     ("wish", "more"),
-    [(Wish(SPLIT, ATTENTION[2:4]), 2), (Wish(SPLIT, ATTENTION[3:5]), 1), (Wish(TAKE_OUT, ("node_softmax_0",)), 2)],
+    [
+        (FusionEdit(SPLIT, ATTENTION[2:4]), 2),
+        (FusionEdit(SPLIT, ATTENTION[3:5]), 1),
+        (FusionEdit(TAKE_OUT, ("node_softmax_0",)), 2),
+    ],
     ids=["before the softmax", "after it: the scores' kernel keeps their rows", "the softmax out"],
 )
 def test_an_attention_comes_apart_and_the_change_is_that_of_the_plan(
-    bert: engine.OperatorGraph, wish: Wish, more: int
+    bert: engine.OperatorGraph, wish: FusionEdit, more: int
 ) -> None:
     found = tried(bert, wish)
     assert found.places == 2, "both layers"
@@ -68,9 +72,9 @@ def test_an_attention_comes_apart_and_the_change_is_that_of_the_plan(
 
 @needs_compiler
 def test_an_attention_is_joined_again_by_hand(bert: engine.OperatorGraph) -> None:
-    split = tried(bert, Wish(SPLIT, ATTENTION[3:5]))
+    split = tried(bert, FusionEdit(SPLIT, ATTENTION[3:5]))
     fixed = Fixed(split.groups, split.apart)
-    found = tried(bert, Wish(JOIN, ATTENTION), fixed)
+    found = tried(bert, FusionEdit(JOIN, ATTENTION), fixed)
     kernels, _, time = change(found)
     assert kernels == -found.places and time < 0 and found.apart == ()
     plan = carried_out(bert, found)
@@ -79,11 +83,11 @@ def test_an_attention_is_joined_again_by_hand(bert: engine.OperatorGraph) -> Non
 
 
 def test_part_of_an_attention_is_none(bert: engine.OperatorGraph) -> None:
-    found = tried(bert, Wish(JOIN, ("node_scores_0", "node_softmax_0", "node_context_0")))
+    found = tried(bert, FusionEdit(JOIN, ("node_scores_0", "node_softmax_0", "node_context_0")))
     assert not found.legal and "node_scaled_0, node_masked_0 lie between them" in found.because
     with pytest.raises(engine.BadInput, match="two matrix products"):
         engine.fuse(bert, fixed=Fixed(groups=(("node_value_0_product", "node_value_0", *ATTENTION[-2:]),)))
-    third = tried(bert, Wish(JOIN, ("node_value_0_product", "node_value_0", *ATTENTION)))
+    third = tried(bert, FusionEdit(JOIN, ("node_value_0_product", "node_value_0", *ATTENTION)))
     assert third.because.endswith("an attention has two matrix products, node_value_0_product would be a third")
 
 
@@ -112,7 +116,7 @@ def packable(folder: Path, shapes: tuple[tuple[int, int], tuple[int, int]]) -> e
 def test_what_nothing_connects_is_packed_by_hand(shapes: tuple[tuple[int, int], ...], tmp_path: Path) -> None:
     graph = packable(tmp_path, shapes)
     apart = Fixed(apart=(("n0", "n1"),))
-    found = tried(graph, Wish(JOIN, ("n0", "n1")), apart)
+    found = tried(graph, FusionEdit(JOIN, ("n0", "n1")), apart)
     assert change(found)[:2] == (-1, 0) and change(found)[2] < 0, "a launch less, no byte less"
     plan = carried_out(graph, found)
     assert len(plan.launches) == 1 and engine.check_model(graph, plan).status == "pass"
@@ -130,7 +134,7 @@ def test_a_pack_that_cannot_be_names_the_part_in_the_way(other: Node, reason: st
     inputs = {"x": (FLOAT, (64, 96)), "z": (FLOAT, (800, 800)), "w": (FLOAT, (800, 16))}
     inputs = inputs if "w" in other[1] else {name: inputs[name] for name in "xz"}
     graph = engine.load(model(tmp_path, [ROWS[0], other], inputs, "a", "b"))
-    found = tried(graph, Wish(JOIN, ("n0", "n1")))
+    found = tried(graph, FusionEdit(JOIN, ("n0", "n1")))
     assert not found.legal and reason in found.because
 
 
@@ -138,7 +142,7 @@ def test_a_release_tells_what_the_search_makes_of_it(tmp_path: Path) -> None:
     apart = Fixed(apart=(("n0", "n1"),))
     nodes: list[Node] = [("Exp", ["x"], ["e"], {}), ("Tanh", ["e"], ["y"], {})]
     chain = engine.load(model(tmp_path, nodes, {"x": (FLOAT, (64, 96))}, "y"))
-    found = tried(chain, Wish(RELEASE, ("n0", "n1")), apart)
+    found = tried(chain, FusionEdit(RELEASE, ("n0", "n1")), apart)
     assert change(found)[:2] == (-1, -2 * 64 * 96 * 4) == of_whole_plan(chain, found, apart)[:2]
 
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 import engine
 from engine.documents.mappings import CHECKED, COMPILED, LISTED, MappingDoc, MappingsDoc
 from engine.fusion.nodes import FusionGroup
-from engine.suite.operators.sketch import Sketch
+from engine.suite.operators.sketch import GraphSketch
 from tests.support.commands import document, loomscope
 
 MMA = "mma_m16n8k16_f16"
@@ -22,7 +22,7 @@ def of_kind(plan: engine.FusionPlan, kind: str = "contraction") -> FusionGroup:
 def conv(tmp_path: object, **attributes: object) -> FusionGroup:
     """A convolution of halves over two images of 16 channels."""
     groups = int(str(attributes.get("group", 1)))
-    sketch = Sketch("float16")
+    sketch = GraphSketch("float16")
     shape = (2, 16, 10, 10)
     sketch.node("Conv", sketch.input("x", *shape), sketch.input("w", 16, 16 // groups, 3, 3), to="y", **attributes)
     sketch.output("y", 2, 16, 8, 8)
@@ -52,7 +52,7 @@ def test_the_entries_of_a_mapping_make_its_kernel(tmp_path: object) -> None:
     group = conv(tmp_path)
     made = next(m for m in engine.mappings(group).mappings if m.state == COMPILED)
     text = "\n".join(("advice tensorize", *(f"  {entry}" for entry in made.entries)))
-    kernel = engine.compile(group, engine.edited(engine.default_recipe(group), group, text))
+    kernel = engine.compile(group, engine.replace_advice(engine.default_recipe(group), group, text))
     assert kernel.tile.intrinsic == MMA
     assert all(verdict.outcome == "honoured" for verdict in kernel.verdicts)
 

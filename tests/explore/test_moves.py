@@ -28,7 +28,7 @@ def test_applying_a_move_gives_exactly_what_it_quotes(file: str) -> None:
     menu = engine.moves(group)
     assert menu.complete and menu.possible
     for move in menu.possible:
-        kernel = engine.compile(group, engine.edited(now.recipe, group, move.recipe))
+        kernel = engine.compile(group, engine.replace_advice(now.recipe, group, move.recipe))
         assert move.time is not None and move.time.origin == "predicted"
         assert engine.predict(kernel).microseconds == move.time.microseconds
         assert move.gain == pytest.approx(1 - move.time.microseconds / before, abs=1e-12)
@@ -46,7 +46,7 @@ def test_so_it_does_for_published_operators(name: str) -> None:
     menu = engine.moves(group, recipe)
     assert len(menu.possible) > 5
     for move in menu.possible:
-        kernel = engine.compile(group, engine.edited(recipe, group, move.recipe))
+        kernel = engine.compile(group, engine.replace_advice(recipe, group, move.recipe))
         assert move.time is not None and engine.predict(kernel).microseconds == move.time.microseconds
 
 

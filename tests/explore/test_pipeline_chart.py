@@ -97,7 +97,7 @@ def test_what_goes_through_registers_is_loaded_a_tile_ahead(stages: int) -> None
     """Windows along rows of halves: no copy is asynchronous, and with two stages a tile's use hides its loads."""
     group = next(g for g in engine.fuse(engine.load("suite:alcop/Conv2D_RN50_2")).groups if g.kind == "contraction")
     text = f"advice user\n  all @ innermost: mark stages {stages}\n"
-    made = engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    made = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
     doc = chart(made)
     assert (made.tile.stages, doc.hazards) == (stages, ())
     copied = [bar for bar in doc.bars if bar.row == COPY]
@@ -221,7 +221,7 @@ def test_rows_in_turns_are_a_pipeline_too() -> None:
     """Eight rows a turn, copied two turns ahead: the chart goes by the tile program, not by the kind of kernel."""
     group = engine.fuse(engine.load("resources/models/layernorm_64x768.onnx")).groups[0]
     turns = "advice user\n  all @ i: mark turns 8\n  all @ i: mark stages 3\n"
-    found = engine.compile(group, engine.advised(engine.default_recipe(group), group, turns))
+    found = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, turns))
     doc = chart(found)
     assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.contraction) == ("turn", 8, 3, (), None)
     copied = [(bar.tile, bar.stage) for bar in doc.bars if bar.row == COPY]

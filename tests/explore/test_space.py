@@ -203,7 +203,7 @@ def ordered_plane() -> TensorProgram:
 )
 def test_a_refused_pin_and_a_refused_claim_are_drawn(advice: str, order: tuple[str, ...]) -> None:
     group = made_of(ordered_plane())
-    recipe = engine.edited(engine.Recipe("h200"), group, f"advice user\n  {advice}\n")
+    recipe = engine.replace_advice(engine.Recipe("h200"), group, f"advice user\n  {advice}\n")
     with pytest.raises(engine.EngineError):
         engine.compile(group, recipe)
     doc = engine.space(group, recipe)

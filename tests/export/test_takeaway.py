@@ -145,7 +145,7 @@ def test_the_harness_computes_the_whole_model(folder: Path, manifest: dict[str, 
     graph = engine.load(MODEL)
     given = {name: value for name, value in input_values(graph).items() if name in graph.inputs}
     driver = EmulatedDriver(folder, manifest)
-    found = harness.Run(driver, folder, {**np.load(folder / "constants.npz"), **given}).all(samples=1)
+    found = harness.FolderRun(driver, folder, {**np.load(folder / "constants.npz"), **given}).all(samples=1)
     expected = reference_values(graph, wanted=graph.outputs)
     assert found.keys() == set(graph.outputs)
     for name, value in expected.items():
@@ -155,7 +155,7 @@ def test_the_harness_computes_the_whole_model(folder: Path, manifest: dict[str, 
 def test_the_harness_launches_nothing_at_a_wrong_address(folder: Path, manifest: dict[str, Any]) -> None:
     driver = EmulatedDriver(folder, manifest)
     driver.shift = 4
-    run = harness.Run(driver, folder, dict(np.load(folder / "constants.npz")))
+    run = harness.FolderRun(driver, folder, dict(np.load(folder / "constants.npz")))
     launch = next(one for one in manifest["launches"] if one["group"] == "matmul_0")
     with pytest.raises(SystemExit, match=r"matmul_0: \w+ lies at 0x\w+, its kernel needs a multiple of 16"):
         run.launch(launch)
@@ -199,7 +199,7 @@ def test_the_module_says_what_it_lacks(
 
 def test_values_of_the_wrong_size_are_refused(folder: Path, manifest: dict[str, Any]) -> None:
     with pytest.raises(SystemExit, match="input_ids: 32 elements are wanted, 3 given"):
-        harness.Run(EmulatedDriver(folder, manifest), folder, {"input_ids": np.zeros(3, np.int64)})
+        harness.FolderRun(EmulatedDriver(folder, manifest), folder, {"input_ids": np.zeros(3, np.int64)})
 
 
 class Tensor:
@@ -358,7 +358,7 @@ def test_every_call_has_workspaces_of_its_own(
 ) -> None:
     """So that calls on two streams may overlap: while the first is under way, the second gets other memory."""
     (kernel,) = (k for k in manifest["kernels"] if k["workspaces"])
-    operator = torch_module.Operator(kernel, folder)
+    operator = torch_module.TorchOperator(kernel, folder)
     alive: list[Tensor] = []
     seen: list[list[int]] = []
 

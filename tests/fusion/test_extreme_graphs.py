@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import engine
-from engine.documents.exploration import JOIN, SPLIT, TAKE_OUT, Wish
+from engine.documents.exploration import JOIN, SPLIT, TAKE_OUT, FusionEdit
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.stitching.nodes import POLICIES, STITCH, Fixed
 from engine.support.errors import BadInput
@@ -67,9 +67,9 @@ def test_one_operator(kind: str, policy: str, tmp_path: Path) -> None:
 def test_one_operator_has_nothing_to_part(tmp_path: Path) -> None:
     graph = engine.load(save(tmp_path / "m.onnx", model(named(SINGLE["element-wise"]), {"x": [8, 8]}, ["y"])))
     attempts = Attempts(engine.fuse(graph), target("h200"))
-    for wish in (Wish(SPLIT, ("n0",)), Wish(TAKE_OUT, ("n0",))):
+    for wish in (FusionEdit(SPLIT, ("n0",)), FusionEdit(TAKE_OUT, ("n0",))):
         assert "there is nothing to part" in attempts.attempt(wish).because
-    assert attempts.attempt(Wish(JOIN, ("n0",))).legal
+    assert attempts.attempt(FusionEdit(JOIN, ("n0",))).legal
 
 
 @needs_compiler
@@ -127,11 +127,11 @@ def test_forced_groups_of_many_layers_are_refused_alike(case: str, tmp_path: Pat
 def test_wishes_about_fifty_thousand_operators(tmp_path: Path) -> None:
     graph = engine.load(layers(tmp_path / "m.onnx", 8_400))
     attempts = Attempts(engine.fuse(graph), target("h200"))
-    attempts.attempt(Wish(SPLIT, ("l5/m", "l5/a")))  # works out once what does not depend on the wish
+    attempts.attempt(FusionEdit(SPLIT, ("l5/m", "l5/a")))  # works out once what does not depend on the wish
     start = time.process_time()
-    found = attempts.attempt(Wish(TAKE_OUT, ("l77/r",)))
+    found = attempts.attempt(FusionEdit(TAKE_OUT, ("l77/r",)))
     assert found.legal and found.places > 8_000 and found.terms
-    assert not attempts.attempt(Wish(JOIN, ("l9/n", "l9/a"))).legal
+    assert not attempts.attempt(FusionEdit(JOIN, ("l9/n", "l9/a"))).legal
     assert time.process_time() - start < 20
     graph = engine.load(chain(tmp_path / "c.onnx", 50_000))
     plan = engine.fuse(graph, policy=STITCH, fixed=Fixed(groups=(("n7", "n8"), ("n40000", "n40001"))))

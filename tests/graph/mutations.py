@@ -27,7 +27,7 @@ from random import Random
 
 import engine
 from app.session.loom_file import read_loom
-from engine.recipe_files import completed, published_advice
+from engine.recipe_files import complete_recipe, published_advice
 from engine.support.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
 from tests.graph.seeds import MODELS, ROOT, SHAPE, Seed, seeds
 from tests.scheduling.published_files import adding
@@ -164,11 +164,13 @@ def use(one: Seed, path: Path) -> None:
             _compile(engine.fuse(graph), None)
         case "recipe":
             plan = _softmax()
-            _compile(plan, completed(engine.read_recipe(path), plan, path.name))
+            _compile(plan, complete_recipe(engine.read_recipe(path), plan, path.name))
         case "advice":
             plan = _softmax()
             (group,) = plan.groups
-            _compile(plan, engine.advised(engine.default_recipe(group), group, engine.read_advice(path), path.name))
+            _compile(
+                plan, engine.merge_advice(engine.default_recipe(group), group, engine.read_advice(path), path.name)
+            )
         case "published":
             group = _operator(one.operator or path.parent / "add.json")
             recipe = engine.default_recipe(group).with_group(group.name, published_advice(path, group))

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.graph.load import load
-from engine.graph.subgraphs import captured
+from engine.graph.subgraphs import captured_tensors
 from engine.support.errors import BadInput
 from tests.graph.models import FLOAT, model, node, save
 from tests.tensor.single import by_runtime, by_statements
@@ -112,7 +112,7 @@ def test_a_scan_of_unknown_length_stays_and_is_unsupported(tmp_path: Path) -> No
 def test_captured_tensors_are_operands(tmp_path: Path) -> None:
     branch = helper.make_graph([helper.make_node("Neg", ["e"], ["n"])], "b", [], [onnx.ValueInfoProto(name="n")])
     choice = helper.make_node("If", ["flag"], ["y"], name="choice", then_branch=branch, else_branch=branch)
-    assert captured(choice) == ("e",)
+    assert captured_tensors(choice) == ("e",)
     flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, ())
     values = [helper.make_tensor_value_info("x", FLOAT, (3,)), flag]
     out = [helper.make_tensor_value_info("y", FLOAT, (3,))]

@@ -38,7 +38,9 @@ def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
     recipe = engine.default_recipe(group, numerics=TF32 if case.dtype == "tf32" else None)
     if not lines:
         return engine.compile(group, recipe)
-    return engine.compile(group, engine.advised(recipe, group, "advice user\n" + "".join(f"  {s}\n" for s in lines)))
+    return engine.compile(
+        group, engine.merge_advice(recipe, group, "advice user\n" + "".join(f"  {s}\n" for s in lines))
+    )
 
 
 def distance(kernel: engine.Kernel, case: Attention, seed: int, outputs: dict[str, np.ndarray]) -> float:

@@ -117,7 +117,7 @@ def test_bfloat16(tmp_path: Path) -> None:
     inputs = {name: ("bfloat16", shape) for name, shape in shapes.items()}
     (group,) = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y"], opset=22))).groups
     wishes = f"advice user\n  S0 @ {key_of(group)}: mark tile 16\n  S0 @ {key_of(group)}: mark split_k 4\n"
-    kernel = engine.compile(group, engine.advised(engine.default_recipe(group), group, wishes))
+    kernel = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, wishes))
     assert kernel.source.team == 4 and "bf16" in kernel.tile.intrinsic
     assert engine.check(kernel).status == "pass"
 

@@ -104,7 +104,7 @@ def advised(group: engine.FusionGroup, *lines: str) -> engine.Kernel:
     """The kernel under these entries and nothing else."""
     plain = engine.default_recipe(group).with_group(group.name, ())
     text = "".join(f"  {line}\n" for line in lines)
-    return engine.compile(group, engine.advised(plain, group, "advice user\n" + text))
+    return engine.compile(group, engine.merge_advice(plain, group, "advice user\n" + text))
 
 
 def loops(kernel: engine.Kernel) -> list[tuple[str, int, bool]]:

@@ -43,7 +43,7 @@ def check_seed(seed: int, folder: Path) -> int:
             recipe = recipe.with_group(group.name, ())
         text = wishes(source, group)
         try:
-            kernel = engine.compile(group, engine.advised(recipe, group, text))
+            kernel = engine.compile(group, engine.merge_advice(recipe, group, text))
         except engine.Unsupported:  # an order of loops that no kernel has
             continue
         check = engine.check(kernel)

@@ -205,7 +205,7 @@ def kernel_of(case: Case, folder: Path, *lines: str) -> engine.Kernel:
     group = group_of(case, folder)
     recipe = engine.default_recipe(group, numerics={"tensor_cores": case.numerics} if case.numerics else None)
     text = "advice user\n" + "".join(f"  {line}\n" for line in lines)
-    return engine.compile(group, engine.advised(recipe, group, text) if lines else recipe)
+    return engine.compile(group, engine.merge_advice(recipe, group, text) if lines else recipe)
 
 
 def faults(case: Case, kernel: engine.Kernel, order: str, text: str = "") -> list[str]:

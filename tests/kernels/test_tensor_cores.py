@@ -36,7 +36,7 @@ def advised(group: engine.FusionGroup, *lines: str) -> engine.Kernel:
     """The kernel under the advisers' entries and a user's."""
     recipe = engine.default_recipe(group)
     text = "advice user\n" + "".join(f"  {line}\n" for line in lines)
-    return engine.compile(group, engine.advised(recipe, group, text) if lines else recipe)
+    return engine.compile(group, engine.merge_advice(recipe, group, text) if lines else recipe)
 
 
 def is_on_tensor_cores(kernel: engine.Kernel) -> bool:

@@ -125,7 +125,7 @@ def kernel_of(case: Case, shared: int, register: int, folder: Path) -> engine.Ke
     depth = next(s for s in group.program.statements if s.reduction).reduced[-1].name
     wishes = [("tile", case.tile), ("slices", 1), ("split_k", 1), ("stages", shared), ("register_stages", register)]
     text = "".join(f"  all @ {depth}: mark {name} {value}\n" for name, value in wishes)
-    return engine.compile(group, engine.advised(recipe, group, "advice user\n" + text))
+    return engine.compile(group, engine.merge_advice(recipe, group, "advice user\n" + text))
 
 
 def check(case: Case, shared: int, register: int, folder: Path) -> None:

@@ -32,7 +32,7 @@ def in_turns(
     (group,) = engine.fuse(engine.load(path)).groups
     wishes = [f"all @ outermost: mark turns {turns}", f"all @ outermost: mark stages {stages}", *more]
     text = "advice user\n" + "".join(f"  {wish}\n" for wish in wishes)
-    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
 
 
 CASES = [
@@ -68,7 +68,7 @@ def test_columns_in_turns() -> None:
     plan = engine.fuse(engine.load(Path(__file__).parents[2] / "resources" / "models" / "column_sum_1000x384.onnx"))
     (group,) = plan.groups
     text = "advice user\n  all @ outermost: mark turns 3\n  all @ outermost: mark stages 2\n"
-    kernel = engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    kernel = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
     assert (kernel.tile.constants["TURNS"], kernel.tile.stages) == (3, 1)
     (_, told) = (v for v in kernel.verdicts if v.placed.author == "user")
     assert "2 stages need 257,024 bytes of shared memory" in told.because

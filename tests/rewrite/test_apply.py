@@ -23,7 +23,7 @@ SOFTMAX, MATMUL = "softmax_96x512", "matmul_bias_gelu_128x256x512"
 def advised(text: str, file: str = SOFTMAX) -> Recipe:
     """The advisers' recipe with lines of the user."""
     group = group_of(file)
-    return engine.advised(engine.default_recipe(group), group, f"advice user\n{text}")
+    return engine.merge_advice(engine.default_recipe(group), group, f"advice user\n{text}")
 
 
 def compiled(text: str, file: str = SOFTMAX) -> engine.Kernel:
@@ -103,7 +103,7 @@ def test_a_conflict_is_repaired_by_computing_again_in_one_step() -> None:
     assert [(r.text, r.path, r.complete) for r in offered] == [
         ("let S2 compute y_exp again, without waiting for S1", (), True)
     ]
-    repaired = engine.edited(asked, group, offered[0].recipe)
+    repaired = engine.replace_advice(asked, group, offered[0].recipe)
     kernel = engine.compile(group, repaired)
     assert outcomes(kernel) == {"rewrite recompute S1 in S2": (HONOURED, "S1 stays: its result is read elsewhere")}
     assert engine.check(kernel).status == "pass"
@@ -179,7 +179,7 @@ def test_the_menu_of_moves_tries_rewrites() -> None:
     tried = {move.title: move for move in engine.moves(group).possible}
     move = tried["Recompute S1 in S3"]
     assert move.entries == ("rewrite recompute S1 in S3",) and move.time is not None
-    after = engine.edited(engine.default_recipe(group), group, move.recipe)
+    after = engine.replace_advice(engine.default_recipe(group), group, move.recipe)
     back = next(m for m in engine.moves(group, after).possible if m.title == "Keep S1 for S3")
     assert back.entries == ("off rewrite recompute S1 in S3",)
     assert engine.decisions(group, after).rows and engine.space(group, after).points

@@ -18,7 +18,7 @@ from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.tensor.check import check_program
 from engine.tensor.evaluate import evaluate
 from engine.tensor.nodes import Apply, Array, Statement, TensorProgram
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, match_weighted
 from tests.support import programs
 from tests.support.programs import apply, at, program, statement
 
@@ -145,7 +145,7 @@ def test_weights_of_halves_keep_their_rounding() -> None:
     """They are rounded to float16 before they weigh, and differ from the quotients' rounding by two roundings."""
     before = in_halves(attention(keys=40))
     after = online(before, "S5")
-    term = weighted(after.statement("S5").expression)
+    term = match_weighted(after.statement("S5").expression)
     assert term is not None and term.rounded == "float16" and term.factor is not None
     given = values(before)
     old, new = (evaluate(each, given)["o"].astype(np.float64) for each in (before, after))

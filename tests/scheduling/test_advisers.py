@@ -209,7 +209,7 @@ def under(order: str, name: str, folder: Path) -> tuple[engine.Kernel, dict[str,
     """The kernel of a group when the user pins a loop innermost, and the outcomes of the advisers' entries."""
     group = group_of(name, folder)
     text = f"advice user\n  all @ innermost: pin {order}\n"
-    kernel = engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    kernel = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
     return kernel, {str(v.placed.entry): v.outcome for v in kernel.verdicts if v.placed.author == "vectorize"}
 
 
@@ -249,7 +249,7 @@ def recipe_of(plan: Plan, group: engine.FusionGroup) -> engine.Recipe:
         wishes += [f"all @ {at}: mark vector {walk.width}"]
     text = "advice user\n" + "".join(f"  {w}\n" for w in [*wishes, "all @ innermost: mark thread 64"])
     plain = engine.default_recipe(group).with_group(group.name, ())
-    return engine.advised(plain, group, text)
+    return engine.merge_advice(plain, group, text)
 
 
 def events(kernel: engine.Kernel) -> tuple[int, int]:

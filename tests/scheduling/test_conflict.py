@@ -12,7 +12,7 @@ from engine.poly.dependences import dependences
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
-from engine.scheduling.conflict import repaired as repaired_advice
+from engine.scheduling.conflict import repair_advice as repaired_advice
 from engine.scheduling.nodes import CUT, HONOURED, RELAX, REWRITE, SWITCH_OFF, Conflict, Repair, Scheduled
 from engine.scheduling.solve import schedule
 from engine.tensor.nodes import TensorProgram

@@ -35,7 +35,7 @@ KINDS = (
 
 def kernel_of(name: str, text: str) -> engine.Kernel:
     group = group_of(operator(name))
-    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
 
 
 def launch(kernel: engine.Kernel) -> tuple[int, int]:

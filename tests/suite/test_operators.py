@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.suite import Row
+from engine.suite import SuiteRow
 from engine.suite.operators import OPERATORS, model_of
 
 PRODUCT = {"m": 16, "n": 24, "k": 32}
@@ -38,7 +38,7 @@ SIZES = {
     "qkv-split": {"batch": 2, "sequence": 4, "heads": 3, "head": 8},
     "rope": {"batch": 2, "sequence": 4, "heads": 3, "head": 8},
 }
-ROWS = {name: Row(name, name, "float16", SIZES.get(name, {"m": 16, "n": 24}), 1, 1) for name in OPERATORS}
+ROWS = {name: SuiteRow(name, name, "float16", SIZES.get(name, {"m": 16, "n": 24}), 1, 1) for name in OPERATORS}
 QUICK = (
     "scan", "masked-attention", "matmul-bias-gelu-cast", "add-layernorm", "gelu-backward-bias", "cross-entropy", "rope",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.suite import Row, Suite, is_reference, model_file, read_row, read_suite, suite_names
+from engine.suite import Suite, SuiteRow, is_reference, model_file, read_row, read_suite, suite_names
 from engine.suite.operators import OPERATORS
 from engine.support.errors import BadInput
 from engine.tensor.traffic import flop_counts
@@ -37,7 +37,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("suite", "row"), ROWS)
-def test_a_row_opens_and_needs_what_its_file_says(suite: Suite, row: Row) -> None:
+def test_a_row_opens_and_needs_what_its_file_says(suite: Suite, row: SuiteRow) -> None:
     graph = engine.load(suite.reference(row))
     plan = engine.fuse(graph)
     assert not plan.unsupported and plan.groups
@@ -58,7 +58,7 @@ def test_a_row_opens_and_needs_what_its_file_says(suite: Suite, row: Row) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("suite", "row"), ROWS)
-def test_a_row_compiles_and_is_predicted_no_faster_than_its_floor(suite: Suite, row: Row) -> None:
+def test_a_row_compiles_and_is_predicted_no_faster_than_its_floor(suite: Suite, row: SuiteRow) -> None:
     groups = engine.fuse(engine.load(suite.reference(row)), target="h200").groups
     predicted = sum(engine.predict(engine.compile(group)).microseconds * len(group.instances) for group in groups)
     # Both take 4.3e12 bytes a second from the same published measurement.
@@ -96,7 +96,7 @@ def test_the_suites_hold_what_was_published() -> None:
 def test_a_row_is_found_by_its_reference() -> None:
     suite, row = read_row("suite:alcop/MM_BERT_FC1")
     assert (suite.name, row.sizes) == ("alcop", {"m": 512, "n": 3072, "k": 768})
-    assert row.bound(suite.ceilings) == "compute"
+    assert row.limit(suite.ceilings) == "compute"
     # 2 x 512 x 3072 x 768 operations at 790e12 a second.
     assert row.floor(suite.ceilings) == pytest.approx(3.058, rel=1e-3)
     assert is_reference("suite:alcop/x") and not is_reference("alcop/x.onnx")

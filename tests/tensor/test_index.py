@@ -78,7 +78,7 @@ def test_bounds_of_affine_indices_are_tight(index: Index) -> None:
 @given(quasi_affine(), st.integers(1, 9))
 @settings(max_examples=100, deadline=None)
 def test_quotient_and_remainder_join_again(index: Index, by: int) -> None:
-    joined = (index.floordiv(by, EXTENTS) * by + index.mod(by, EXTENTS)).joined()
+    joined = (index.floordiv(by, EXTENTS) * by + index.mod(by, EXTENTS)).merge_divisions()
     for point in POINTS[::5]:
         assert value(joined, point) == value(index, point)
 
@@ -89,7 +89,7 @@ def test_substitution_is_composition(outer: Index, inner: Index) -> None:
     low, _ = inner.bounds(EXTENTS)
     shifted = inner + max(0, -low)  # iterators are never negative
     wide = {**EXTENTS, "p": shifted.bounds(EXTENTS)[1] + 1}
-    moved = outer.rewrite(lambda name: Index.of("p") if name == "i" else Index.of(name), lambda a: a, wide)
+    moved = outer.substitute({"i": Index.of("p")}, wide)
     result = moved.substitute({"p": shifted}, EXTENTS)
     for point in POINTS[::5]:
         assert value(result, point) == value(outer, {**point, "i": value(shifted, point)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.tensor.rewrite import renamed
+from engine.tensor.rewrite import rename_statement
 from tests.support.programs import apply, at, program, statement
 
 BOX = (("i", 4), ("j", 8))
@@ -16,7 +16,7 @@ def test_arrays_are_told_once_each_in_order_of_appearance() -> None:
     assert made.sources == ("b", "a") and made.arrays == ("b", "a", "y")
     updated = statement("S0", BOX, at("a", "i", "j"), product)
     assert updated.sources == updated.arrays == ("b", "a")
-    other = renamed(made, "S1", "op", {"a": "c", "b": "d", "y": "z"})
+    other = rename_statement(made, "S1", "op", {"a": "c", "b": "d", "y": "z"})
     assert other.form is made.form
     assert other.sources == ("d", "c") and other.arrays == ("d", "c", "z")
 
@@ -27,7 +27,7 @@ def test_points_follow_the_box_and_not_the_statement_it_was_made_from() -> None:
     longer = replace(made, iterators=(made.iterators[0], replace(made.iterators[1], extent=16)))
     assert longer.points == 64 and longer.extents == {"i": 4, "j": 16}
     assert made.points == 32
-    assert renamed(made, "S1", "op", {"x": "u", "y": "v"}).points == 32
+    assert rename_statement(made, "S1", "op", {"x": "u", "y": "v"}).points == 32
     assert statement("S2", (), at("y"), at("x")).points == 1
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from engine.graph.load import load
 from engine.graph.nodes import Operator, OperatorGraph
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import Statement
 from engine.tensor.operators import rule_of
-from engine.tensor.rewrite import renamed
+from engine.tensor.rewrite import rename_statement
 from tests.tensor.test_lower import graph, op
 
 MODELS = Path(__file__).parents[2] / "resources" / "models"
@@ -22,7 +22,7 @@ MODELS = Path(__file__).parents[2] / "resources" / "models"
 
 def alone(g: OperatorGraph) -> list[str]:
     """The statements that each operator's rule makes; numbers left out, for unread ones are dropped later."""
-    build = Builder(g)
+    build = StatementBuilder(g)
     for each in g.operators:
         rule = rule_of(each)
         assert rule is not None
@@ -108,10 +108,10 @@ def test_renamed_statements_read_under_the_new_names() -> None:
     g = graph([op("Gather", "x n", "y", axis=0)], {"x": (8, 3), "n": (5,), "y": (5, 3)}, "x n", "y")
     for statement in lower_supported(g)[0].statements:
         names = {name: f"{name}2" for name in lower_supported(g)[0].arrays}
-        again = renamed(statement, "T", "other", names)
+        again = rename_statement(statement, "T", "other", names)
         assert [a.array for a in again.reads()] == [names[a.array] for a in statement.reads()]
         assert again.write.array == names[statement.write.array] and (again.name, again.operator) == ("T", "other")
-        back = renamed(again, statement.name, statement.operator, {new: old for old, new in names.items()})
+        back = rename_statement(again, statement.name, statement.operator, {new: old for old, new in names.items()})
         assert back == statement
 
 

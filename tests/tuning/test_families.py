@@ -13,7 +13,7 @@ from engine.kernels.gemm.space import CUDA_CORES
 from engine.records.nodes import FAILED
 from engine.records.store import RecordStore
 from engine.suite import read_suite
-from engine.suite.nodes import Row, Size
+from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
 from engine.tuning.nodes import Limits
 from engine.tuning.problem import Problem, problem
@@ -70,7 +70,7 @@ TRUE = (
 """One row of each family as published."""
 
 
-def load(row: Row, folder: Path) -> engine.OperatorGraph:
+def load(row: SuiteRow, folder: Path) -> engine.OperatorGraph:
     path = folder / f"{row.name}.onnx"
     onnx.save(model_of(row), path)
     return engine.load(path)
@@ -98,7 +98,7 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
 @pytest.mark.parametrize("family", SMALL)
 def test_each_family_is_tuned_end_to_end(family: str, tmp_path: Path) -> None:
     operator, sizes, mappings = SMALL[family]
-    graph = load(Row(family, operator, "float16", sizes, 0, 0), tmp_path)
+    graph = load(SuiteRow(family, operator, "float16", sizes, 0, 0), tmp_path)
     assert tuned_and_checked(graph, tmp_path, 4) == mappings
 
 
@@ -113,7 +113,7 @@ def test_each_family_is_tuned_end_to_end_at_a_published_size(name: str, tmp_path
 @pytest.mark.parametrize("family", SMALL)
 def test_what_the_advisers_chose_is_a_program_and_makes_their_kernel(family: str, tmp_path: Path) -> None:
     operator, sizes, _ = SMALL[family]
-    plan = engine.fuse(load(Row(family, operator, "float16", sizes, 0, 0), tmp_path))
+    plan = engine.fuse(load(SuiteRow(family, operator, "float16", sizes, 0, 0), tmp_path))
     recipe = engine.default_recipe(plan)
     for group in plan.groups:
         found = problem(group, recipe)

@@ -20,7 +20,7 @@ from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
-from engine.suite.nodes import Row, Size
+from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
 from engine.tuning.problem import Problem, problem
 from engine.tuning.statistics import rank_correlation
@@ -60,7 +60,7 @@ def model(name: str, kind: str) -> Callable[[Path], FusionGroup]:
 def row(operator: str, kind: str, dtype: str = "float16", **sizes: Size) -> Callable[[Path], FusionGroup]:
     def made(folder: Path) -> FusionGroup:
         path = folder / f"{operator}.onnx"
-        onnx.save(model_of(Row(operator, operator, dtype, sizes, 0, 0)), path)
+        onnx.save(model_of(SuiteRow(operator, operator, dtype, sizes, 0, 0)), path)
         return next(g for g in engine.fuse(engine.load(path)).groups if g.kind == kind)
 
     return made

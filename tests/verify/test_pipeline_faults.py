@@ -34,7 +34,7 @@ def nested() -> engine.Kernel:
     marks = [f"{side}: mark {name} {size}" for side in "ij" for name, size in (("block", 64), ("warp", 32))]
     marks += ["k: mark tile 32", "k: mark slices 1", "k: mark stages 3", "k: mark register_stages 2"]
     text = "advice user\n" + "".join(f"  S0 @ {mark}\n" for mark in marks)
-    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
 
 
 LOOP = r"(for \(int tile = 0[\s\S]*?)"

@@ -29,7 +29,7 @@ def product() -> engine.Kernel:
     (group,) = engine.fuse(engine.load(path)).groups
     marks = ("i: mark block 64", "i: mark warp 32", "j: mark block 64", "j: mark warp 32", "k: mark tile 16")
     text = "advice user\n" + "".join(f"  S0 @ {line}\n" for line in (*marks, "k: mark stages 3"))
-    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
 
 
 STORED = r"\.store"

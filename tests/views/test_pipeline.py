@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
 import engine
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
@@ -169,7 +169,7 @@ def test_the_compiler_has_the_last_word() -> None:
     assert doc.then is not None
     panel.show_compiled(VariantDoc("g", "", doc.knobs, "", (), "sm_90a", 172, 8, 98304, 1, doc.then))
     assert panel.message.text().startswith("NVRTC sm_90a: 172 registers, 8 B spilled; 1 block an SM")
-    panel.show_problem(Problem("run", "NVRTC", "cannot be loaded", "install it"))
+    panel.show_problem(ProblemDoc("run", "NVRTC", "cannot be loaded", "install it"))
     assert panel.message.text() == "NVRTC: cannot be loaded (install it)"
 
 
@@ -191,5 +191,5 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert not page.swatch.isVisible() and page.no_loop.text().startswith("This kernel")
     assert not page.what_if.isEnabled() and not page.what_if.figures.isVisible()
     assert "Only tiled contractions" in page.what_if.message.text()
-    page.show_problem(Problem("predict", "kernel", "not one block fits", ""))
+    page.show_problem(ProblemDoc("predict", "kernel", "not one block fits", ""))
     assert page.chart is None and page.message.text() == "kernel: not one block fits"

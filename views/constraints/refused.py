@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import PADDING, label, link
 
 
@@ -34,7 +34,7 @@ class RefusedEdit(QFrame):
         around.addWidget(box)
         self.hide()
 
-    def show_problem(self, problem: Problem | None) -> None:
+    def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says why; None where nothing was refused."""
         if problem is not None:
             sentence = problem.sentence

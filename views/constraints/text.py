@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import bar, label
 from views.theme import Theme, code_face
 
@@ -74,7 +74,7 @@ class AdviceText(QWidget):
         self._group, self._applied = group, text
         self._show_applied()
 
-    def show_problem(self, problem: Problem | None) -> None:
+    def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says inline why the text was refused."""
         if problem:
             self._say(f"{problem.subject}: {problem.reason}. {problem.hint}", "wrong-text")

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QButtonGroup, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from engine.documents.exploration import DecisionsDoc, MovesDoc
-from engine.documents.model import EntryDoc, KernelDoc, Problem, ScenarioDoc
+from engine.documents.model import EntryDoc, KernelDoc, ProblemDoc, ScenarioDoc
 from views.constraints.form import EntryForm
 from views.constraints.menu import fill
 from views.constraints.refused import RefusedEdit
@@ -107,7 +107,7 @@ class ConstraintsView(Panel):
         self.select_tab(TREE)
         self.menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height())))
 
-    def show_problem(self, problem: Problem | None) -> None:
+    def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says why the last edit was refused, in the tab that is in front and in the other one."""
         self.refused.show_problem(problem)
         self.text.show_problem(problem)

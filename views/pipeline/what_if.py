@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, VariantDoc, WhatIfDoc
 from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
@@ -118,7 +118,7 @@ class WhatIf(QWidget):
         """NVRTC is at work."""
         self.message.setText("NVRTC is compiling…")
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Why NVRTC has no figures."""
         hint = f" ({problem.hint})" if problem.hint else ""
         self.message.setText(f"{problem.subject}: {problem.reason}{hint}" if problem.subject else problem.reason)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtGui import QPainter
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import Panel
 from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.shapes import paint_verdict
@@ -30,7 +30,7 @@ class ProblemsView(Panel):
         self.body_layout.addWidget(self.list)
         self.show_empty("No problems")
 
-    def show_problems(self, problems: Sequence[Problem]) -> None:
+    def show_problems(self, problems: Sequence[ProblemDoc]) -> None:
         """Replaces the list."""
         rows = (
             TreeRow(str(number), each.sentence, each, (), 26) for number, each in enumerate(problems)
@@ -50,7 +50,7 @@ class ProblemsView(Panel):
 
 def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     problem, box = row.value, state.box
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ProblemDoc)
     paint_verdict(
         painter, QPointF(20, box.center().y()), "infeasible" if problem.severity == "error" else "relaxed", theme, 4.5
     )

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy
 
 from engine.documents.exploration import ArrowDoc, OrderDoc, SpaceDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import plural
 from views.picture import ResizedPicture
 from views.space.geometry import ACROSS, DOWN, INTO, SpaceGeometry, named_arrow, plan
@@ -67,7 +67,7 @@ class SpaceCanvas(ResizedPicture):
         self._part: int | None = None
         """The axis that has the keyboard; None for the points."""
         self.trial: AxisDrag | None = None
-        self._answer: OrderDoc | Problem | None = None
+        self._answer: OrderDoc | ProblemDoc | None = None
         self._handle_held = False
         self._caption = ""
         self._kept: tuple[tuple[SpaceState, str, float], QPixmap] | None = None
@@ -86,7 +86,7 @@ class SpaceCanvas(ResizedPicture):
         self._selected = frozenset(statements)
         self.update()
 
-    def show_answer(self, trial: AxisDrag, answer: OrderDoc | Problem | None) -> None:
+    def show_answer(self, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None) -> None:
         """What is known about a trial, if it is still the one in hand."""
         if self.trial is not None and _same(trial, self.trial):
             self._answer = answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from engine.documents.exploration import AxisDoc, SpaceDoc
+from engine.documents.exploration import SpaceAxisDoc, SpaceDoc
 
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
@@ -48,7 +48,7 @@ class SpaceGeometry:
         corner = self.area.topLeft() + QPointF(across * self.cell.width(), down * self.cell.height())
         return QRectF(corner, QSizeF(columns * self.cell.width(), rows * self.cell.height()))
 
-    def axis(self, number: int) -> AxisDoc | None:
+    def axis(self, number: int) -> SpaceAxisDoc | None:
         """An axis; None where the picture has fewer."""
         return self.doc.axes[number] if number < len(self.doc.axes) else None
 

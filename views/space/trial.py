@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from engine.documents.exploration import OrderDoc, SpaceDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.space.geometry import ACROSS, INTO, SpaceGeometry
@@ -52,13 +52,13 @@ class AxisDrag:
         return f"Drop {name} on another axis"
 
 
-def verdict(trial: AxisDrag, answer: OrderDoc | Problem | None) -> tuple[str, str]:
+def verdict(trial: AxisDrag, answer: OrderDoc | ProblemDoc | None) -> tuple[str, str]:
     """The glyph and the sentence about what was tried."""
     if not trial.is_change:
         return "not reached", "The name of an axis interchanges, its handle tiles."
     if answer is None:
         return "not reached", "Looking whether that is legal …"
-    if isinstance(answer, Problem):
+    if isinstance(answer, ProblemDoc):
         return "infeasible", answer.reason
     if answer.legal:
         return "honoured", f"Legal: {answer.because}" if answer.because else "Legal"
@@ -66,7 +66,7 @@ def verdict(trial: AxisDrag, answer: OrderDoc | Problem | None) -> tuple[str, st
 
 
 def paint_trial(
-    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, answer: OrderDoc | Problem | None, theme: Theme
+    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None, theme: Theme
 ) -> None:
     """The axis in hand, where it would go, and a note with the verdict."""
     outcome, sentence = verdict(trial, answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.message import Message
 from views.theme import Theme
 from views.timing.deck import DeckBar
@@ -69,7 +69,7 @@ class LivePage(QWidget):
         text = NOT_YET if can_measure else "\n\n".join(filter(None, (lacking, ELSE)))
         self.missing.show_text("" if can_measure else CANNOT, text)
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
         self.refused.show_refusal(title, problem)
         self.pages.setCurrentWidget(self.refused)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from engine.documents.model import GroupDoc, ModelDoc, Term, Time
+from engine.documents.model import GroupDoc, ModelDoc, TermDoc, Time
 from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
 from views.rows import RowState, TreeRow, draw_text, text_width
@@ -46,7 +46,7 @@ def _tip(title: str, row: KernelRow) -> str:
     return "\n".join((title, *(f"{duration(time.microseconds)} {origin_of(time)}" for time in known)))
 
 
-def term_rows(terms: Sequence[Term]) -> tuple[TreeRow, ...]:
+def term_rows(terms: Sequence[TermDoc]) -> tuple[TreeRow, ...]:
     """One row for each term of a prediction; times get a bar against the largest."""
     largest = max((term.value for term in terms if _is_time(term)), default=0.0)
     rows: list[TreeRow] = []
@@ -106,7 +106,7 @@ def paint_term(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -
     draw_text(painter, QRectF(334, box.y(), max(box.right() - 346, 0.0), box.height()), term.because)
 
 
-def _is_time(term: Term) -> bool:
+def _is_time(term: TermDoc) -> bool:
     return term.unit == "µs"
 
 

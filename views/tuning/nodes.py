@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 
 RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
 STARTING, STOPPING = "starting", "stopping"
@@ -26,7 +26,7 @@ class Status:
     """ "about 12 min left", or ""."""
     facts: tuple[tuple[str, str], ...]
     """(name, value): strategy, runner, records, process."""
-    problem: Problem | None = None
+    problem: ProblemDoc | None = None
     """Why it ended, where it did not end by itself."""
     message: str = ""
     """Why it ended, in the words of its process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
 
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from views.code.editor import CodeText
 from views.message import Message
 from views.panel import Elided, Panel, bar, label
@@ -69,7 +69,7 @@ class TrialView(Panel):
         self.show_loading(False)
         self._turn()
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why there is no kernel to look at; the recipe can still be read."""
         self._refused = True
         self.refused.show_refusal(title, problem)

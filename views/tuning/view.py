@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.ablation import AblationDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
@@ -103,7 +103,7 @@ class TuningView(Panel):
             note = f"{note}, {time}: each entry taken back by itself, and the kernel {found.origin} again"
         self._ablation_note.setText(note or NO_ABLATION)
 
-    def show_refusal(self, title: str, problem: Problem) -> None:
+    def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why records cannot be shown or a run not be started, and what to do."""
         self.refused.show_refusal(title, problem)
         self.headline.hide()

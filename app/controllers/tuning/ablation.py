@@ -11,7 +11,7 @@ from app.controllers.tuning.follower import Kept
 from app.session.client import Pending
 from app.session.workspace import Workspace
 from engine.documents.ablation import AblationDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.support.errors import EngineError
 from views.tuning.view import TuningView
 
@@ -53,8 +53,8 @@ class Ablation(QObject):
             self.view.show_ablation(found, title)
 
     def _on_error(self, number: int, error: EngineError) -> None:
-        self._refuse(number, Problem(error.stage, error.subject, error.reason, error.hint))
+        self._refuse(number, ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
-    def _refuse(self, number: int, problem: Problem) -> None:
+    def _refuse(self, number: int, problem: ProblemDoc) -> None:
         if number == self._asked:
             self.view.show_ablation(None, problem.sentence)

@@ -11,7 +11,7 @@ from app.controllers.tuning.attachment import Attachment
 from app.controllers.tuning.follower import Best, Kept
 from app.controllers.tuning.preview import merge_advice
 from app.session.workspace import Workspace
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 from engine.support.errors import EngineError
 from views.tuning.trials import Trials
 
@@ -107,7 +107,7 @@ class Applying(QObject):
         return text
 
     def _refuse(self, error: EngineError) -> None:
-        self.refused.emit(Problem(error.stage, error.subject, error.reason, error.hint))
+        self.refused.emit(ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
     def _forget(self) -> None:
         for wanted in (self._wanted, self._together, self._noted):

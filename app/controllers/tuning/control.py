@@ -16,7 +16,7 @@ from app.session.fusion_constraints import fixed_now
 from app.session.named_models import is_name, path_of
 from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
 from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
@@ -45,7 +45,7 @@ class RunControl(QObject):
         self.attachment = Attachment()
         self.process = RunProcess()
         self.shown: Shown | None = None
-        self.refusal: tuple[str, Problem] | None = None
+        self.refusal: tuple[str, ProblemDoc] | None = None
         """What was refused, and why, until it is read."""
         self._is_starting = False
         """Whether a process is about to be started: its recipe is being written."""
@@ -194,12 +194,12 @@ class RunControl(QObject):
 
     def _on_refused(self, path: Path, error: EngineError) -> None:
         self._is_starting = False
-        problem = Problem(error.stage, error.subject, error.reason, error.hint)
+        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.refusal = f"{path.name} cannot be used", problem
         self.workspace.add_problem("", problem)
         self.changed.emit()
 
-    def _on_ended(self, problem: Problem | None) -> None:
+    def _on_ended(self, problem: ProblemDoc | None) -> None:
         """A process that ended by itself."""
         if self.shown is not None:
             self.shown.overlay, self.shown.problem = "", problem

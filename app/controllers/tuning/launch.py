@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPath
 
 from app.exit_codes import INTERRUPTED
 from app.session.client import ROOT
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.recipe import Recipe
 from engine.records.nodes import Request
 from engine.scheduling.text import from_text
@@ -145,7 +145,7 @@ class RunProcess(QObject):
         self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log, code))
 
 
-def last_words(log: str, code: int) -> Problem:
+def last_words(log: str, code: int) -> ProblemDoc:
     """The error that a process ended with: "SUBJECT: REASON" on its last line but for the hint, which is indented."""
     lines = [line for line in log.splitlines() if line.strip()]
     hints: list[str] = []
@@ -153,8 +153,8 @@ def last_words(log: str, code: int) -> Problem:
         hints.insert(0, lines.pop().strip().removeprefix("hint: "))
     subject, _, reason = (lines[-1] if lines else "").partition(": ")
     if not reason:
-        return Problem("tune", "the run", f"ended with code {code}: {subject}".removesuffix(": "), " ".join(hints))
-    return Problem("tune", subject, reason, " ".join(hints))
+        return ProblemDoc("tune", "the run", f"ended with code {code}: {subject}".removesuffix(": "), " ".join(hints))
+    return ProblemDoc("tune", subject, reason, " ".join(hints))
 
 
 def records_folder() -> Path:

@@ -11,7 +11,7 @@ from app.controllers.tuning.attachment import Attachment
 from app.controllers.tuning.follower import Kept
 from app.session.client import Pending
 from app.session.workspace import Workspace
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from engine.recipe import Advice
 from engine.scheduling.text import from_text, to_text
 from engine.support.errors import EngineError
@@ -67,7 +67,7 @@ class TrialPreview(QObject):
         self.view.show_trial(chosen.title, chosen.outcome, "", can_apply=False)
         if not chosen.trial:
             reason = chosen.failure or "kept no recipe"
-            self.view.show_refusal(f"{chosen.title} has no kernel", Problem("tune", chosen.title, reason, ""))
+            self.view.show_refusal(f"{chosen.title} has no kernel", ProblemDoc("tune", chosen.title, reason, ""))
             return
         self.view.show_loading(True)
         self._settle.start()
@@ -90,9 +90,9 @@ class TrialPreview(QObject):
         self.view.show_trial(chosen.title, chosen.outcome, text, can_apply)
         if not chosen.is_ours:
             hint = "open the model of the run to see and apply its kernels"
-            self._refuse(chosen, Problem("tune", "the run", "is of another model, target or size", hint))
+            self._refuse(chosen, ProblemDoc("tune", "the run", "is of another model, target or size", hint))
         elif not text:
-            self._refuse(chosen, Problem("tune", chosen.title, "kept no recipe", ""))
+            self._refuse(chosen, ProblemDoc("tune", chosen.title, "kept no recipe", ""))
         else:
             pending = Pending(KernelDoc, partial(self._on_kernel, chosen), partial(self._refuse, chosen))
             arguments = {"group": chosen.group, "recipe": text}
@@ -103,9 +103,9 @@ class TrialPreview(QObject):
             self.view.show_kernel(kernel)
 
     def _on_error(self, chosen: ChosenTrial, error: EngineError) -> None:
-        self._refuse(chosen, Problem(error.stage, error.subject, error.reason, error.hint))
+        self._refuse(chosen, ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
-    def _refuse(self, chosen: ChosenTrial, problem: Problem) -> None:
+    def _refuse(self, chosen: ChosenTrial, problem: ProblemDoc) -> None:
         if chosen is self.chosen:
             self.view.show_refusal(f"{chosen.title} has no kernel to show", problem)
 

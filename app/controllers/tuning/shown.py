@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.controllers.tuning.figures import groups_of, summary
 from app.controllers.tuning.follower import Follower, RunUpdate
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.records.nodes import PAUSED, RUNNING, Round, Run
 from views.format import plural
 from views.hierarchy import ambiguous_titles
@@ -34,7 +34,7 @@ class Shown:
     condemned: int = 0
     """Trials that proved wrong after they had been timed."""
     overlay: str = ""
-    problem: Problem | None = None
+    problem: ProblemDoc | None = None
     is_complete: bool = False
     """Whether everything that was written has been read."""
     _pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))

@@ -13,7 +13,7 @@ from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import ModelDoc, Problem
+from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.nodes import MEASURED, PREDICTED
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES
@@ -238,7 +238,7 @@ class TuningController(QObject):
         self.ablation.forget()
         self.show()
 
-    def _on_not_applied(self, problem: Problem) -> None:
+    def _on_not_applied(self, problem: ProblemDoc) -> None:
         self.workspace.add_problem("", problem)
 
     def _on_selected(self, selection: Selection) -> None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.fusion.stitching.instruction_costs import CYCLES, classes
 from engine.fusion.stitching.nodes import Fit
 from engine.support.errors import Unsupported
@@ -44,7 +44,7 @@ class Latency:
     """Modelled time of a kernel's instructions and waiting, with its terms."""
 
     microseconds: float
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
 
 
 def launch_of(fit: Fit, target: Target) -> Launch:
@@ -84,11 +84,11 @@ def latency(
     total = waves * cycles / target.clock.value * MICROSECONDS
     costs = {name: (CYCLES[name][0] if name in CYCLES else _load_cycles(target)) for name in counted}
     terms = (
-        Term("waves", waves, "waves", f"{launch.blocks:,} blocks of {launch.threads} threads, {room.blocks} an SM"),
-        Term("occupancy", room.share * 100, "%", f"limited by {room.limiter}: {registers} registers a thread alive "
+        TermDoc("waves", waves, "waves", f"{launch.blocks:,} blocks of {launch.threads} threads, {room.blocks} an SM"),
+        TermDoc("occupancy", room.share * 100, "%", f"limited by {room.limiter}: {registers} registers a thread alive "
              f"at once, {shared_bytes:,} bytes of shared memory a block"),
         *(
-            Term(name, waves * count * costs[name] / target.clock.value * MICROSECONDS, "µs",
+            TermDoc(name, waves * count * costs[name] / target.clock.value * MICROSECONDS, "µs",
                  f"{count:,.3g} instructions of a warp at {costs[name]:.3g} cycles")
             for name, count in counted.items() if count
         ),

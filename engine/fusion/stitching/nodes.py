@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.tensor.nodes import Statement
 
 MOST_STATEMENTS = 256
@@ -64,7 +64,7 @@ class Fixed:
 class Gain:
     """What making one kernel of several saves, in microseconds: reduced memory + reduced calls - penalty."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """"memory", "calls" and "penalty" (negative), each with its reason."""
 
     @property

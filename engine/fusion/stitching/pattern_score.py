@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.fusion.stitching.latency import fast_latency
 from engine.fusion.stitching.nodes import Cost, Fit, Gain
 from engine.support.units import MICROSECONDS
@@ -46,10 +46,11 @@ def gain(parts: Sequence[Cost], whole: Cost, target: Target) -> Gain:
     calls = (len(parts) - 1) * target.launch_overhead.value
     slower = max(0.0, whole.latency - sum(p.latency for p in parts))
     return Gain((
-        Term("memory", saved * MICROSECONDS, "µs",
+        TermDoc("memory", saved * MICROSECONDS, "µs",
              f"{before - after:,} bytes of {before:,} no longer cross global memory ({target.dram_bandwidth.source}); "
              f"{shared:,} are handed over in shared memory"),
-        Term("calls", calls * MICROSECONDS, "µs", f"{len(parts) - 1} launches fewer ({target.launch_overhead.source})"),
-        Term("penalty", -slower, "µs",
+        TermDoc("calls", calls * MICROSECONDS, "µs",
+             f"{len(parts) - 1} launches fewer ({target.launch_overhead.source})"),
+        TermDoc("penalty", -slower, "µs",
              f"{whole.latency:.3g} µs of instructions and waiting instead of {sum(p.latency for p in parts):.3g}"),
     ))  # fmt: skip

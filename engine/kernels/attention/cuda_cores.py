@@ -14,7 +14,7 @@ from engine.kernels.gemm.operand import Operand, Side, Tiling
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
 from engine.target.hardware import SUM_BYTES
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar
+from engine.tensor.nodes import Access, Apply, Literal, without_cast
 from engine.tensor.rewrite import with_element
 from engine.tile.nodes import Barrier, Buffer, Comment, Slot, Store
 from engine.tile.source import Line
@@ -118,14 +118,10 @@ class CudaCores:
 
     def _map(self, part: Part, factor: Factor | None, step: int, link: Line) -> None:
         """What is computed from a factor's elements before they are multiplied, once for each element."""
-        if factor is None or isinstance(_uncast(factor.expression), Access):
+        if factor is None or isinstance(without_cast(factor.expression), Access):
             return
         emitter = self.block.emitter
         with emitter.loop("r", part.owned, link) as r, emitter.loop("q", step, link) as q:
             element = part.element(r, q)
             value = with_element(factor.expression, element)
             emitter.assign(Slot(element.array, element.indices), value, link)
-
-
-def _uncast(value: Scalar) -> Scalar:
-    return value.operands[0] if isinstance(value, Apply) and value.function == "cast" else value

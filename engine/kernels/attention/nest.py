@@ -16,7 +16,7 @@ from engine.scheduling.nodes import Band, Member, Node, ScheduleTree, Sequence, 
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, Weighted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, Weighted, match_weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class AttentionNest:
     @property
     def term(self) -> Weighted:
         """The term of the weighted sum."""
-        found = weighted(self.values.expression)
+        found = match_weighted(self.values.expression)
         assert found is not None
         return found
 

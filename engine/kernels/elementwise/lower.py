@@ -17,7 +17,7 @@ from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.statement_block import evaluate_block
 from engine.scheduling.nodes import Member
-from engine.tensor.access import unrolled
+from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -111,7 +111,7 @@ def _located(emitter: Emitter, strips: Strips, element: Index, members: tuple[Me
     outer = delinearize(element, (*sizes[:before], rows), emitter.extents)
     variables = {m.name: _bind(emitter, m, index, strips) for m, index in zip(members[:before], outer, strict=False)}
     point = emitter.bind("_".join(strips.run), outer[-1], Line((), strips.run)) + lane
-    inner = unrolled(point, sizes[before:], emitter.extents)
+    inner = delinearize_nested(point, sizes[before:], emitter.extents)
     return variables | dict(zip(strips.run, inner, strict=True))
 
 

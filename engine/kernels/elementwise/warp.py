@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from engine.kernels.access_patterns import Pattern
 from engine.target.hardware import SECTOR, WARP
-from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.tensor.index import Element, Index
 
 Points = Mapping[str, npt.NDArray[np.int64]]
 """Iterator -> its value in each thread."""
@@ -84,16 +84,9 @@ def _of(pattern: Pattern, walk: Walk, lanes: Sequence[Points]) -> tuple[int, int
 
 def value(index: Index, points: Points) -> npt.NDArray[np.int64]:
     """An index in every thread.  What an index looks up is taken to be in the order of where it stands."""
-    total = np.full(len(next(iter(points.values()))), index.constant, dtype=np.int64)
-    for atom, coefficient in index.terms:
-        match atom:
-            case str():
-                found = points[atom]
-            case Quotient(of, by):
-                found = value(of, points) // by
-            case Remainder(of, by):
-                found = value(of, points) % by
-            case Element(_, indices, _, _):
-                found = sum((value(i, points) for i in indices), np.zeros_like(total))
-        total = total + found * coefficient
-    return total
+    zero = np.zeros(len(next(iter(points.values()))), dtype=np.int64)
+
+    def leaf(atom: str | Element) -> npt.NDArray[np.int64]:
+        return points[atom] if isinstance(atom, str) else sum((value(i, points) for i in atom.indices), zero)
+
+    return np.asarray(zero + index.evaluate(leaf))

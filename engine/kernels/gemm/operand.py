@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import Copy, choose_copy, reach_of
 from engine.scheduling.nodes import Member
-from engine.tensor.access import unrolled
+from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -93,7 +93,7 @@ class Operand:
         where = dict(self.place)
         for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
             shape = tuple(m.extent for m in members)
-            for member, index in zip(members, unrolled(flat, shape, emitter.extents), strict=True):
+            for member, index in zip(members, delinearize_nested(flat, shape, emitter.extents), strict=True):
                 where[self.free[member.name]] = index
         return emitter.position(self.access, where, at)
 

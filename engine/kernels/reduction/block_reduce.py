@@ -13,7 +13,7 @@ from engine.support.errors import Unsupported
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Reduction, Scalar, Statement
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, match_weighted
 from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import THREAD, Barrier, Buffer, Declare, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
@@ -72,7 +72,7 @@ def accumulate(
         given = term if mask is None else Apply("select", (Access(mask, ()), term, neutral), reduction.accumulate)
         emitter.assign(_slot(into.total), given, link, reduction.operation)
         return
-    parts, dtype = weighted(term), reduction.accumulate
+    parts, dtype = match_weighted(term), reduction.accumulate
     assert parts is not None, term
     lowest = Literal(-math.inf, dtype)
     own = parts.exponent if mask is None else Apply("select", (Access(mask, ()), parts.exponent, lowest), dtype)

@@ -1,4 +1,4 @@
-"""Axis fusion: neighbouring iterators that every access of a group moves through as if they were one."""
+"""Axis fusion: merge neighbouring iterators that every access traverses as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedule rows as digits: which part of which axis every dimension counts.
+"""Published schedule rows as digits: which part of which axis each dimension counts.
 
     x in 0 .. 9999:   [1, 0] (/4096)  [1, 0] (%4096, /4)  [1, 0] (%4)
     digits of x:      x / 4096        x / 4 % 1024        x % 4
@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.published.nodes import Axis, Free, Loops, Published, Row, Wish, contradiction
+from engine.scheduling.published.nodes import (
+    Free,
+    Loops,
+    PatternAxis,
+    Published,
+    PublishedRow,
+    StatementRows,
+    contradiction,
+)
 from engine.support.errors import Unsupported
 
 
@@ -50,7 +58,7 @@ def _beyond(name: str, reason: str) -> Unsupported:
     return Unsupported("schedule", f"advice {name}", reason, hint)
 
 
-def _digits(wish: Wish, loops: Loops, name: str) -> tuple[Digit, ...]:
+def _digits(wish: StatementRows, loops: Loops, name: str) -> tuple[Digit, ...]:
     """The digits of one statement, with every open coefficient chosen."""
     chosen: dict[int, Digit] = {}
     links = _zero_links(wish.rows)
@@ -70,7 +78,7 @@ def _digits(wish: Wish, loops: Loops, name: str) -> tuple[Digit, ...]:
     return digits
 
 
-def _fixed_axis(row: Row, where: str, name: str) -> int | None:
+def _fixed_axis(row: PublishedRow, where: str, name: str) -> int | None:
     """The axis whose coefficient is 1; None where all that could be are open."""
     *iterators, constant = row.coefficients
     if isinstance(constant, int) and constant:
@@ -84,7 +92,7 @@ def _fixed_axis(row: Row, where: str, name: str) -> int | None:
     return used[0][0]
 
 
-def _zero_links(rows: Iterable[Row]) -> dict[int, int]:
+def _zero_links(rows: Iterable[PublishedRow]) -> dict[int, int]:
     """Links that must be 0: those of constants, and of iterators beside a fixed one."""
     links: dict[int, int] = {}
     for row in rows:
@@ -94,7 +102,9 @@ def _zero_links(rows: Iterable[Row]) -> dict[int, int]:
     return links
 
 
-def _open_axis(row: Row, links: dict[int, int], chosen: Iterable[Digit], axes: Sequence[Axis]) -> int | None:
+def _open_axis(
+    row: PublishedRow, links: dict[int, int], chosen: Iterable[Digit], axes: Sequence[PatternAxis]
+) -> int | None:
     """The axis of an open row: one that a link already gives, else the first that is not yet counted in full.
 
     Links of the row get their values.
@@ -114,7 +124,7 @@ def _open_axis(row: Row, links: dict[int, int], chosen: Iterable[Digit], axes: S
     return axis
 
 
-def _digit(dimension: int, row: Row, axis: int, of: Axis, name: str) -> Digit:
+def _digit(dimension: int, row: PublishedRow, axis: int, of: PatternAxis, name: str) -> Digit:
     low, size, cut = 1, of.extent, False
     for sign, number in row.operations:
         if sign == "/":
@@ -127,7 +137,7 @@ def _digit(dimension: int, row: Row, axis: int, of: Axis, name: str) -> Digit:
     return Digit(dimension, axis, low, size)
 
 
-def _check_axis(digits: Sequence[Digit], axis: Axis, statement: str, name: str) -> None:
+def _check_axis(digits: Sequence[Digit], axis: PatternAxis, statement: str, name: str) -> None:
     """The digits must count every value of the axis exactly once."""
     reached = 1
     for digit in sorted(digits, key=lambda d: (d.low, d.size)):

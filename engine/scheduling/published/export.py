@@ -17,7 +17,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry
 from engine.scheduling.published.axes import fused_axes
 from engine.scheduling.published.match import written_statements
-from engine.scheduling.published.nodes import Free, Row
+from engine.scheduling.published.nodes import Free, PublishedRow
 from engine.scheduling.published.parse import MAX_NUMBER
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
@@ -28,7 +28,7 @@ _LABEL = re.compile(r"(.*?)(?: \(without ([^()]*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dimension:
+class _ExportedDimension:
     """One schedule dimension: an axis, what is done to it, and what it is mapped to ("" for a loop)."""
 
     axis: int
@@ -73,14 +73,14 @@ def export(advice: Sequence[Advice], group: FusionGroup) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Strip:
+class _VectorStrip:
     """Neighbours along an iterator that a thread owns, moved as one vector; the loops count the strips."""
 
     iterator: str
     width: int
 
 
-def _strip(entries: Sequence[Entry], order: Sequence[str]) -> _Strip | None:
+def _strip(entries: Sequence[Entry], order: Sequence[str]) -> _VectorStrip | None:
     """The strip that a `split` asks for, with the vector that must go with it; Unsupported for another split."""
     split = next((e for e in entries if e.field == "split"), None)
     if split is None:
@@ -88,7 +88,7 @@ def _strip(entries: Sequence[Entry], order: Sequence[str]) -> _Strip | None:
     together = any(e.value == (VECTOR, split.value) and e.dimension == split.dimension for e in entries)
     if not together or split.dimension not in order[:-1] or not isinstance(split.value, int):
         raise _cannot(str(split), "the published format splits what a vector moves, along a loop outside the last")
-    return _Strip(split.dimension, split.value)
+    return _VectorStrip(split.dimension, split.value)
 
 
 def _cannot(subject: str, reason: str) -> Unsupported:
@@ -126,7 +126,7 @@ def _order(entries: Sequence[Entry], names: Sequence[str]) -> list[str]:
     return order
 
 
-def _ends(entries: Sequence[Entry], loops: Sequence[Iterator], strip: _Strip | None) -> dict[str, int]:
+def _ends(entries: Sequence[Entry], loops: Sequence[Iterator], strip: _VectorStrip | None) -> dict[str, int]:
     """Role -> elements up to which it counts: V of a vector, T*V of the threads, and those of a block.
 
     Where threads own strips, strips are counted; `entries` then are without those of the strip.
@@ -161,12 +161,12 @@ def _ends(entries: Sequence[Entry], loops: Sequence[Iterator], strip: _Strip | N
 
 
 def _dimensions(
-    axes: Sequence[tuple[Iterator, ...]], ends: Mapping[str, int], order: Sequence[str], strip: _Strip | None
-) -> tuple[_Dimension, ...]:
+    axes: Sequence[tuple[Iterator, ...]], ends: Mapping[str, int], order: Sequence[str], strip: _VectorStrip | None
+) -> tuple[_ExportedDimension, ...]:
     """Every axis, outermost first in loop order, cut where a role ends."""
     ranked = sorted(range(len(axes)), key=lambda k: order.index(axes[k][0].name))
     cuts = sorted({1, *ends.values()})
-    found: list[_Dimension] = []
+    found: list[_ExportedDimension] = []
     inner = 1
     for number in reversed(ranked):
         owned = strip.width if strip and axes[number][-1].name == strip.iterator else 1
@@ -181,12 +181,12 @@ def _dimensions(
         for low, high in zip(starts, [*starts[1:], None], strict=True):
             remainder = (("%", high * owned),) if high is not None else ()
             quotient = (("/", low * owned),) if low * owned > 1 else ()
-            found.append(_Dimension(number, remainder + quotient, _role(low * inner, ends)))
+            found.append(_ExportedDimension(number, remainder + quotient, _role(low * inner, ends)))
         inner *= extent
     roles = {d.role for d in found}
-    single = [_Dimension(ranked[-1], (("%", 1),), r) for r in (THREAD, VECTOR) if r in ends and r not in roles]
+    single = [_ExportedDimension(ranked[-1], (("%", 1),), r) for r in (THREAD, VECTOR) if r in ends and r not in roles]
     vector = [
-        _Dimension(k, (("%", strip.width),), VECTOR)
+        _ExportedDimension(k, (("%", strip.width),), VECTOR)
         for k, axis in enumerate(axes) if strip and axis[-1].name == strip.iterator
     ]  # fmt: skip
     return (*reversed(found), *single, *vector)
@@ -222,12 +222,12 @@ def _loops(point: str, names: Sequence[str]) -> str:
     return text
 
 
-def _rows(dimensions: Sequence[_Dimension], axes: int, statement: int) -> list[str]:
+def _rows(dimensions: Sequence[_ExportedDimension], axes: int, statement: int) -> list[str]:
     """The coefficient strings of one statement; the constants of an axis cut in parts are linked."""
     rows = []
     for dimension in dimensions:
         parts = sum(d.axis == dimension.axis for d in dimensions)
         link = (statement + 1) * max(10, axes + 1) + dimension.axis + 1
         unit = tuple(int(k == dimension.axis) for k in range(axes))
-        rows.append(str(Row((*unit, Free(link if parts > 1 else None)), dimension.operations)))
+        rows.append(str(PublishedRow((*unit, Free(link if parts > 1 else None)), dimension.operations)))
     return rows

@@ -1,4 +1,4 @@
-"""What a published advice file says, before it is matched against anything."""
+"""A published advice file as a value, before it is matched against a group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Coefficient = int | Free
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PublishedRow:
     """One schedule dimension of a statement: `[1, 0, ?12] (%64, /4)`."""
 
     coefficients: tuple[Coefficient, ...]
@@ -37,15 +37,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class StatementRows:
     """The rows that one statement is asked to have, outermost dimension first."""
 
     statement: str
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class PatternAxis:
     """An iterator of a pattern: 0 <= name < extent."""
 
     name: str
@@ -57,7 +57,7 @@ class Loops:
     """A statement of a pattern with its iterators, outermost first."""
 
     statement: str
-    axes: tuple[Axis, ...]
+    axes: tuple[PatternAxis, ...]
 
     def __str__(self) -> str:
         return f"{self.statement}[{', '.join(f'{a.name} < {a.extent}' for a in self.axes)}]"
@@ -75,7 +75,7 @@ class Published:
     name: str
     pattern: tuple[Loops, ...]
     """The statements it is for, after inlining and axis fusion, in the order in which they run."""
-    wishes: tuple[Wish, ...]
+    wishes: tuple[StatementRows, ...]
     blocks: tuple[int, ...] = ()
     """Schedule dimensions that become the grid."""
     threads: tuple[int, ...] = ()
@@ -93,10 +93,10 @@ class Published:
 
 
 def contradiction(name: str, reason: str, hint: str = "") -> BadInput:
-    """A file that says two things that cannot both be meant."""
+    """The error for a file that contradicts itself."""
     return BadInput("schedule", f"advice {name}", f"it contradicts itself: {reason}", hint)
 
 
 def unreadable(name: str, reason: str, hint: str = "") -> BadInput:
-    """A file that is not in the published format."""
+    """The error for a file in another format."""
     return BadInput("schedule", f"advice {name}", reason, hint)

@@ -1,4 +1,4 @@
-"""The JSON text of a published advice file as a value that does not contradict itself.
+"""Parse a published advice file, and check it for contradictions.
 
 Everything is checked against everything: declared iterators against the pattern, vectors against the declared sizes,
 the mapped dimensions against the rows and against each other.
@@ -10,7 +10,16 @@ import json
 import re
 from collections.abc import Sequence
 
-from engine.scheduling.published.nodes import Coefficient, Free, Loops, Published, Row, Wish, contradiction, unreadable
+from engine.scheduling.published.nodes import (
+    Coefficient,
+    Free,
+    Loops,
+    Published,
+    PublishedRow,
+    StatementRows,
+    contradiction,
+    unreadable,
+)
 from engine.scheduling.published.pattern import parse_domain, parse_pattern
 from engine.support.errors import BadInput, Unsupported
 
@@ -44,10 +53,10 @@ def parse(text: str, source: str) -> Published:
     Unsupported for the parts of the format that say a schedule outright (`schedule`, `tree`, `attrs`).
     """
     data = _object(_json(text, source), "the file", source)
-    name = str(_typed(data.get("name", source), str, "name", source))
+    name = str(_expect_type(data.get("name", source), str, "name", source))
     if len(name) > MAX_NAME or not name.isprintable():
         raise unreadable(source, f"its name is not one line of up to {MAX_NAME} characters")
-    _known(data, KEYS, "", name)
+    _check_keys(data, KEYS, "", name)
     for key in ("schedule", "tree", "attrs"):
         if data.get(key):
             hint = "use `soft constraints`, `gpu` and `disable`"
@@ -55,7 +64,7 @@ def parse(text: str, source: str) -> Published:
     pattern = _pattern(data, name)
     wishes = _wishes(data.get("soft constraints", []), {loops.statement: loops for loops in pattern}, name)
     gpu = _object(data.get("gpu", {}), "gpu", name)
-    _known(gpu, _GPU_KEYS, "gpu.", name)
+    _check_keys(gpu, _GPU_KEYS, "gpu.", name)
     blocks, threads, vectors = (_dimensions(gpu, key, wishes, name) for key in _GPU_KEYS[:3])
     _mapped_once({"blocks": blocks, "threads": threads, "swizzle": vectors}, name)
     flags = _words(gpu, "compiler flags", name)
@@ -72,8 +81,8 @@ def parse(text: str, source: str) -> Published:
         vectors=vectors,
         flags=flags,
         disabled=_words(data, "disable", name),
-        checked=bool(_typed(data.get("check schedule", True), bool, "check schedule", name)),
-        operator=None if operator is None else str(_typed(operator, str, "operator", name)),
+        checked=bool(_expect_type(data.get("check schedule", True), bool, "check schedule", name)),
+        operator=None if operator is None else str(_expect_type(operator, str, "operator", name)),
     )
 
 
@@ -95,22 +104,22 @@ def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
     pattern, domain = data.get("pattern"), data.get("domain")
     if pattern is None and domain is None:
         raise unreadable(name, "has neither pattern nor domain", "its coefficients speak of iterators given there")
-    statements = None if domain is None else parse_domain(str(_typed(domain, str, "domain", name)), name)
+    statements = None if domain is None else parse_domain(str(_expect_type(domain, str, "domain", name)), name)
     if pattern is None:
         assert statements is not None
         return statements
-    found = parse_pattern(str(_typed(pattern, str, "pattern", name)), name)
+    found = parse_pattern(str(_expect_type(pattern, str, "pattern", name)), name)
     if statements is not None and set(statements) != set(found):
         said = "; ".join(map(str, statements))
         raise contradiction(name, f"its domain is {said} and its pattern is for {'; '.join(map(str, found))}")
     return found
 
 
-def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Wish, ...]:
+def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[StatementRows, ...]:
     items = _list(data, "soft constraints", MAX_STATEMENTS, name)
     if not items:
         raise unreadable(name, "has no soft constraints", "there is nothing to do")
-    found: dict[str, Wish] = {}
+    found: dict[str, StatementRows] = {}
     for number, item in enumerate(items):
         where = f"soft constraints[{number}]"
         wish = _wish(_object(item, where, name), pattern, where, name)
@@ -124,10 +133,10 @@ def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Wish, .
     return tuple(found.values())
 
 
-def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Wish:
+def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> StatementRows:
     """The rows of one statement; its `meta` must be what the pattern says."""
-    _known(data, _WISH_KEYS, f"{where}.", name)
-    statement = str(_typed(data.get("statement"), str, f"{where}.statement", name))
+    _check_keys(data, _WISH_KEYS, f"{where}.", name)
+    statement = str(_expect_type(data.get("statement"), str, f"{where}.statement", name))
     loops = pattern.get(statement)
     if loops is None:
         there = ", ".join(pattern)
@@ -151,12 +160,12 @@ def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Wis
             reason = f"{statement}, dimension {number}: {_count(len(row.coefficients), 'coefficient')}"
             wanted = f"{_count(meta[0], 'iterator')} and a constant need {sum(meta) + 1}"
             raise contradiction(name, f"{reason}, but {wanted}")
-    return Wish(statement, parsed)
+    return StatementRows(statement, parsed)
 
 
-def _row(data: object, where: str, name: str) -> Row:
+def _row(data: object, where: str, name: str) -> PublishedRow:
     """`[1, 0, ?12] (%64, /4)`."""
-    text = str(_typed(data, str, where, name))
+    text = str(_expect_type(data, str, where, name))
     match = _ROW.fullmatch(text) if len(text) <= 1_000 else None
     if match is None:
         raise unreadable(name, f"{where}: {text[:60]!r} is no row of coefficients", "for example “[1, 0, ?12] (/4)”")
@@ -168,7 +177,7 @@ def _row(data: object, where: str, name: str) -> Row:
             reason = f"{where}: {part.strip()[:40]!r} is no division or remainder"
             raise unreadable(name, reason, f"“/4” or “%4”, by 1 to {MAX_NUMBER}")
         operations.append((operation[1], int(operation[2])))
-    return Row(coefficients, tuple(operations))
+    return PublishedRow(coefficients, tuple(operations))
 
 
 def _coefficient(text: str, where: str, name: str) -> Coefficient:
@@ -181,7 +190,7 @@ def _coefficient(text: str, where: str, name: str) -> Coefficient:
     raise unreadable(name, f"{where}: {text.strip()[:40]!r} is no coefficient", hint)
 
 
-def _dimensions(gpu: Object, key: str, wishes: Sequence[Wish], name: str) -> tuple[int, ...]:
+def _dimensions(gpu: Object, key: str, wishes: Sequence[StatementRows], name: str) -> tuple[int, ...]:
     """A list of schedule dimensions, each of which the rows must have."""
     found = tuple(_integer(n, f"gpu.{key}", name) for n in _list(gpu.get(key, []), f"gpu.{key}", MAX_ROWS, name))
     count = len(wishes[0].rows)
@@ -207,7 +216,7 @@ def _mapped_once(lists: dict[str, tuple[int, ...]], name: str) -> None:
             owner[number] = key
 
 
-def _known(data: Object, keys: Sequence[str], where: str, name: str) -> None:
+def _check_keys(data: Object, keys: Sequence[str], where: str, name: str) -> None:
     for key in data:
         if key not in keys:
             raise unreadable(name, f"{where}{key[:60]} is unknown", f"known are {', '.join(keys)}")
@@ -228,7 +237,7 @@ def _list(data: object, what: str, limit: int, name: str) -> list[object]:
 
 
 def _words(data: Object, key: str, name: str) -> tuple[str, ...]:
-    return tuple(str(_typed(word, str, key, name)) for word in _list(data.get(key, []), key, 100, name))
+    return tuple(str(_expect_type(word, str, key, name)) for word in _list(data.get(key, []), key, 100, name))
 
 
 def _integer(data: object, what: str, name: str) -> int:
@@ -240,7 +249,7 @@ def _integer(data: object, what: str, name: str) -> int:
     return int(match[1])
 
 
-def _typed(data: object, kind: type, what: str, name: str) -> object:
+def _expect_type(data: object, kind: type, what: str, name: str) -> object:
     if type(data) is not kind:
         raise _wrong(data, what, {str: "text", bool: "true or false"}[kind], name)
     return data

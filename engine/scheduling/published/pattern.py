@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from engine.scheduling.published.nodes import Axis, Loops, contradiction, unreadable
+from engine.scheduling.published.nodes import Loops, PatternAxis, contradiction, unreadable
 
 MAX_TEXT = 100_000
 MAX_DEPTH = 64
@@ -36,7 +36,7 @@ def parse_domain(text: str, name: str) -> tuple[Loops, ...]:
     found = tuple(_loops(part, name) for part in inner[1:-1].split(";"))
     names = [loops.statement for loops in found]
     if len(set(names)) < len(names):
-        raise contradiction(name, f"its domain gives {_repeated(names)} twice")
+        raise contradiction(name, f"its domain gives {_first_repeated(names)} twice")
     return found
 
 
@@ -61,7 +61,7 @@ def _loops(part: str, name: str) -> Loops:
     for iterator, extent in extents.items():
         if not 1 <= extent <= MAX_EXTENT:
             raise unreadable(name, f"{iterator} of {statement} takes {extent} values", f"from 1 to {MAX_EXTENT}")
-    return Loops(statement, tuple(Axis(i, extents[i]) for i in iterators))
+    return Loops(statement, tuple(PatternAxis(i, extents[i]) for i in iterators))
 
 
 def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
@@ -80,7 +80,7 @@ def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
     statements = {loops.statement: loops for loops in parse_domain(domain, name)}
     order = list(_visit(tree.get("child"), dict.fromkeys(statements, ()), statements, name))
     if sorted(order) != sorted(statements):
-        missing = ", ".join(sorted(set(statements) - set(order))) or _repeated(order)
+        missing = ", ".join(sorted(set(statements) - set(order))) or _first_repeated(order)
         raise contradiction(name, f"the tree of its pattern does not run {missing} exactly once")
     return tuple(statements[s] for s in order)
 
@@ -102,7 +102,7 @@ def _visit(
     children = node.get("sequence") if isinstance(node, dict) else None
     if isinstance(children, list):
         for child in children:
-            chosen = _filtered(child.get("filter"), tuple(here), name)
+            chosen = _filter_statements(child.get("filter"), tuple(here), name)
             yield from _visit(child.get("child"), {s: here[s] for s in chosen}, statements, name)
         return
     if node is not None:
@@ -127,7 +127,7 @@ def _rows(text: object, name: str) -> Iterator[tuple[str, str]]:
         yield match[1], match[3]
 
 
-def _filtered(text: object, here: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _filter_statements(text: object, here: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The statements that a filter names."""
     if not isinstance(text, str):
         raise unreadable(name, "a child of a sequence in its pattern is no filter")
@@ -195,5 +195,5 @@ def _limit(text: str, what: str, name: str) -> None:
         raise unreadable(name, f"its {what} has {len(text)} characters", f"at most {MAX_TEXT} are read")
 
 
-def _repeated(names: list[str]) -> str:
+def _first_repeated(names: list[str]) -> str:
     return next(n for n in names if names.count(n) > 1)

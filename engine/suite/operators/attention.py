@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from engine.suite.operators.sketch import Sketch, operator
+from engine.suite.operators.sketch import GraphSketch, operator
 
 
 @operator("attention")
-def attention(s: Sketch, batch: int, heads: int, queries: int, keys: int, head: int) -> None:
+def attention(s: GraphSketch, batch: int, heads: int, queries: int, keys: int, head: int) -> None:
     """Every head with keys and values of its own, nothing masked."""
     _attention(s, (batch, heads, queries, keys, head), "")
 
 
 @operator("masked-attention")
 def masked_attention(
-    s: Sketch, batch: int, heads: int, queries: int, keys: int, head: int, mask: tuple[int, ...]
+    s: GraphSketch, batch: int, heads: int, queries: int, keys: int, head: int, mask: tuple[int, ...]
 ) -> None:
     """An additive mask of shape `mask` on the scaled scores."""
     _attention(s, (batch, heads, queries, keys, head), s.input("mask", *mask))
 
 
-def _attention(s: Sketch, sizes: tuple[int, int, int, int, int], mask: str) -> None:
+def _attention(s: GraphSketch, sizes: tuple[int, int, int, int, int], mask: str) -> None:
     batch, heads, queries, keys, head = sizes
     turned = s.node("Transpose", s.input("k", batch, heads, keys, head), perm=[0, 1, 3, 2])
     scores = s.node("MatMul", s.input("q", batch, heads, queries, head), turned, to="scores")

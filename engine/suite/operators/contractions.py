@@ -6,25 +6,25 @@ Convolutions are written as ONNX has them, channels before pixels; their bytes a
 from __future__ import annotations
 
 from engine.suite.operators.elementwise import gelu, silu
-from engine.suite.operators.sketch import Sketch, operator
+from engine.suite.operators.sketch import GraphSketch, operator
 
 
 @operator("matmul")
-def matmul(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul(s: GraphSketch, m: int, n: int, k: int) -> None:
     """[m, k] x [k, n]."""
     s.node("MatMul", s.input("a", m, k), s.input("b", k, n), to="c")
     s.output("c", m, n)
 
 
 @operator("gemv")
-def gemv(s: Sketch, m: int, k: int) -> None:
+def gemv(s: GraphSketch, m: int, k: int) -> None:
     """[m, k] x [k]."""
     s.node("MatMul", s.input("a", m, k), s.input("x", k), to="y")
     s.output("y", m)
 
 
 @operator("scan")
-def scan(s: Sketch, m: int, n: int, k: int) -> None:
+def scan(s: GraphSketch, m: int, n: int, k: int) -> None:
     """Sums along rows as a product with a triangular matrix: [m, k] x the upper triangle of [k, n]."""
     triangle = s.node("Trilu", s.input("b", k, n), to="triangle", upper=1)
     s.node("MatMul", s.input("a", m, k), triangle, to="c")
@@ -32,21 +32,21 @@ def scan(s: Sketch, m: int, n: int, k: int) -> None:
 
 
 @operator("batched-matmul")
-def batched_matmul(s: Sketch, b: int, m: int, n: int, k: int) -> None:
+def batched_matmul(s: GraphSketch, b: int, m: int, n: int, k: int) -> None:
     """[b, m, k] x [b, k, n]."""
     s.node("MatMul", s.input("a", b, m, k), s.input("b", b, k, n), to="c")
     s.output("c", b, m, n)
 
 
 @operator("matmul-bias")
-def matmul_bias(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_bias(s: GraphSketch, m: int, n: int, k: int) -> None:
     """A product and a bias of its columns."""
     s.node("Add", _product(s, m, n, k), s.input("bias", n), to="y")
     s.output("y", m, n)
 
 
 @operator("matmul-bias-gelu")
-def matmul_bias_gelu(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_bias_gelu(s: GraphSketch, m: int, n: int, k: int) -> None:
     """A product, a bias, GELU by tanh."""
     biased = s.node("Add", _product(s, m, n, k), s.input("bias", n))
     gelu(s, biased, to="y")
@@ -54,7 +54,7 @@ def matmul_bias_gelu(s: Sketch, m: int, n: int, k: int) -> None:
 
 
 @operator("matmul-bias-residual")
-def matmul_bias_residual(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_bias_residual(s: GraphSketch, m: int, n: int, k: int) -> None:
     """A product, a bias, a residual of the result's shape."""
     biased = s.node("Add", _product(s, m, n, k), s.input("bias", n))
     s.node("Add", biased, s.input("residual", m, n), to="y")
@@ -62,7 +62,7 @@ def matmul_bias_residual(s: Sketch, m: int, n: int, k: int) -> None:
 
 
 @operator("matmul-bias-gelu-cast")
-def matmul_bias_gelu_cast(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_bias_gelu_cast(s: GraphSketch, m: int, n: int, k: int) -> None:
     """A product, a bias, GELU by tanh, the result in float32."""
     biased = s.node("Add", _product(s, m, n, k), s.input("bias", n))
     s.cast(gelu(s, biased), "float32", to="y")
@@ -70,7 +70,7 @@ def matmul_bias_gelu_cast(s: Sketch, m: int, n: int, k: int) -> None:
 
 
 @operator("matmul-swiglu")
-def matmul_swiglu(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_swiglu(s: GraphSketch, m: int, n: int, k: int) -> None:
     """silu(a b) times (a c): two products of one left operand."""
     a = s.input("a", m, k)
     gate = s.node("MatMul", a, s.input("b", k, n))
@@ -79,20 +79,20 @@ def matmul_swiglu(s: Sketch, m: int, n: int, k: int) -> None:
 
 
 @operator("matmul-row-scale-column-bias")
-def matmul_row_scale_column_bias(s: Sketch, m: int, n: int, k: int) -> None:
+def matmul_row_scale_column_bias(s: GraphSketch, m: int, n: int, k: int) -> None:
     """A product, its rows scaled, a bias of its columns."""
     scaled = s.node("Mul", _product(s, m, n, k), s.input("scale", m, 1))
     s.node("Add", scaled, s.input("bias", n), to="y")
     s.output("y", m, n)
 
 
-def _product(s: Sketch, m: int, n: int, k: int) -> str:
+def _product(s: GraphSketch, m: int, n: int, k: int) -> str:
     return s.node("MatMul", s.input("a", m, k), s.input("b", k, n), to="product")
 
 
 @operator("conv")
 def conv(
-    s: Sketch, batch: int, space: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...],
+    s: GraphSketch, batch: int, space: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...],
     stride: tuple[int, ...], pad: tuple[int, ...], dilation: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
     """A convolution over one to three axes of `space`; one number each of kernel, stride, pad and dilation per axis."""
@@ -107,7 +107,7 @@ def conv(
 
 @operator("transposed-conv")
 def transposed_conv(
-    s: Sketch, batch: int, space: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...],
+    s: GraphSketch, batch: int, space: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...],
     stride: tuple[int, ...], pad: tuple[int, ...],
 ) -> None:  # fmt: skip
     """A transposed convolution, the gradient of a convolution with the same kernel, stride and pad."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 
-from engine.suite.operators.sketch import Sketch, operator
+from engine.suite.operators.sketch import GraphSketch, operator
 
 
-def gelu(s: Sketch, x: str, to: str = "") -> str:
+def gelu(s: GraphSketch, x: str, to: str = "") -> str:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), written out."""
     return s.node("Mul", s.node("Mul", x, s.number(0.5)), s.node("Add", _gelu_tanh(s, x), s.number(1)), to=to)
 
 
-def _gelu_tanh(s: Sketch, x: str) -> str:
+def _gelu_tanh(s: GraphSketch, x: str) -> str:
     cubic = s.node("Mul", s.node("Mul", s.node("Mul", x, x), x), s.number(0.044715))
     return s.node("Tanh", s.node("Mul", s.node("Add", x, cubic), s.number(math.sqrt(2 / math.pi))))
 
 
-def gelu_slope(s: Sketch, x: str) -> str:
+def gelu_slope(s: GraphSketch, x: str) -> str:
     """The derivative of `gelu`."""
     t = _gelu_tanh(s, x)
     half = s.node("Mul", s.node("Add", t, s.number(1)), s.number(0.5))
@@ -27,41 +27,41 @@ def gelu_slope(s: Sketch, x: str) -> str:
     return s.node("Add", half, s.node("Mul", outer, inner))
 
 
-def silu(s: Sketch, x: str) -> str:
+def silu(s: GraphSketch, x: str) -> str:
     """x sigmoid(x)."""
     return s.node("Mul", x, s.node("Sigmoid", x))
 
 
 @operator("copy")
-def copy(s: Sketch, elements: int) -> None:
+def copy(s: GraphSketch, elements: int) -> None:
     """Read and write, the sign turned: a plain copy is no operator of any graph."""
     s.node("Neg", s.input("x", elements), to="y")
     s.output("y", elements)
 
 
 @operator("add")
-def add(s: Sketch, elements: int) -> None:
+def add(s: GraphSketch, elements: int) -> None:
     """Two arrays into a third."""
     s.node("Add", s.input("a", elements), s.input("b", elements), to="c")
     s.output("c", elements)
 
 
 @operator("bias-gelu")
-def bias_gelu(s: Sketch, m: int, n: int) -> None:
+def bias_gelu(s: GraphSketch, m: int, n: int) -> None:
     """A bias of the columns, then GELU by tanh."""
     gelu(s, s.node("Add", s.input("x", m, n), s.input("bias", n)), to="y")
     s.output("y", m, n)
 
 
 @operator("swiglu")
-def swiglu(s: Sketch, m: int, n: int) -> None:
+def swiglu(s: GraphSketch, m: int, n: int) -> None:
     """silu(a) b."""
     s.node("Mul", silu(s, s.input("a", m, n)), s.input("b", m, n), to="y")
     s.output("y", m, n)
 
 
 @operator("broadcast-chain")
-def broadcast_chain(s: Sketch, m: int, n: int) -> None:
+def broadcast_chain(s: GraphSketch, m: int, n: int) -> None:
     """tanh((a b + c) row + column)."""
     inner = s.node("Add", s.node("Mul", s.input("a", m, n), s.input("b", m, n)), s.input("c", m, n))
     scaled = s.node("Mul", inner, s.input("row", n))
@@ -70,14 +70,14 @@ def broadcast_chain(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("batchnorm-relu")
-def batchnorm_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def batchnorm_relu(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """Normalisation with stored statistics, then ReLU."""
     s.node("Relu", _batchnorm(s, batch, channels, space), to="y")
     s.output("y", batch, channels, *space)
 
 
 @operator("batchnorm-relu-nhwc")
-def batchnorm_relu_nhwc(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def batchnorm_relu_nhwc(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """As batchnorm-relu, the channels last in memory: the axes are turned around it in name alone."""
     first = (0, len(space) + 1, *range(1, len(space) + 1))
     last = (0, *range(2, len(space) + 2), 1)
@@ -87,25 +87,25 @@ def batchnorm_relu_nhwc(s: Sketch, batch: int, channels: int, space: tuple[int, 
 
 
 @operator("batchnorm-add-relu")
-def batchnorm_add_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def batchnorm_add_relu(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """Normalisation with stored statistics, a residual, ReLU: what follows a convolution."""
     normal = _batchnorm(s, batch, channels, space)
     s.node("Relu", s.node("Add", normal, s.input("residual", batch, channels, *space)), to="y")
     s.output("y", batch, channels, *space)
 
 
-def _batchnorm(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> str:
+def _batchnorm(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> str:
     return _normal(s, s.input("x", batch, channels, *space), channels)
 
 
-def _normal(s: Sketch, x: str, channels: int) -> str:
+def _normal(s: GraphSketch, x: str, channels: int) -> str:
     """By stored statistics."""
     gains = [s.input(name, channels) for name in ("gain", "shift", "mean")]
     return s.node("BatchNormalization", x, *gains, s.input("variance", channels, between=(0.5, 1.5)))
 
 
 @operator("qkv-split")
-def qkv_split(s: Sketch, batch: int, sequence: int, heads: int, head: int) -> None:
+def qkv_split(s: GraphSketch, batch: int, sequence: int, heads: int, head: int) -> None:
     """A bias, then [batch, sequence, 3 heads head] into three of [batch, heads, sequence, head]."""
     width = heads * head
     biased = s.node("Add", s.input("x", batch, sequence, 3 * width), s.input("bias", 3 * width))
@@ -117,7 +117,7 @@ def qkv_split(s: Sketch, batch: int, sequence: int, heads: int, head: int) -> No
 
 
 @operator("rope")
-def rope(s: Sketch, batch: int, sequence: int, heads: int, head: int) -> None:
+def rope(s: GraphSketch, batch: int, sequence: int, heads: int, head: int) -> None:
     """Rotary positions of queries and keys: x cos + rotated(x) sin, the halves of a head as pairs."""
     cosine, sine = (s.input(name, sequence, 1, head) for name in ("cosine", "sine"))
     for name in ("q", "k"):

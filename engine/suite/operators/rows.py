@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from engine.suite.operators.sketch import Sketch, operator
+from engine.suite.operators.sketch import GraphSketch, operator
 
 EPSILON = 1e-5
 
 
 @operator("softmax")
-def softmax(s: Sketch, m: int, n: int) -> None:
+def softmax(s: GraphSketch, m: int, n: int) -> None:
     """Over rows of n."""
     s.node("Softmax", s.input("x", m, n), to="y", axis=-1)
     s.output("y", m, n)
 
 
 @operator("masked-softmax")
-def masked_softmax(s: Sketch, batch: int, heads: int, queries: int, keys: int, mask: tuple[int, ...]) -> None:
+def masked_softmax(s: GraphSketch, batch: int, heads: int, queries: int, keys: int, mask: tuple[int, ...]) -> None:
     """Scores scaled, an additive mask of shape `mask`, softmax over the keys."""
     shape = (batch, heads, queries, keys)
     scaled = s.node("Mul", s.input("scores", *shape), s.number(0.125))
@@ -24,14 +24,14 @@ def masked_softmax(s: Sketch, batch: int, heads: int, queries: int, keys: int, m
 
 
 @operator("layernorm")
-def layernorm(s: Sketch, m: int, n: int) -> None:
+def layernorm(s: GraphSketch, m: int, n: int) -> None:
     """Rows of n to mean 0 and variance 1, with gain and shift."""
     _normal(s, s.input("x", m, n), n)
     s.output("y", m, n)
 
 
 @operator("add-layernorm")
-def add_layernorm(s: Sketch, m: int, n: int) -> None:
+def add_layernorm(s: GraphSketch, m: int, n: int) -> None:
     """A residual, then the normalisation; both the sum and the normalised rows are results."""
     total = s.node("Add", s.input("x", m, n), s.input("residual", m, n), to="sum")
     _normal(s, total, n)
@@ -40,19 +40,19 @@ def add_layernorm(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("bias-add-layernorm")
-def bias_add_layernorm(s: Sketch, m: int, n: int) -> None:
+def bias_add_layernorm(s: GraphSketch, m: int, n: int) -> None:
     """A bias and a residual, then the normalisation: BERT after attention and after its feed-forward part."""
     biased = s.node("Add", s.input("x", m, n), s.input("bias", n))
     _normal(s, s.node("Add", biased, s.input("residual", m, n)), n)
     s.output("y", m, n)
 
 
-def _normal(s: Sketch, x: str, n: int) -> None:
+def _normal(s: GraphSketch, x: str, n: int) -> None:
     s.node("LayerNormalization", x, s.input("gain", n), s.input("shift", n), to="y", axis=-1, epsilon=EPSILON)
 
 
 @operator("cross-entropy")
-def cross_entropy(s: Sketch, m: int, n: int) -> None:
+def cross_entropy(s: GraphSketch, m: int, n: int) -> None:
     """log sum exp of each row less the entry of its label."""
     x = s.input("x", m, n)
     chosen = s.node("GatherElements", x, s.input("labels", m, 1, dtype="int64"), axis=1)
@@ -61,7 +61,7 @@ def cross_entropy(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("batch-statistics-relu")
-def batch_statistics_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def batch_statistics_relu(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """Normalisation of each channel with the statistics of this batch, then ReLU."""
     x = s.input("x", batch, channels, *space)
     axes = s.integers(0, *range(2, 2 + len(space)))
@@ -75,21 +75,21 @@ def batch_statistics_relu(s: Sketch, batch: int, channels: int, space: tuple[int
 
 
 @operator("column-sum")
-def column_sum(s: Sketch, m: int, n: int) -> None:
+def column_sum(s: GraphSketch, m: int, n: int) -> None:
     """The sum over rows, in float32."""
     s.node("ReduceSum", s.cast(s.input("x", m, n), "float32"), s.integers(0), to="y", keepdims=0)
     s.output("y", n, dtype="float32")
 
 
 @operator("sum")
-def full_sum(s: Sketch, elements: int) -> None:
+def full_sum(s: GraphSketch, elements: int) -> None:
     """All elements into one."""
     s.node("ReduceSum", s.input("x", elements), to="y", keepdims=0)
     s.output("y")
 
 
 @operator("mean")
-def mean(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def mean(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """The mean of each channel."""
     axes = s.integers(0, *range(2, 2 + len(space)))
     s.node("ReduceMean", s.input("x", batch, channels, *space), axes, to="y", keepdims=0)
@@ -97,7 +97,7 @@ def mean(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
 
 
 @operator("variance")
-def variance(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+def variance(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """The variance of each channel."""
     x = s.input("x", batch, channels, *space)
     axes = s.integers(0, *range(2, 2 + len(space)))

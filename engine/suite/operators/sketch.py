@@ -1,4 +1,4 @@
-"""A graph under construction, and the table of operators that rows may name."""
+"""An ONNX graph builder, and the table of operators that rows may name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from engine.suite.nodes import Row, Size
+from engine.suite.nodes import Size, SuiteRow
 from engine.support.errors import BadInput
 
 OPSET, IR_VERSION = 20, 10
 
 Draw = Callable[..., None]
-"""Builds one operator into a `Sketch`; the keyword arguments are the row's sizes."""
+"""Builds one operator into a `GraphSketch`; the keyword arguments are the row's sizes."""
 
 OPERATORS: dict[str, Draw] = {}
 
@@ -33,7 +33,7 @@ def operator(name: str) -> Callable[[Draw], Draw]:
     return enter
 
 
-class Sketch:
+class GraphSketch:
     """Nodes, inputs and outputs so far.  Names of tensors are given where a person may look for them."""
 
     def __init__(self, dtype: str) -> None:
@@ -95,23 +95,23 @@ class Sketch:
         return model
 
 
-def model_of(row: Row) -> onnx.ModelProto:
+def model_of(row: SuiteRow) -> onnx.ModelProto:
     """The ONNX model of a row.  BadInput for an operator or a size that nothing is known of."""
     draw = OPERATORS.get(row.operator)
     if draw is None:
-        raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known(OPERATORS))
-    sketch = Sketch(row.dtype)
+        raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known_names(OPERATORS))
+    sketch = GraphSketch(row.dtype)
     arguments = {name: _plain(size) for name, size in row.sizes.items()}
     try:
         inspect.signature(draw).bind(sketch, **arguments)
     except TypeError as error:
         sizes = tuple(inspect.signature(draw).parameters)[1:]
-        raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known(sizes)) from None
+        raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known_names(sizes)) from None
     draw(sketch, **arguments)
     return sketch.model(row.name)
 
 
-def _known(names: Any) -> str:
+def _known_names(names: Any) -> str:
     return f"known: {', '.join(names)}"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from engine.suite.operators.elementwise import gelu_slope
 from engine.suite.operators.rows import EPSILON
-from engine.suite.operators.sketch import Sketch, operator
+from engine.suite.operators.sketch import GraphSketch, operator
 
 
 @operator("softmax-backward")
-def softmax_backward(s: Sketch, m: int, n: int) -> None:
+def softmax_backward(s: GraphSketch, m: int, n: int) -> None:
     """(dy - sum(dy y)) y over rows of n."""
     dy, y = s.input("dy", m, n), s.input("y", m, n, between=(0.0, 1.0))
     total = s.node("ReduceSum", s.node("Mul", dy, y), s.integers(1))
@@ -17,7 +17,7 @@ def softmax_backward(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("layernorm-backward")
-def layernorm_backward(s: Sketch, m: int, n: int) -> None:
+def layernorm_backward(s: GraphSketch, m: int, n: int) -> None:
     """The gradients of `layernorm`: rows of dx, and the columns' sums for gain and shift in float32."""
     dy, x = s.input("dy", m, n), s.input("x", m, n)
     columns = s.integers(1)
@@ -38,7 +38,7 @@ def layernorm_backward(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("gelu-backward-bias")
-def gelu_backward_bias(s: Sketch, m: int, n: int) -> None:
+def gelu_backward_bias(s: GraphSketch, m: int, n: int) -> None:
     """The gradient through GELU, and its sum over rows in float32: that of the bias before it."""
     dx = s.node("Mul", s.input("dy", m, n), gelu_slope(s, s.input("x", m, n)), to="dx")
     s.node("ReduceSum", s.cast(dx, "float32"), s.integers(0), to="dbias", keepdims=0)
@@ -47,7 +47,7 @@ def gelu_backward_bias(s: Sketch, m: int, n: int) -> None:
 
 
 @operator("adam")
-def adam(s: Sketch, parameters: int) -> None:
+def adam(s: GraphSketch, parameters: int) -> None:
     """One step of Adam without its bias correction: parameters and both moments, old and new."""
     p, g, m = (s.input(name, parameters) for name in ("p", "g", "m"))
     v = s.input("v", parameters, between=(0.0, 1.0))
@@ -59,6 +59,6 @@ def adam(s: Sketch, parameters: int) -> None:
         s.output(name, parameters)
 
 
-def _blend(s: Sketch, old: str, new: str, share: float, to: str) -> str:
+def _blend(s: GraphSketch, old: str, new: str, share: float, to: str) -> str:
     """share old + (1 - share) new."""
     return s.node("Add", s.node("Mul", old, s.number(share)), s.node("Mul", new, s.number(1 - share)), to=to)

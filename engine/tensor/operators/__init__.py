@@ -21,10 +21,10 @@ from engine.tensor.operators import (
     scatter,
     strided,
 )
-from engine.tensor.operators.registry import RULES, Rule, rule_of
+from engine.tensor.operators.registry import RULES, OperatorRule, rule_of
 
 __all__ = [
-    "RULES", "Rule", "rule_of",
+    "RULES", "OperatorRule", "rule_of",
     "activations", "bits", "contractions", "convolution", "einsum", "elementwise", "fourier", "gather", "layout",
     "local", "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
     "strided",

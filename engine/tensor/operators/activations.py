@@ -42,7 +42,7 @@ _SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 
 
 def _angle(op: Operator, y: Term, x: Term) -> Term:
-    """The angle of the point (x, y): that of y / x, half a turn on where x is negative, the signs of zeros counted."""
+    """atan2: the angle of the point (x, y), with the signs of zeros respected."""
     ends = both(test("isinf", x), test("isinf", y))
     slope = select(ends, apply("sign", x) * apply("sign", y), y / x)
     angle = select(compare("equal", y, 0), y, apply("atan", slope))
@@ -51,7 +51,7 @@ def _angle(op: Operator, y: Term, x: Term) -> Term:
 
 
 def _is_negative(x: Term) -> Term:
-    """Whether x is below zero, or the zero below."""
+    """Whether x is negative or -0."""
     return either(compare("less", x, 0), both(compare("equal", x, 0), compare("less", 1 / x, 0)))
 
 

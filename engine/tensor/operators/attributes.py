@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 
 
 def integer(op: Operator, name: str, default: int) -> int:
@@ -59,7 +59,7 @@ def words(op: Operator, name: str) -> tuple[str, ...]:
     return tuple(str(item) for item in value)
 
 
-def parameter(op: Operator, build: Builder, name: str, at: int) -> tuple[int, ...] | None:
+def parameter(op: Operator, build: StatementBuilder, name: str, at: int) -> tuple[int, ...] | None:
     """Integers that are an attribute in older opsets and input `at` in newer ones; None where absent.
 
     Raises Unsupported when the input is no constant: shapes must not depend on data.
@@ -75,7 +75,7 @@ def parameter(op: Operator, build: Builder, name: str, at: int) -> tuple[int, ..
     return tuple(int(v) for v in value.reshape(-1))
 
 
-def given(op: Operator, operands: list[np.ndarray], name: str, at: int) -> tuple[int, ...] | None:
+def parameter_value(op: Operator, operands: list[np.ndarray], name: str, at: int) -> tuple[int, ...] | None:
     """`parameter` for meanings: the same integers from the operands' values."""
     if name in op.attributes:
         return integers(op, name)

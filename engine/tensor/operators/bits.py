@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, box
+from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import text
 from engine.tensor.operators.elementwise import elementwise
 from engine.tensor.operators.registry import operator
@@ -26,7 +26,7 @@ elementwise("onnx.BitShift", _shift, lambda op, a, b: standard(op, [a, b])[0])
 
 
 @operator("onnx.BitCast", meaning=standard)
-def bit_cast(op: Operator, build: Builder) -> None:
+def bit_cast(op: Operator, build: StatementBuilder) -> None:
     """The same bits as a number of another type of the same size."""
     target = op.outputs[0]
     space = box(build.shape(target))

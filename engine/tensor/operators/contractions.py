@@ -1,4 +1,4 @@
-"""Sums of products: matrix products in all their spellings.
+"""Matrix products in all their forms.
 
 The product statement is `mul(cast A, cast B)` summed in float32 (or in the operands' wider type).
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import CONTRADICTION, Box, Builder, accumulator, box
+from engine.tensor.build import CONTRADICTION, Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, real
 from engine.tensor.operators.registry import operator
@@ -19,16 +19,16 @@ from engine.tensor.terms import cast
 
 
 def multiply_sum(
-    build: Builder, target: str, space: Box, a: tuple[str, Sequence[Index]], b: tuple[str, Sequence[Index]]
+    build: StatementBuilder, target: str, space: Domain, a: tuple[str, Sequence[Index]], b: tuple[str, Sequence[Index]]
 ) -> None:
     """Append `target = sum(A[..] * B[..])` over the box."""
     kind = accumulator("sum", build.dtype(a[0]))
     left, right = (cast(build.read(*operand), kind) for operand in (a, b))
-    build.emit(target, space, left * right, reduction="sum", accumulate=kind, because="matrix product")
+    build.emit(target, space, left * right, reduction="sum", because="matrix product")
 
 
 @operator("onnx.MatMul", meaning=lambda op, x: [np.matmul(x[0], x[1])])
-def matmul(op: Operator, build: Builder) -> None:
+def matmul(op: Operator, build: StatementBuilder) -> None:
     """NumPy's matmul: leading axes broadcast, a vector has no row (or column) axis."""
     a, b = op.inputs[:2]
     sizes_a, sizes_b = build.shape(a), build.shape(b)
@@ -57,7 +57,7 @@ def _gemm_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Gemm", meaning=_gemm_meaning)
-def gemm(op: Operator, build: Builder) -> None:
+def gemm(op: Operator, build: StatementBuilder) -> None:
     """alpha A B + beta C: the product, then its scaling where there is any."""
     a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]
     alpha, beta = real(op, "alpha", 1.0), real(op, "beta", 1.0)
@@ -89,7 +89,7 @@ def _akg_matmul(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.MatMul", "akg.BatchMatMul", meaning=_akg_matmul)
-def akg_matmul(op: Operator, build: Builder) -> None:
+def akg_matmul(op: Operator, build: StatementBuilder) -> None:
     """Batched, either operand transposed, with an optional bias."""
     a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, kind = build.shape(target), accumulator("sum", build.dtype(op.inputs[0]))

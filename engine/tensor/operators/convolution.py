@@ -1,4 +1,4 @@
-"""Sliding windows: convolution and its transpose over any number of spatial axes.
+"""Convolution and transposed convolution over any number of spatial axes.
 
 Points outside the image are guarded reads: they are never made, and stand for 0 (or the lowest value of a maximum).
 A convolution reads its image through a framed copy instead, so that its main loop has no guards.
@@ -14,11 +14,11 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import Box, Builder, accumulator, box
+from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
-from engine.tensor.operators.layout import guarded, padded
+from engine.tensor.operators.layout import read_guarded, read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import both, cast, compare, number, position, select
@@ -93,10 +93,11 @@ def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) ->
     return over, sliding_sizes(over, image, pads or (0,) * (2 * rank), bool(integer(op, "ceil_mode", 0)))
 
 
-def framed(
-    build: Builder, image: str, target: str, places: Sequence[Index], space: Box, first: int
+def pad_image(
+    build: StatementBuilder, image: str, target: str, places: Sequence[Index], space: Domain, first: int
 ) -> tuple[str, list[Index]]:
-    """An image that holds every place read, and the places in it: itself, or a copy with a frame of zeros.
+    """The image padded with zeros so that every read is inside it, and the read positions in it; the image itself if no
+    padding is needed.
 
     The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
     """
@@ -111,15 +112,16 @@ def framed(
     frame = build.temporary(target, "framed", shape, build.dtype(image))
     cells = box(shape)
     inside = [index - b for index, b in zip(cells.written, before, strict=True)]
-    build.emit(frame, cells, padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
+    build.emit(frame, cells, read_padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
     return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sliding:
-    """The points of a convolution: those of its result [n, m, *at], then a group's channels and the window, reduced."""
+    """Iterators of a convolution: its result [n, m, *at], then the channels of a group and the window, which are
+    reduced."""
 
-    space: Box
+    space: Domain
     batch: Index
     channel: Index
     """Of the result, all groups counted."""
@@ -133,8 +135,8 @@ class _Sliding:
     """Place in the window."""
 
 
-def _is_product(op: Operator, build: Builder) -> bool:
-    """Whether image and weight both have to be read: one that is the same number everywhere is no factor."""
+def _is_product(op: Operator, build: StatementBuilder) -> bool:
+    """Whether both image and weight are arrays; a uniform constant is no factor of a product."""
     return all(isinstance(build.read(name, ()).scalar, Access) for name in op.inputs[:2])
 
 
@@ -181,7 +183,7 @@ def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Conv", meaning=_conv_meaning)
-def conv(op: Operator, build: Builder) -> None:
+def conv(op: Operator, build: StatementBuilder) -> None:
     """Channels first; group g of the result's channels reads group g of the image's.  Then the bias."""
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
@@ -191,17 +193,17 @@ def conv(op: Operator, build: Builder) -> None:
     groups = _groups(op, build.shape(image)[1], shape[1])
     sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
     space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
-    image, places = framed(build, image, target, over.places(at, inside), space, first=2)
+    image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
     value = cast(build.read(image, (n, channel, *places)), kind) * cast(
         build.read(weight, (m, sliding.reduced, *inside)), kind
     )
-    build.emit(product_, space, value, at=(n, m, *at), reduction="sum", accumulate=kind, because="convolution")
+    build.emit(product_, space.writing((n, m, *at)), value, reduction="sum", because="convolution")
     if present(op, 2):
         add_bias(build, product_, op.inputs[2], target)
 
 
-def add_bias(build: Builder, product_: str, bias: str, target: str) -> None:
+def add_bias(build: StatementBuilder, product_: str, bias: str, target: str) -> None:
     """Append `target = product + bias[channel]`."""
     space = box(build.shape(target))
     value = cast(build.read(bias, [space.written[1]]), build.dtype(product_))
@@ -223,7 +225,7 @@ def _akg_window(op: Operator, image: Sequence[int], weight: Sequence[int]) -> tu
 
 
 @operator("akg.Conv2D", meaning=_akg_conv)
-def akg_conv(op: Operator, build: Builder) -> None:
+def akg_conv(op: Operator, build: StatementBuilder) -> None:
     """Channels last: image [n, h, w, c], weight [m, kh, kw, c], result [n, h, w, m]."""
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     if integer(op, "group", 1) != 1:
@@ -232,9 +234,9 @@ def akg_conv(op: Operator, build: Builder) -> None:
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
     kind = accumulator("sum", build.dtype(image))
-    image, places = framed(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
+    image, places = pad_image(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
     value = cast(build.read(image, (n, *places, c)), kind) * cast(build.read(weight, (m, kh, kw, c)), kind)
-    build.emit(target, space, value, reduction="sum", accumulate=kind, because="convolution")
+    build.emit(target, space, value, reduction="sum", because="convolution")
 
 
 def _transposed_window(
@@ -253,8 +255,8 @@ def _transposed_window(
     return SlidingWindow(tuple(kernel), stride, dilation, before)
 
 
-def spread(build: Builder, image: str, target: str, stride: Sequence[int]) -> str:
-    """An image with `stride - 1` zeros between neighbours along its spatial axes; itself where there are none."""
+def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[int]) -> str:
+    """The image with `stride - 1` zeros between neighbours along its spatial axes; itself if there are none."""
     if all(s == 1 for s in stride):
         return image
     steps = (1, 1, *stride)
@@ -270,7 +272,7 @@ def spread(build: Builder, image: str, target: str, stride: Sequence[int]) -> st
 
 
 @operator("onnx.ConvTranspose", meaning=standard)
-def conv_transpose(op: Operator, build: Builder) -> None:
+def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     """The image spread by the stride, then an ordinary convolution with the mirrored window.
 
     weight[c, m, k]: channel c of the image contributes to channel m of the result within its group.
@@ -286,19 +288,18 @@ def conv_transpose(op: Operator, build: Builder) -> None:
     space, n, inside = sliding.space, sliding.batch, sliding.inside
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
-    source, places = framed(build, spread(build, image, target, over.stride), target, places, space, first=2)
+    source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
     value = cast(build.read(source, (n, channel, *places)), kind) * cast(
         build.read(weight, (channel, sliding.place, *inside)), kind
     )
-    because = "transposed convolution"
-    build.emit(product_, space, value, at=written, reduction="sum", accumulate=kind, because=because)
+    build.emit(product_, space.writing(written), value, reduction="sum", because="transposed convolution")
     if present(op, 2):
         add_bias(build, product_, op.inputs[2], target)
 
 
 @operator("onnx.Col2Im", meaning=standard)
-def col2im(op: Operator, build: Builder) -> None:
+def col2im(op: Operator, build: StatementBuilder) -> None:
     """Each pixel is the sum over the blocks that cover it; columns[n, channel and place in the block, block]."""
     columns, target = op.inputs[0], op.outputs[0]
     shape, kernel = build.shape(target), parameter(op, build, "block_shape", 2) or ()
@@ -318,5 +319,5 @@ def col2im(op: Operator, build: Builder) -> None:
     row = linear((c, *rest[rank:]), (shape[1], *kernel))
     column = linear(block, blocks)
     guards += [column, column * -1 + (build.shape(columns)[2] - 1)]
-    value = guarded(build, columns, (n, row, column), guards, space)
+    value = read_guarded(build, columns, (n, row, column), guards, space)
     build.emit(target, space, value, reduction="sum", because="sum over the blocks")

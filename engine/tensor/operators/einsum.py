@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Builder, accumulator, box
+from engine.tensor.build import StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import text
 from engine.tensor.operators.registry import operator
@@ -71,7 +71,7 @@ def _meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Einsum", meaning=_meaning)
-def einsum(op: Operator, build: Builder) -> None:
+def einsum(op: Operator, build: StatementBuilder) -> None:
     """From left to right; what no later operand and no result needs is summed as early as possible."""
     equation = equation_of(op, [build.shape(name) for name in op.inputs])
     pending = list(zip(op.inputs, equation.operands, strict=True))
@@ -86,7 +86,11 @@ def einsum(op: Operator, build: Builder) -> None:
 
 
 def _product(
-    build: Builder, target: str, result: Labels, operands: Sequence[tuple[str, Labels]], sizes: Mapping[str, int]
+    build: StatementBuilder,
+    target: str,
+    result: Labels,
+    operands: Sequence[tuple[str, Labels]],
+    sizes: Mapping[str, int],
 ) -> None:
     """Append the product of one or two operands, summed over the labels that the result lacks."""
     named = dict.fromkeys(label for _, labels in operands for label in labels)
@@ -99,4 +103,4 @@ def _product(
         axes = zip(labels, build.shape(name), strict=True)
         factors.append(cast(build.read(name, [where[label] if size > 1 else Index() for label, size in axes]), kind))
     value = reduce(mul, factors)
-    build.emit(target, space, value, reduction="sum" if summed else "", accumulate=kind, because="sum of products")
+    build.emit(target, space, value, reduction="sum" if summed else "", because="sum of products")

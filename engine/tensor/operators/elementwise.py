@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import Builder, box
+from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.special import erf
@@ -42,7 +42,7 @@ def elementwise(names: str, expression: Expression, meaning: Callable[..., np.nd
     names: separated by blanks.  compound: several scalar steps, which half precision takes in float32.
     """
 
-    def lower(op: Operator, build: Builder) -> None:
+    def lower(op: Operator, build: StatementBuilder) -> None:
         target = op.outputs[0]
         shape = build.shape(target)
         space = box(shape)
@@ -80,7 +80,7 @@ def _variadic(
     is_mean: whether the result is divided by how many there are; half precision takes that in float32.
     """
 
-    def lower(op: Operator, build: Builder) -> None:
+    def lower(op: Operator, build: StatementBuilder) -> None:
         target, operands = op.outputs[0], [name for name in op.inputs if name]
         shape = build.shape(target)
         space = box(shape)
@@ -237,7 +237,7 @@ def _cast_target(op: Operator) -> str:
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
-def _cast_lower(op: Operator, build: Builder) -> None:
+def _cast_lower(op: Operator, build: StatementBuilder) -> None:
     """The output's declared type says what to convert to, in both dialects."""
     space = box(build.shape(op.outputs[0]))
     value = build.read(op.inputs[0], space.written)
@@ -245,13 +245,13 @@ def _cast_lower(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.Cast", "akg.Cast", meaning=lambda op, x: [x[0].astype(_numpy_type(_cast_target(op), x[0]))])
-def cast_type(op: Operator, build: Builder) -> None:
+def cast_type(op: Operator, build: StatementBuilder) -> None:
     """ONNX Cast and AKG Cast: to the type of the attribute."""
     _cast_lower(op, build)
 
 
 @operator("onnx.CastLike", meaning=lambda op, x: [x[0].astype(x[1].dtype)])
-def cast_like(op: Operator, build: Builder) -> None:
+def cast_like(op: Operator, build: StatementBuilder) -> None:
     """ONNX CastLike: to the second operand's type."""
     _cast_lower(op, build)
 
@@ -263,7 +263,7 @@ def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Clip", meaning=_clip_meaning)
-def clip(op: Operator, build: Builder) -> None:
+def clip(op: Operator, build: StatementBuilder) -> None:
     """Bounds are attributes before opset 11, inputs since; either may be absent."""
     shape = build.shape(op.outputs[0])
     space = box(shape)
@@ -277,7 +277,7 @@ def clip(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.Dropout", meaning=lambda op, x: [x[0], np.ones(x[0].shape, bool)])
-def dropout(op: Operator, build: Builder) -> None:
+def dropout(op: Operator, build: StatementBuilder) -> None:
     """The identity outside training, or where nothing is dropped; the mask is all true."""
     training = build.value(op.inputs[2]) if present(op, 2) else np.array(False)
     ratio = build.value(op.inputs[1]) if present(op, 1) else np.array(0.5)

@@ -6,10 +6,10 @@ import math
 
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
-from engine.tensor.build import Builder, accumulator, box
+from engine.tensor.build import StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import axis_of, integer, parameter, present
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, cast, compare, position, select
@@ -18,11 +18,12 @@ _PARTS = (Index((), 0), Index((), 1))
 """Places of the real and the imaginary part on the last axis."""
 
 
-def _table(build: Builder, target: str, outputs: int, samples: int, length: int, sign: int, kind: str) -> str:
-    """An array [k, n, 2] of the cosine and sine of sign * 2 pi k n / length; k n is reduced before it is rounded."""
-    angles = build.temporary(target, "angles", (outputs, samples, 2), kind)
-    space = box((outputs, samples, 2))
+def _table(build: StatementBuilder, target: str, outputs: int, length: int, sign: int, kind: str) -> str:
+    """An array [k, n, 2] of the cosine and sine of sign * 2 pi k n / length, for n < length."""
+    angles = build.temporary(target, "angles", (outputs, length, 2), kind)
+    space = box((outputs, length, 2))
     k, n, part = space.written
+    # k n is reduced modulo the length while it is an integer: as a float it would lose the digits that the angle needs.
     turn = cast(apply("mod", position(k) * position(n), length), kind) * (sign * 2 * math.pi / length)
     value = select(compare("equal", position(part), 0), apply("cos", turn), apply("sin", turn))
     build.emit(angles, space, value, because="cosine and sine of every angle")
@@ -30,7 +31,7 @@ def _table(build: Builder, target: str, outputs: int, samples: int, length: int,
 
 
 @operator("onnx.DFT", meaning=standard)
-def fourier(op: Operator, build: Builder) -> None:
+def fourier(op: Operator, build: StatementBuilder) -> None:
     """Along one axis; the last axis holds real and imaginary part, or the real part alone.
 
     A one-sided inverse takes the half of the spectrum that is missing from the symmetry of real signals.
@@ -44,7 +45,7 @@ def fourier(op: Operator, build: Builder) -> None:
     wanted = parameter(op, build, "dft_length", 1)
     length = wanted[0] if wanted else result[axis] if inverse and one_sided else shape[axis]
     kind = accumulator("sum", build.dtype(source))
-    angles = _table(build, target, result[axis], length, length, 1 if inverse else -1, kind)
+    angles = _table(build, target, result[axis], length, 1 if inverse else -1, kind)
     space = box((*result[:-1], 1), (length,))
     k, n = space.written[axis], space.point[-1]
 
@@ -52,10 +53,10 @@ def fourier(op: Operator, build: Builder) -> None:
         if part >= shape[-1]:
             return None
         at = [*(n if a == axis else index for a, index in enumerate(space.written[:-1])), _PARTS[part]]
-        value = padded(build, source, at, space, 0)
+        value = read_padded(build, source, at, space, 0)
         if inverse and one_sided:
             at[axis] = n * -1 + length
-            mirrored = padded(build, source, at, space, 0)
+            mirrored = read_padded(build, source, at, space, 0)
             beyond = compare("greater", position(n), length // 2)
             value = select(beyond, -mirrored if part else mirrored, value)
         return cast(value, kind)
@@ -68,12 +69,12 @@ def fourier(op: Operator, build: Builder) -> None:
         values = [values[0] - imaginary * sine, values[1] + imaginary * cosine]
     for part, value in enumerate(values[: result[-1]]):
         scaled = value / length if inverse else value
-        at = (*space.written[:-1], _PARTS[part])
-        build.emit(target, space, scaled, at=at, reduction="sum", covers=result[-1] == 1, because="sum of the waves")
+        cells = space.writing((*space.written[:-1], _PARTS[part]))
+        build.emit(target, cells, scaled, reduction="sum", covers=result[-1] == 1, because="sum of the waves")
 
 
 @operator("onnx.STFT", meaning=standard)
-def short_time_fourier(op: Operator, build: Builder) -> None:
+def short_time_fourier(op: Operator, build: StatementBuilder) -> None:
     """The transform of each frame of the signal, under a window."""
     signal, target = op.inputs[0], op.outputs[0]
     (step,) = parameter(op, build, "frame_step", 1) or (1,)
@@ -82,7 +83,7 @@ def short_time_fourier(op: Operator, build: Builder) -> None:
     length = _frame_length(op, build)
     frames, bins = build.shape(target)[1:3]
     kind = accumulator("sum", build.dtype(signal))
-    angles = _table(build, target, bins, length, length, -1, kind)
+    angles = _table(build, target, bins, length, -1, kind)
     space = box((build.shape(signal)[0], frames, bins, 2), (length,))
     batch, frame, k, part, n = space.point
     value = cast(build.read(signal, (batch, frame * step + n, Index())), kind)
@@ -92,7 +93,7 @@ def short_time_fourier(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, reduction="sum", because="sum of the waves of each frame")
 
 
-def _frame_length(op: Operator, build: Builder) -> int:
+def _frame_length(op: Operator, build: StatementBuilder) -> int:
     given = parameter(op, build, "frame_length", 3)
     if given:
         return given[0]

@@ -1,4 +1,4 @@
-"""Reads whose place depends on an index tensor.
+"""Gathers: reads at positions given by an index tensor.
 
 Index tables of the file that turn out affine (position ids, masks' row numbers) become plain index arithmetic; other
 indices are indirect reads with known bounds.  Negative runtime indices are wrapped by a statement of their own.
@@ -12,14 +12,14 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Builder, box, wrap
+from engine.tensor.build import StatementBuilder, box, wrap
 from engine.tensor.index import Element, Index
 from engine.tensor.operators.attributes import axis_of, integer
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast, compare, position, select
 
 
-def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> Index:
+def looked_up(build: StatementBuilder, indices: str, at: Sequence[Index], size: int) -> Index:
     """The number found at `at` of an index tensor, for an axis of `size`; wrapped to 0 .. size-1."""
     known = build.value(indices)
     if known is not None:
@@ -30,7 +30,7 @@ def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> I
         affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
         if affine is not None:
             return affine
-    source = build.wrapped(indices, size)
+    source = build.wrap_negative(indices, size)
     low, high = (int(known.min()), int(known.max())) if known is not None and source == indices else (0, size - 1)
     return Index.of(Element(source, tuple(at), max(low, 0), min(high, size - 1)))
 
@@ -50,7 +50,7 @@ def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
 
 
 def _of_fixed_places(table: np.ndarray, at: Sequence[Index]) -> np.ndarray:
-    """What of a table can be read at `at`: along an axis with a fixed place only that place."""
+    """The slice of a table that `at` can read: one position along axes with a constant index."""
     for axis, place in enumerate(at):
         if not place.terms:
             table = np.take(table, [place.constant], axis)
@@ -62,7 +62,7 @@ def _take(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Gather", "akg.Gather", meaning=_take)
-def gather(op: Operator, build: Builder) -> None:
+def gather(op: Operator, build: StatementBuilder) -> None:
     """result[a.., q.., b..] = data[a.., indices[q..], b..]"""
     data, indices = op.inputs[:2]
     shape, inner = build.shape(data), len(build.shape(indices))
@@ -80,7 +80,7 @@ def _gather_nd(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.GatherND", meaning=_gather_nd)
-def gather_nd(op: Operator, build: Builder) -> None:
+def gather_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the axes of `data` after the batch axes."""
     data, indices = op.inputs[:2]
     batch = integer(op, "batch_dims", 0)
@@ -95,8 +95,8 @@ def gather_nd(op: Operator, build: Builder) -> None:
     build.emit(op.outputs[0], space, build.read(data, (*outer[:batch], *places, *rest)))
 
 
-def _component(build: Builder, indices: str, part: int, size: int) -> tuple[str, Index]:
-    """One coordinate of an index tensor: itself, or a wrapped copy where it may be negative at run time.
+def _component(build: StatementBuilder, indices: str, part: int, size: int) -> tuple[str, Index]:
+    """One coordinate of an index tensor, or a wrapped copy if it may be negative at run time.
 
     Each coordinate has its own axis size, so each gets an array of its own.
     """
@@ -111,7 +111,7 @@ def _component(build: Builder, indices: str, part: int, size: int) -> tuple[str,
 
 
 @operator("onnx.GatherElements", meaning=lambda op, x: [np.take_along_axis(x[0], x[1], integer(op, "axis", 0))])
-def gather_elements(op: Operator, build: Builder) -> None:
+def gather_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p] = data[p with its `axis` replaced by indices[p]]"""
     data, indices = op.inputs[:2]
     shape = build.shape(data)
@@ -132,7 +132,7 @@ def _one_hot(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.OneHot", "akg.OneHot", meaning=_one_hot)
-def one_hot(op: Operator, build: Builder) -> None:
+def one_hot(op: Operator, build: StatementBuilder) -> None:
     """ONNX gives [off, on] as one tensor, AKG two scalars; indices out of range give `off` everywhere."""
     shape = build.shape(op.outputs[0])
     axis = axis_of(op, integer(op, "axis", -1), len(shape))

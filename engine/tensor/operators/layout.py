@@ -8,16 +8,16 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Box, Builder, box
+from engine.tensor.build import Domain, StatementBuilder, box
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Guard, Literal
-from engine.tensor.operators.attributes import axis_of, given, integer, integers, parameter, present, text
+from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, compare, number, position, select
 
 
-def _reshaped(op: Operator, build: Builder) -> None:
+def _reshape(op: Operator, build: StatementBuilder) -> None:
     """The same elements in the same row-major order, in the declared shape."""
     source, target = op.inputs[0], op.outputs[0]
     before, after = build.shape(source), build.shape(target)
@@ -28,7 +28,7 @@ def _reshaped(op: Operator, build: Builder) -> None:
 
 def _reshape_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """ONNX takes the shape as an input, AKG as an attribute; 0 keeps an axis, -1 is what is left."""
-    shape = list(given(op, x, "shape", 1) or ())
+    shape = list(parameter_value(op, x, "shape", 1) or ())
     if not integer(op, "allowzero", 0):
         shape = [x[0].shape[at] if size == 0 else size for at, size in enumerate(shape)]
     return [x[0].reshape(shape)]
@@ -41,12 +41,12 @@ def _flatten_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _squeeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = given(op, x, "axes", 1)
+    axes = parameter_value(op, x, "axes", 1)
     return [np.squeeze(x[0], axis=axes)]
 
 
 def _unsqueeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.expand_dims(x[0], given(op, x, "axes", 1) or ())]
+    return [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())]
 
 
 _RESHAPES: dict[str, Meaning] = {
@@ -60,30 +60,30 @@ _RESHAPES: dict[str, Meaning] = {
     "onnx.Identity": lambda op, x: [x[0]],
 }
 for _name, _meaning in _RESHAPES.items():
-    operator(_name, meaning=_meaning)(_reshaped)
+    operator(_name, meaning=_meaning)(_reshape)
 
 
 @operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
-def transpose(op: Operator, build: Builder) -> None:
+def transpose(op: Operator, build: StatementBuilder) -> None:
     """Axis `a` of the result is axis `perm[a]` of the operand; by default the order is reversed."""
     rank = len(build.shape(op.inputs[0]))
     perm = integers(op, "perm") or tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
         raise BadInput("tensor", f"operator {op.name}", f"perm {list(perm)} does not permute {rank} axes")
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         return [b.written[perm.index(axis)] for axis in range(rank)]
 
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
 def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    shape = given(op, x, "shape", 1) or ()
+    shape = parameter_value(op, x, "shape", 1) or ()
     return [np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, shape))]
 
 
 @operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
-def expand(op: Operator, build: Builder) -> None:
+def expand(op: Operator, build: StatementBuilder) -> None:
     """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
     shape = build.shape(op.outputs[0])
     space = box(shape)
@@ -92,8 +92,9 @@ def expand(op: Operator, build: Builder) -> None:
 
 def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """NumPy's slices, with bounds clamped as ONNX says."""
-    starts, ends = given(op, x, "starts", 1) or (), given(op, x, "ends", 2) or ()
-    axes, steps = given(op, x, "axes", 3) or range(len(starts)), given(op, x, "steps", 4) or (1,) * len(starts)
+    starts, ends = parameter_value(op, x, "starts", 1) or (), parameter_value(op, x, "ends", 2) or ()
+    axes = parameter_value(op, x, "axes", 3) or range(len(starts))
+    steps = parameter_value(op, x, "steps", 4) or (1,) * len(starts)
     cut = [slice(None)] * x[0].ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         end_or_all = None if step < 0 and end < -x[0].shape[axis] else end
@@ -102,7 +103,7 @@ def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Slice", meaning=_slices)
-def slice_(op: Operator, build: Builder) -> None:
+def slice_(op: Operator, build: StatementBuilder) -> None:
     """Starts, ends, axes and steps are attributes before opset 10, inputs since."""
     shape = build.shape(op.inputs[0])
     starts, ends = parameter(op, build, "starts", 1) or (), parameter(op, build, "ends", 2) or ()
@@ -118,7 +119,7 @@ def slice_(op: Operator, build: Builder) -> None:
 
 
 def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis, sizes = integer(op, "axis", 0), given(op, x, "split", 1)
+    axis, sizes = integer(op, "axis", 0), parameter_value(op, x, "split", 1)
     count = len(op.outputs)
     part = -(-x[0].shape[axis] // count)
     cuts = np.cumsum(sizes)[:-1] if sizes else [part * at for at in range(1, count)]
@@ -126,22 +127,22 @@ def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Split", meaning=_split_meaning)
-def split(op: Operator, build: Builder) -> None:
+def split(op: Operator, build: StatementBuilder) -> None:
     """Each part starts where the one before ends; their declared shapes say how long they are."""
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(op.inputs[0])))
     start = 0
     for target in filter(None, op.outputs):
         space = box(build.shape(target))
-        build.emit(target, space, build.read(op.inputs[0], _shifted(space.written, axis, start)))
+        build.emit(target, space, build.read(op.inputs[0], _shift_axis(space.written, axis, start)))
         start += build.shape(target)[axis]
 
 
-def _shifted(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
+def _shift_axis(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
     return [index + by if at == axis else index for at, index in enumerate(indices)]
 
 
 @operator("onnx.Concat", "akg.Concat", meaning=lambda op, x: [np.concatenate(x, axis=integer(op, "axis", 0))])
-def concat(op: Operator, build: Builder) -> None:
+def concat(op: Operator, build: StatementBuilder) -> None:
     """One statement for each operand, writing its part of the result."""
     target = op.outputs[0]
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(target)))
@@ -149,14 +150,13 @@ def concat(op: Operator, build: Builder) -> None:
     sources = [source for source in op.inputs if 0 not in build.shape(source)]
     for source in sources:
         space = box(build.shape(source))
-        at = _shifted(space.written, axis, start)
-        whole = len(sources) == 1
-        build.emit(target, space, build.read(source, space.written), at=at, covers=whole, because=f"from {start}")
+        value, part = build.read(source, space.written), space.writing(_shift_axis(space.written, axis, start))
+        build.emit(target, part, value, covers=len(sources) == 1, because=f"from {start}")
         start += build.shape(source)[axis]
 
 
-@operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], given(op, x, "multiples", 1) or ())])
-def tile(op: Operator, build: Builder) -> None:
+@operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], parameter_value(op, x, "multiples", 1) or ())])
+def tile(op: Operator, build: StatementBuilder) -> None:
     """ONNX and AKG Tile: the whole array repeats along each axis, AKG's also along new ones in front."""
     sizes = build.shape(op.inputs[0])
     added = len(build.shape(op.outputs[0])) - len(sizes)
@@ -168,12 +168,12 @@ def tile(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])
-def depth_to_space(op: Operator, build: Builder) -> None:
+def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     """Channels become blocks of pixels: DCR takes the block from the outer part of the channels, CRD from the inner."""
     size = integer(op, "blocksize", 1)
     channels = build.shape(op.outputs[0])[1]
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         n, c, y, x = b.written
         block = y.mod(size, b.extents) * size + x.mod(size, b.extents)
         crd = text(op, "mode", "DCR") == "CRD"
@@ -202,11 +202,11 @@ def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
 
 
 @operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
-def space_to_depth(op: Operator, build: Builder) -> None:
+def space_to_depth(op: Operator, build: StatementBuilder) -> None:
     """ONNX SpaceToDepth: blocks of pixels become channels."""
     size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         n, c, y, x = b.written
         if text(op, "mode", "DCR") == "CRD":
             channel, block = c.floordiv(size * size, b.extents), c.mod(size * size, b.extents)
@@ -218,23 +218,25 @@ def space_to_depth(op: Operator, build: Builder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def padded(build: Builder, source: str, indices: Sequence[Index], space: Box, otherwise: float) -> Term:
-    """An element that may lie outside the tensor, where its value is `otherwise`."""
+def read_padded(
+    build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
+) -> Term:
+    """Read an element that may lie outside the tensor, where its value is `otherwise`."""
     guards = []
     for index, size in zip(indices, build.shape(source), strict=True):
         guards += [index, index * -1 + (size - 1)]
-    return guarded(build, source, indices, guards, space, otherwise)
+    return read_guarded(build, source, indices, guards, space, otherwise)
 
 
-def guarded(
-    build: Builder,
+def read_guarded(
+    build: StatementBuilder,
     source: str,
     indices: Sequence[Index],
     conditions: Sequence[Index],
-    space: Box,
+    space: Domain,
     otherwise: float = 0,
 ) -> Term:
-    """An element that is read where all conditions are >= 0, `otherwise` elsewhere; what always holds is left out."""
+    """Read an element where all conditions are >= 0, `otherwise` elsewhere; conditions that always hold are dropped."""
     guards = tuple(Guard(condition) for condition in conditions if condition.bounds(space.extents)[0] < 0)
     dtype = build.dtype(source)
     filler = number(otherwise, dtype).scalar
@@ -245,8 +247,8 @@ def guarded(
 def _pad_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
     if text(op, "mode", "constant") != "constant":
         return standard(op, x)
-    pads = given(op, x, "pads", 1) or ()
-    axes = given(op, x, "axes", 3) or tuple(range(x[0].ndim))
+    pads = parameter_value(op, x, "pads", 1) or ()
+    axes = parameter_value(op, x, "axes", 3) or tuple(range(x[0].ndim))
     value = x[2].item() if present(op, 2) else op.attributes.get("value", 0)
     widths = [(0, 0)] * x[0].ndim
     for at, axis in enumerate(axes):
@@ -259,7 +261,7 @@ def _pad_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
 
 
 @operator("onnx.Pad", meaning=_pad_meaning)
-def pad(op: Operator, build: Builder) -> None:
+def pad(op: Operator, build: StatementBuilder) -> None:
     """Elements around the data; negative pads cut."""
     source, rank = op.inputs[0], len(build.shape(op.inputs[0]))
     pads = parameter(op, build, "pads", 1) or ()
@@ -279,28 +281,28 @@ def pad(op: Operator, build: Builder) -> None:
         source = target
 
 
-def _pad_by_value(op: Operator, build: Builder, before: Mapping[int, int]) -> None:
+def _pad_by_value(op: Operator, build: StatementBuilder, before: Mapping[int, int]) -> None:
     """Constant padding, by a number or by an element that is known when the kernel runs."""
     source, space = op.inputs[0], box(build.shape(op.outputs[0]))
     indices = [index - before.get(axis, 0) for axis, index in enumerate(space.written)]
     if not present(op, 2):
         value = op.attributes.get("value", 0.0)
         assert isinstance(value, int | float)
-        build.emit(op.outputs[0], space, padded(build, source, indices, space, value))
+        build.emit(op.outputs[0], space, read_padded(build, source, indices, space, value))
         return
     filler = build.read(op.inputs[2], [Index()] * len(build.shape(op.inputs[2])))
     if isinstance(filler.scalar, Literal):
-        build.emit(op.outputs[0], space, padded(build, source, indices, space, filler.scalar.value))
+        build.emit(op.outputs[0], space, read_padded(build, source, indices, space, filler.scalar.value))
         return
     inside = [
         compare("greater_equal", position(condition), 0)
         for index, size in zip(indices, build.shape(source), strict=True)
         for condition in (index, index * -1 + (size - 1))
     ]
-    build.emit(op.outputs[0], space, select(both(*inside), padded(build, source, indices, space, 0), filler))
+    build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 
-def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before: int, mode: str) -> None:
+def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: int, before: int, mode: str) -> None:
     """Padding of one axis by its own elements: the nearest, the mirrored ones, or those of the other end."""
     size, space = build.shape(source)[axis], box(build.shape(target))
     place = space.written[axis] - before
@@ -314,13 +316,13 @@ def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before
     first, last = Index(), Index((), size - 1)
     if mode == "reflect":
         first, last = place * -1, place * -1 + 2 * (size - 1)
-    value = padded(build, source, at(place), space, 0)
+    value = read_padded(build, source, at(place), space, 0)
     low, high = place.bounds(space.extents)
     if low < 0:
-        value = select(compare("less", position(place), 0), padded(build, source, at(first), space, 0), value)
+        value = select(compare("less", position(place), 0), read_padded(build, source, at(first), space, 0), value)
     if high >= size:
         beyond = compare("greater", position(place), size - 1)
-        value = select(beyond, padded(build, source, at(last), space, 0), value)
+        value = select(beyond, read_padded(build, source, at(last), space, 0), value)
     build.emit(target, space, value, because=f"axis {axis}")
 
 
@@ -338,7 +340,7 @@ def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.PadAkg", meaning=_pad_akg)
-def pad_akg(op: Operator, build: Builder) -> None:
+def pad_akg(op: Operator, build: StatementBuilder) -> None:
     """AKG PadAkg: `head` and `tail` elements of `pad_val` around the data."""
     space = box(build.shape(op.outputs[0]))
     whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
@@ -349,7 +351,7 @@ def pad_akg(op: Operator, build: Builder) -> None:
     if not isinstance(value, int | float):
         raise BadInput("tensor", f"operator {op.name}", f"attribute pad_val is {value!r}, a number is needed")
     indices = [index - start for index, start in zip(space.written, head, strict=True)]
-    build.emit(op.outputs[0], space, padded(build, op.inputs[0], indices, space, value))
+    build.emit(op.outputs[0], space, read_padded(build, op.inputs[0], indices, space, value))
 
 
 def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -358,7 +360,7 @@ def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.UnPadAkg", meaning=_unpad_akg)
-def unpad_akg(op: Operator, build: Builder) -> None:
+def unpad_akg(op: Operator, build: StatementBuilder) -> None:
     """AKG UnPadAkg: `tail` elements cut off the end of each axis."""
     whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
     if made != tuple(size - cut for size, cut in zip(whole, _widths(op, "tail", len(whole)), strict=True)):
@@ -367,12 +369,12 @@ def unpad_akg(op: Operator, build: Builder) -> None:
 
 
 @operator("akg.InplaceAssign", meaning=lambda op, x: [x[2] if len(x) > 2 else x[1]])
-def inplace_assign(op: Operator, build: Builder) -> None:
+def inplace_assign(op: Operator, build: StatementBuilder) -> None:
     """The node's own output is input 2; the write into input 0 is an update of the graph, placed last."""
     build.layout(op.inputs[2] if len(op.inputs) > 2 else op.inputs[1], op.outputs[0], lambda b: b.written)
 
 
 @operator("akg.Assign", meaning=lambda op, x: [x[1]])
-def assign(op: Operator, build: Builder) -> None:
+def assign(op: Operator, build: StatementBuilder) -> None:
     """AKG Assign: the value itself; the write into the target's buffer is an update of the graph."""
     build.layout(op.inputs[1], op.outputs[0], lambda b: b.written)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, box, over
+from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, real
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.reductions import keepdims
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import absolute, apply, compare, select, sqrt, wide
@@ -23,13 +23,13 @@ def _local_response(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.LRN", meaning=_local_response)
-def local_response(op: Operator, build: Builder) -> None:
+def local_response(op: Operator, build: StatementBuilder) -> None:
     """x / (bias + alpha / size * sum of squares of `size` channels around it) ^ beta."""
     source, target, size = op.inputs[0], op.outputs[0], integer(op, "size", 1)
     shape = build.shape(source)
     space = box(shape, (size,))
     channel = space.written[1] + space.point[-1] - (size - 1) // 2
-    near = wide(padded(build, source, (space.written[0], channel, *space.written[2:]), space, 0))
+    near = wide(read_padded(build, source, (space.written[0], channel, *space.written[2:]), space, 0))
     squares = build.temporary(target, "squares", shape, near.dtype)
     build.emit(squares, space, near * near, reduction="sum", because="sum of squares of the channels around")
     cells = box(shape)
@@ -38,13 +38,13 @@ def local_response(op: Operator, build: Builder) -> None:
     build.emit(target, cells, value / apply("pow", scale, real(op, "beta", 0.75)))
 
 
-def _normed(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _normalize(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     length = np.linalg.norm(x[0], integer(op, "p", 2), integer(op, "axis", -1), keepdims=True)
     return [np.where(length == 0, 0, x[0] / np.where(length == 0, 1, length))]
 
 
-@operator("onnx.LpNormalization", meaning=_normed)
-def norm(op: Operator, build: Builder) -> None:
+@operator("onnx.LpNormalization", meaning=_normalize)
+def norm(op: Operator, build: StatementBuilder) -> None:
     """Each row over its sum of magnitudes (p = 1) or its Euclidean length (p = 2); rows of zeros stay."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)

@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, box, over
+from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, present, present_output, real
-from engine.tensor.operators.reductions import keepdims, reduced
+from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import NARROW, apply, exp, log, wide
@@ -36,20 +36,20 @@ def _softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Softmax", meaning=_softmax)
-def softmax(op: Operator, build: Builder) -> None:
+def softmax(op: Operator, build: StatementBuilder) -> None:
     """Row maximum, exponentials of the differences, row sum, quotient."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    reduce_axes(build, "max", source, axes, top, because="row maximum")
     power = build.temporary(target, "exp", shape, kind)
     space = box(shape)
     difference = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
     build.emit(power, space, exp(difference), because="exponentials, none above 1")
     total = build.temporary(target, "sum", kept, kind)
-    reduced(build, "sum", power, axes, total, lambda x: x, because="row sum")
+    reduce_axes(build, "sum", power, axes, total, because="row sum")
     quotient = build.read(power, space.written) / build.broadcast(total, space.written, shape)
     build.emit(target, space, quotient, because="quotient")
 
@@ -61,14 +61,14 @@ def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.LogSoftmax", meaning=_log_softmax)
-def log_softmax(op: Operator, build: Builder) -> None:
+def log_softmax(op: Operator, build: StatementBuilder) -> None:
     """ONNX LogSoftmax: x - max - log(sum(exp(x - max)))."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    reduce_axes(build, "max", source, axes, top, because="row maximum")
     total = build.temporary(target, "sum", kept, kind)
     rows = over(shape, axes)
     difference = wide(build.read(source, rows.point)) - wide(build.read(top, rows.written))
@@ -87,8 +87,8 @@ def _layer_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.LayerNormalization", meaning=_layer_norm)
-def layer_normalization(op: Operator, build: Builder) -> None:
-    """Two passes over the row, which is exact where the mean is large: the mean, then the squares around it."""
+def layer_normalization(op: Operator, build: StatementBuilder) -> None:
+    """Two passes over the row: the mean, then the squared deviations, which cancel less than E[x^2] - E[x]^2."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))
@@ -102,7 +102,7 @@ def layer_normalization(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, because="normalised, scaled and shifted")
 
 
-def _moments(op: Operator, build: Builder, source: str, axes: tuple[int, ...]) -> tuple[str, str]:
+def _moments(op: Operator, build: StatementBuilder, source: str, axes: tuple[int, ...]) -> tuple[str, str]:
     """Append the mean and the reciprocal standard deviation of each row; named as the optional outputs if wanted."""
     target, shape = op.outputs[0], build.shape(source)
     kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
@@ -112,11 +112,12 @@ def _moments(op: Operator, build: Builder, source: str, axes: tuple[int, ...]) -
     deviation = wanted[1] or build.temporary(target, "deviation", kept, kind)
     per_row = box(kept)
     total = build.temporary(target, "sum", kept, kind)
-    reduced(build, "sum", source, axes, total, wide, because="row sum")
+    rows = over(shape, axes)
+    value = wide(build.read(source, rows.point))
+    build.emit(total, rows, value, reduction="sum", because="row sum")
     build.emit(mean, per_row, build.read(total, per_row.written) / count, because="mean")
     squares = build.temporary(target, "squares", kept, kind)
-    rows = over(shape, axes)
-    centred = wide(build.read(source, rows.point)) - wide(build.read(mean, rows.written))
+    centred = value - wide(build.read(mean, rows.written))
     build.emit(squares, rows, centred * centred, reduction="sum", because="sum of squares around the mean")
     variance = build.read(squares, per_row.written) / count
     value = apply("rsqrt", variance + real(op, "epsilon", 1e-5))
@@ -131,7 +132,7 @@ def _rms_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.RMSNormalization", meaning=_rms_norm)
-def rms_normalization(op: Operator, build: Builder) -> None:
+def rms_normalization(op: Operator, build: StatementBuilder) -> None:
     """ONNX RMSNormalization: x / sqrt(mean(x^2) + epsilon) * scale."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
@@ -139,7 +140,9 @@ def rms_normalization(op: Operator, build: Builder) -> None:
     kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
     count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     squares = build.temporary(target, "squares", kept, kind)
-    reduced(build, "sum", source, axes, squares, lambda x: wide(x) * wide(x), because="sum of squares")
+    rows = over(shape, axes)
+    value = wide(build.read(source, rows.point))
+    build.emit(squares, rows, value * value, reduction="sum", because="sum of squares")
     scale = build.temporary(target, "scale", kept, kind)
     per_row = box(kept)
     mean = build.read(squares, per_row.written) / count
@@ -157,7 +160,7 @@ def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.BatchNormalization", meaning=_batch_norm)
-def batch_normalization(op: Operator, build: Builder) -> None:
+def batch_normalization(op: Operator, build: StatementBuilder) -> None:
     """Statistics are operands, one for each channel; in training those of the batch, which the running ones follow."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(target)
@@ -172,7 +175,7 @@ def batch_normalization(op: Operator, build: Builder) -> None:
     build.emit(target, space, (wide(build.read(source, space.written)) - mean) * factor + bias)
 
 
-def _batch_statistics(op: Operator, build: Builder) -> tuple[str, str]:
+def _batch_statistics(op: Operator, build: StatementBuilder) -> tuple[str, str]:
     """Append mean and variance of each channel over the batch, and the running statistics that are asked for."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
@@ -182,9 +185,10 @@ def _batch_statistics(op: Operator, build: Builder) -> tuple[str, str]:
     space = over(shape, axes)
     at = [space.written[1]]
     value = wide(build.read(source, space.point))
-    build.emit(mean, space, value / count, at=at, reduction="sum", because="mean of each channel")
+    rows = space.writing(at)
+    build.emit(mean, rows, value / count, reduction="sum", because="mean of each channel")
     centred = value - build.read(mean, at)
-    build.emit(variance, space, centred * centred / count, at=at, reduction="sum", because="variance of each channel")
+    build.emit(variance, rows, centred * centred / count, reduction="sum", because="variance of each channel")
     momentum = real(op, "momentum", 0.9)
     for number, (new, old) in enumerate(zip((mean, variance), op.inputs[3:5], strict=True), start=1):
         if present_output(op, number):
@@ -203,7 +207,7 @@ def _instance_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.InstanceNormalization", meaning=_instance_norm)
-def instance_normalization(op: Operator, build: Builder) -> None:
+def instance_normalization(op: Operator, build: StatementBuilder) -> None:
     """Each channel of each image is a row."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)

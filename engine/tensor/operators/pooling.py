@@ -9,11 +9,11 @@ from operator import mul
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Box, Builder, accumulator, box, lowest, over
+from engine.tensor.build import Domain, StatementBuilder, accumulator, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
 from engine.tensor.operators.convolution import SlidingWindow, declared_sizes, window, windows
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import (
@@ -42,7 +42,7 @@ def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]
 
 
 @operator("onnx.MaxPool", meaning=_max_pool_meaning)
-def max_pool(op: Operator, build: Builder) -> None:
+def max_pool(op: Operator, build: StatementBuilder) -> None:
     """The largest element of each window, and where it stands; positions in the frame never win."""
     source, target = op.inputs[0], op.outputs[0]
     sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
@@ -50,7 +50,7 @@ def max_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = padded(build, source, at, space, lowest(build.dtype(source)))
+    value = read_padded(build, source, at, space, lowest(build.dtype(source)))
     build.emit(target, space, value, reduction="max", because="maximum")
     if present_output(op, 1):
         columns_first = [(s, p) for s, p in zip(sizes[2:], at[2:], strict=True)]
@@ -62,7 +62,7 @@ def max_pool(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.MaxUnpool", meaning=standard)
-def max_unpool(op: Operator, build: Builder) -> None:
+def max_unpool(op: Operator, build: StatementBuilder) -> None:
     """Every element goes to the place noted for it in the image that was pooled; the rest is 0."""
     source, places, target = op.inputs[0], op.inputs[1], op.outputs[0]
     sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
@@ -90,7 +90,7 @@ def _power(x: Term, exponent: float) -> Term:
 
 
 @operator("onnx.LpPool", meaning=standard)
-def lp_pool(op: Operator, build: Builder) -> None:
+def lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm of each window; padding counts as 0."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kernel, p = build.shape(target), integers(op, "kernel_shape") or (), real(op, "p", 2.0)
@@ -98,14 +98,14 @@ def lp_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = _power(wide(padded(build, source, at, space, 0)), p)
+    value = _power(wide(read_padded(build, source, at, space, 0)), p)
     total = build.temporary(target, "sum", shape, value.dtype)
     build.emit(total, space, value, reduction="sum", because="sum of powers")
     _root(build, total, target, p)
 
 
 @operator("onnx.GlobalLpPool", meaning=standard)
-def global_lp_pool(op: Operator, build: Builder) -> None:
+def global_lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm over all spatial axes."""
     source, target = op.inputs[0], op.outputs[0]
     shape, p = build.shape(source), real(op, "p", 2.0)
@@ -116,7 +116,7 @@ def global_lp_pool(op: Operator, build: Builder) -> None:
     _root(build, total, target, p)
 
 
-def _root(build: Builder, total: str, target: str, p: float) -> None:
+def _root(build: StatementBuilder, total: str, target: str, p: float) -> None:
     cells = box(build.shape(target))
     build.emit(target, cells, apply("pow", build.read(total, cells.written), 1 / p), because="root")
 
@@ -131,7 +131,7 @@ def _average_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.AveragePool", meaning=_average_meaning)
-def average_pool(op: Operator, build: Builder) -> None:
+def average_pool(op: Operator, build: StatementBuilder) -> None:
     """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kernel, image = build.shape(target), integers(op, "kernel_shape") or (), build.shape(source)[2:]
@@ -141,18 +141,21 @@ def average_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    value = padded(build, source, (n, c, *places), space, 0)
-    build.emit(total, space, value, reduction="sum", accumulate=kind, because="window sum")
-    cells = box(shape)
-    value = build.read(total, cells.written)
-    build.emit(target, cells, value / _count(op, build, over, places, space, cells, kind), because="mean")
+    value = read_padded(build, source, (n, c, *places), space, 0)
+    build.emit(total, space, value, reduction="sum", because="window sum")
+    cells, count = box(shape), _count(op, build, over, places, space)
+    value = build.read(total, cells.written) / (cast(count, kind) if isinstance(count, Term) else count)
+    build.emit(target, cells, value, because="mean")
 
 
 def _count(
-    op: Operator, build: Builder, over: SlidingWindow, places: Sequence[Index], space: Box, cells: Box, kind: str
+    op: Operator, build: StatementBuilder, over: SlidingWindow, places: Sequence[Index], space: Domain
 ) -> Term | float:
-    """The points of a window that count: those inside the image, or inside the padded image."""
-    image = build.shape(op.inputs[0])[2:]
+    """The points of a window that count: those inside the image, or inside the padded image.
+
+    places: where the points of `space` read the image.  The result is over the iterators of the written array.
+    """
+    image, cells = build.shape(op.inputs[0])[2:], box(build.shape(op.outputs[0]))
     frame = (0,) * (2 * len(image))
     if integer(op, "count_include_pad", 0):
         frame = integers(op, "pads") or _same_frame(op, over, image, build.shape(op.outputs[0])[2:])
@@ -165,7 +168,7 @@ def _count(
     corner = over.places(cells.written[2:], [Index()] * len(image))
     first = [place + a for place, a in zip(corner, front, strict=True)]
     axes = zip(first, over.kernel, over.dilation, sizes, strict=True)
-    return cast(reduce(mul, (_covered(*axis, cells.extents) for axis in axes)), kind)
+    return reduce(mul, (_count_inside(*axis, cells.extents) for axis in axes))
 
 
 def _same_frame(op: Operator, over: SlidingWindow, image: Sequence[int], result: Sequence[int]) -> tuple[int, ...]:
@@ -177,7 +180,7 @@ def _same_frame(op: Operator, over: SlidingWindow, image: Sequence[int], result:
     return (*over.before, *behind)
 
 
-def _covered(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
+def _count_inside(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
     """How many of `kernel` points `first`, `first + dilation`, ... lie inside an axis: those from 0 on, before size."""
     skipped = (first * -1 + (dilation - 1)).floordiv(dilation, extents)
     reached = (first * -1 + (size + dilation - 1)).floordiv(dilation, extents)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, accumulator, over, placed
-from engine.tensor.operators.attributes import axes_of, axis_of, given, integer, parameter
+from engine.tensor.build import StatementBuilder, accumulator, box, over
+from engine.tensor.operators.attributes import axes_of, axis_of, integer, parameter, parameter_value
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import Term, absolute, compare, exp, log, position, select, sqrt, wide
 
@@ -20,15 +20,13 @@ def keepdims(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
 
-def reduced(
-    build: Builder, operation: str, source: str, axes: tuple[int, ...], target: str, before: Step, because: str = ""
+def reduce_axes(
+    build: StatementBuilder, operation: str, source: str, axes: tuple[int, ...], target: str, because: str = ""
 ) -> None:
-    """Append `target = operation(before(source))` over `axes`; `target` has them with extent 1, or not at all."""
-    shape = build.shape(source)
-    space = over(shape, axes)
-    at = placed(space.written, keepdims(shape, axes), build.shape(target))
-    value = before(build.read(source, space.point))
-    build.emit(target, space, value, at=at, reduction=operation, because=because)
+    """Append `target = operation(source)` over `axes`; `target` has them with extent 1, or not at all."""
+    space = over(build.shape(source), axes)
+    value = build.read(source, space.point)
+    build.emit(target, space.writing_to(build.shape(target)), value, reduction=operation, because=because)
 
 
 def _axes(op: Operator, axes: tuple[int, ...] | None, rank: int, empty_is_all: bool) -> tuple[int, ...]:
@@ -45,7 +43,7 @@ def _parameter_name(op: Operator) -> str:
     return "axis" if op.dialect == "akg" else "axes"
 
 
-def _operand_axes(op: Operator, build: Builder) -> tuple[int, ...]:
+def _operand_axes(op: Operator, build: StatementBuilder) -> tuple[int, ...]:
     axes = parameter(op, build, _parameter_name(op), 1)
     return _axes(op, axes, len(build.shape(op.inputs[0])), _empty_is_all(op))
 
@@ -54,7 +52,7 @@ def _meaning(function: Callable[..., np.ndarray]) -> Callable[[Operator, list[np
     """The NumPy reduction with ONNX's and AKG's axes; AKG declares a full reduction with shape [1]."""
 
     def means(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-        axes = _axes(op, given(op, x, _parameter_name(op), 1), x[0].ndim, _empty_is_all(op))
+        axes = _axes(op, parameter_value(op, x, _parameter_name(op), 1), x[0].ndim, _empty_is_all(op))
         keep = bool(op.attributes.get("keep_dims" if op.dialect == "akg" else "keepdims", op.dialect == "onnx"))
         result = np.asarray(function(x[0], axis=axes, keepdims=keep))
         return [result.reshape(1) if op.dialect == "akg" and result.ndim == 0 else result]
@@ -67,19 +65,18 @@ def _reduction(
 ) -> None:
     """Enter a reduction: `after(operation(before(x)))`; with `after` there is a temporary in the accumulator's type."""
 
-    def lower(op: Operator, build: Builder) -> None:
+    def lower(op: Operator, build: StatementBuilder) -> None:
         source, target = op.inputs[0], op.outputs[0]
-        axes = _operand_axes(op, build)
-        if after is None:
-            reduced(build, operation, source, axes, target, before)
-            return
-        shape = build.shape(source)
-        kept = keepdims(shape, axes)
-        total = build.temporary(target, operation, kept, accumulator(operation, build.dtype(source)))
-        reduced(build, operation, source, axes, total, before)
-        space = over(kept, ())
-        at = placed(space.written, kept, build.shape(target))
-        build.emit(target, space, after(build.read(total, space.written)), at=at)
+        axes, shape = _operand_axes(op, build), build.shape(source)
+        kept, total = keepdims(shape, axes), target
+        if after is not None:
+            total = build.temporary(target, operation, kept, accumulator(operation, build.dtype(source)))
+        space = over(shape, axes)
+        value = before(build.read(source, space.point))
+        build.emit(total, space.writing_to(build.shape(total)), value, reduction=operation)
+        if after is not None:
+            space = box(kept)
+            build.emit(target, space.writing_to(build.shape(target)), after(build.read(total, space.written)))
 
     operator(*names.split(), meaning=_meaning(meaning))(lower)
 
@@ -112,26 +109,26 @@ def _mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 
 @operator("onnx.ReduceMean", meaning=_meaning(_mean))
-def reduce_mean(op: Operator, build: Builder) -> None:
+def reduce_mean(op: Operator, build: StatementBuilder) -> None:
     """A sum, then its quotient."""
     source, target = op.inputs[0], op.outputs[0]
     mean_over(build, source, _operand_axes(op, build), target)
 
 
-def mean_over(build: Builder, source: str, axes: tuple[int, ...], target: str) -> None:
+def mean_over(build: StatementBuilder, source: str, axes: tuple[int, ...], target: str) -> None:
     """Append the mean of `source` over `axes`, which `target` has with extent 1 or not at all."""
     shape = build.shape(source)
     kept = keepdims(shape, axes)
     count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
-    reduced(build, "sum", source, axes, total, _same, because="sum of the elements")
-    space = over(kept, ())
-    at = placed(space.written, kept, build.shape(target))
-    build.emit(target, space, build.read(total, space.written) / count, at=at, because="mean")
+    reduce_axes(build, "sum", source, axes, total, because="sum of the elements")
+    space = box(kept)
+    mean = build.read(total, space.written) / count
+    build.emit(target, space.writing_to(build.shape(target)), mean, because="mean")
 
 
 @operator("onnx.GlobalAveragePool", meaning=lambda op, x: [_mean(x[0], tuple(range(2, x[0].ndim)), True)])
-def global_average_pool(op: Operator, build: Builder) -> None:
+def global_average_pool(op: Operator, build: StatementBuilder) -> None:
     """ONNX GlobalAveragePool: the mean over all spatial axes."""
     mean_over(build, op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0])
 
@@ -141,9 +138,9 @@ def _max_pool(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.GlobalMaxPool", meaning=_max_pool)
-def global_max_pool(op: Operator, build: Builder) -> None:
+def global_max_pool(op: Operator, build: StatementBuilder) -> None:
     """ONNX GlobalMaxPool: the maximum over all spatial axes."""
-    reduced(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0], _same)
+    reduce_axes(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0])
 
 
 def _log_sum_exp(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
@@ -153,20 +150,20 @@ def _log_sum_exp(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.nda
 
 
 @operator("onnx.ReduceLogSumExp", meaning=_meaning(_log_sum_exp))
-def reduce_log_sum_exp(op: Operator, build: Builder) -> None:
+def reduce_log_sum_exp(op: Operator, build: StatementBuilder) -> None:
     """Shifted by the maximum, so that no exponential overflows."""
     source, target = op.inputs[0], op.outputs[0]
     axes, shape = _operand_axes(op, build), build.shape(source)
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, _same, because="largest element")
+    reduce_axes(build, "max", source, axes, top, because="largest element")
     total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
     space = over(shape, axes)
     shifted = wide(build.read(source, space.point)) - wide(build.read(top, space.written))
     build.emit(total, space, exp(shifted), reduction="sum", because="sum of exponentials")
-    space = over(kept, ())
+    space = box(kept)
     value = log(build.read(total, space.written)) + wide(build.read(top, space.written))
-    build.emit(target, space, value, at=placed(space.written, kept, build.shape(target)))
+    build.emit(target, space.writing_to(build.shape(target)), value)
 
 
 def _arg_axis(op: Operator, rank: int) -> int:
@@ -185,17 +182,17 @@ def _arg_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.ArgMax", "onnx.ArgMin", "akg.Argmax", "akg.Argmin", meaning=_arg_meaning)
-def arg_extreme(op: Operator, build: Builder) -> None:
+def arg_extreme(op: Operator, build: StatementBuilder) -> None:
     """The extreme, then the first (or last) place that holds it.  AKG leaves the axis out."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axis = _arg_axis(op, len(shape))
     operation = "max" if op.kind.lower() == "argmax" else "min"
     best = build.temporary(target, "extreme", keepdims(shape, (axis,)), build.dtype(source))
-    reduced(build, operation, source, (axis,), best, _same, because="extreme value")
+    reduce_axes(build, operation, source, (axis,), best, because="extreme value")
     space = over(shape, (axis,))
-    at = placed(space.written, keepdims(shape, (axis,)), build.shape(target))
     last = integer(op, "select_last_index", 0)
     here = compare("equal", build.read(source, space.point), build.read(best, space.written))
     place = select(here, position(space.point[axis]), -1 if last else shape[axis])
-    build.emit(target, space, place, at=at, reduction="max" if last else "min", because="where it stands")
+    operation, space_of_places = "max" if last else "min", space.writing_to(build.shape(target))
+    build.emit(target, space_of_places, place, reduction=operation, because="where it stands")

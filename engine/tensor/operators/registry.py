@@ -1,4 +1,4 @@
-"""The table of operators: for each, how it is lowered to statements, and what it means, in NumPy."""
+"""The operator registry: each operator's lowering and its NumPy semantics."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 
-Lowering = Callable[[Operator, Builder], None]
+Lowering = Callable[[Operator, StatementBuilder], None]
 Meaning = Callable[[Operator, list[np.ndarray]], Sequence[np.ndarray]]
 """Operands in, results out; an absent optional operand is an empty array of shape (0,).
 
@@ -19,14 +19,14 @@ Computed in the operands' own precision: in float64 it is the reference that ker
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OperatorRule:
     """One operator: `lower` raises Unsupported for a form that statements cannot express."""
 
     lower: Lowering
     meaning: Meaning
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, OperatorRule] = {}
 """By dialect and operator, "onnx.MatMul" or "akg.MatMul"."""
 
 
@@ -36,12 +36,12 @@ def operator(*names: str, meaning: Meaning) -> Callable[[Lowering], Lowering]:
     def enter(lower: Lowering) -> Lowering:
         for name in names:
             assert name not in RULES, f"{name} has two rules"
-            RULES[name] = Rule(lower, meaning)
+            RULES[name] = OperatorRule(lower, meaning)
         return lower
 
     return enter
 
 
-def rule_of(op: Operator) -> Rule | None:
+def rule_of(op: Operator) -> OperatorRule | None:
     """The entry of an operator, None where there is none."""
     return RULES.get(f"{op.dialect}.{op.kind}")

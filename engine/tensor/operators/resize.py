@@ -15,10 +15,10 @@ from operator import add
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import Box, Builder, box
+from engine.tensor.build import Domain, StatementBuilder, box
 from engine.tensor.index import Extents, Index
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, real, text
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, absolute, cast, compare, either, maximum, number, position, select, wide
@@ -58,7 +58,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ResizedAxis:
     """How one axis is resized."""
 
     number: int
@@ -70,7 +70,7 @@ class Axis:
 
 
 @operator("onnx.Resize", "onnx.Upsample", meaning=standard)
-def resize(op: Operator, build: Builder) -> None:
+def resize(op: Operator, build: StatementBuilder) -> None:
     """One pass for each axis that changes, the outermost first."""
     source, target = op.inputs[0], op.outputs[0]
     axes = _axes(op, build)
@@ -86,7 +86,7 @@ def resize(op: Operator, build: Builder) -> None:
         build.layout(source, target, lambda b: b.written)
 
 
-def _axes(op: Operator, build: Builder) -> list[Axis]:
+def _axes(op: Operator, build: StatementBuilder) -> list[ResizedAxis]:
     """The axes that change, with their scales: from the file's factors, or from the sizes."""
     shape, result = build.shape(op.inputs[0]), build.shape(op.outputs[0])
     listed = [axis_of(op, axis, len(shape)) for axis in integers(op, "axes") or range(len(shape))]
@@ -107,11 +107,11 @@ def _axes(op: Operator, build: Builder) -> list[Axis]:
         ends = (regions[at], regions[at + len(listed)]) if regions else (0.0, 1.0)
         start, end = (Fraction(edge).limit_denominator(FINEST) for edge in ends)
         if shape[axis] != result[axis] or (regions and (start != 0 or end != 1)):
-            found.append(Axis(axis, shape[axis], result[axis], ratio, (start, end)))
+            found.append(ResizedAxis(axis, shape[axis], result[axis], ratio, (start, end)))
     return sorted(found, key=lambda axis: axis.number)
 
 
-def _numbers(op: Operator, build: Builder, name: str, at: int) -> Sequence[float]:
+def _numbers(op: Operator, build: StatementBuilder, name: str, at: int) -> Sequence[float]:
     """Numbers that are an attribute in the oldest opset and a constant input since; () where absent."""
     value = op.attributes.get(name)
     if isinstance(value, tuple):
@@ -124,7 +124,7 @@ def _numbers(op: Operator, build: Builder, name: str, at: int) -> Sequence[float
     return [float(item) for item in known.reshape(-1)]
 
 
-def _coordinate(op: Operator, axis: Axis) -> Coordinate:
+def _coordinate(op: Operator, axis: ResizedAxis) -> Coordinate:
     """The standard's formulas for `coordinate_transformation_mode`; older operators scale from the first corner."""
     old = op.kind == "Upsample" or op.opset < 11
     mode = "asymmetric" if old else text(op, "coordinate_transformation_mode", "half_pixel")
@@ -153,7 +153,7 @@ def _coordinate(op: Operator, axis: Axis) -> Coordinate:
             raise Unsupported("tensor", f"operator {op.name}", f"knows no coordinates {mode}")
 
 
-def _pass(op: Operator, build: Builder, source: str, target: str, axis: Axis) -> None:
+def _pass(op: Operator, build: StatementBuilder, source: str, target: str, axis: ResizedAxis) -> None:
     """Append the resizing of one axis."""
     space, where = box(build.shape(target)), _coordinate(op, axis)
     at = space.written[axis.number]
@@ -162,7 +162,7 @@ def _pass(op: Operator, build: Builder, source: str, target: str, axis: Axis) ->
         place = _nearest(op, where, at, space.extents)
         value = _edge(build, source, space, axis, place)
     else:
-        value = _interpolated(op, build, source, space, axis, where)
+        value = _interpolate(op, build, source, space, axis, where)
     if text(op, "coordinate_transformation_mode", "") == "tf_crop_and_resize":
         here = position(where.numerator(at))
         outside = either(compare("less", here, 0), compare("greater", here, (axis.size - 1) * where.unit))
@@ -184,12 +184,12 @@ def _nearest(op: Operator, where: Coordinate, at: Index, extents: Extents) -> In
             return where.floor(at, extents, Fraction(1, 2) - Fraction(1, 2 * where.unit))
 
 
-def _edge(build: Builder, source: str, space: Box, axis: Axis, place: Index) -> Term:
+def _edge(build: StatementBuilder, source: str, space: Domain, axis: ResizedAxis, place: Index) -> Term:
     """The element at `place` of an axis, or the nearest one that there is."""
 
     def read(index: Index) -> Term:
         indices = [index if a == axis.number else other for a, other in enumerate(space.written)]
-        return padded(build, source, indices, space, 0)
+        return read_padded(build, source, indices, space, 0)
 
     low, high = place.bounds(space.extents)
     value = read(place)
@@ -200,7 +200,9 @@ def _edge(build: Builder, source: str, space: Box, axis: Axis, place: Index) -> 
     return value
 
 
-def _interpolated(op: Operator, build: Builder, source: str, space: Box, axis: Axis, where: Coordinate) -> Term:
+def _interpolate(
+    op: Operator, build: StatementBuilder, source: str, space: Domain, axis: ResizedAxis, where: Coordinate
+) -> Term:
     """The weighted sum of the taps around a coordinate."""
     at = space.written[axis.number]
     shrinking = bool(integer(op, "antialias", 0)) and axis.scale < 1
@@ -221,7 +223,7 @@ def _interpolated(op: Operator, build: Builder, source: str, space: Box, axis: A
     return total / reduce(add, weights) if outside or shrinking else total
 
 
-def _inside(weight: Term, place: Index, size: int, space: Box) -> Term:
+def _inside(weight: Term, place: Index, size: int, space: Domain) -> Term:
     """The weight of a tap, 0 outside the source."""
     low, high = place.bounds(space.extents)
     if low < 0:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from operator import add, mul
 
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
-from engine.tensor.build import Box, Builder, accumulator, box
+from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.convolution import add_bias, window
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.resize import cubic_kernel
 from engine.tensor.operators.standard import standard
@@ -29,6 +29,17 @@ FAR = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class SampledAxis:
+    """An axis of an image that is read at computed coordinates."""
+
+    size: int
+    offsets: tuple[int, ...]
+    """Of the taps from the coordinate's floor; one offset means the nearest element."""
+    map_place: Callable[[Term, int], Term]
+    """(place, size) -> the place that is read instead, -1 or size for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Taps:
     """The neighbours of coordinates on one axis."""
 
@@ -36,35 +47,25 @@ class Taps:
     """Array [..., tap] of int64 places counted from 1, so that 0 and size + 1 are outside."""
     part: str
     """Array [...] of how far the coordinate is past its floor; "" where only the nearest element counts."""
-    offsets: tuple[int, ...]
-    """Of the taps, from the floor."""
-    size: int
+    axis: SampledAxis
 
     def place(self, at: Sequence[Index], tap: int) -> Index:
         """Where a tap stands, for the coordinate at `at`."""
-        return Index.of(Element(self.places, (*at, Index((), tap)), 0, self.size + 1)) - 1
+        return Index.of(Element(self.places, (*at, Index((), tap)), 0, self.axis.size + 1)) - 1
 
-    def weight(self, build: Builder, at: Sequence[Index], tap: int) -> Term | None:
+    def weight(self, build: StatementBuilder, at: Sequence[Index], tap: int) -> Term | None:
         """The weight of a tap; None for 1."""
         if not self.part:
             return None
         part = build.read(self.part, at)
-        if len(self.offsets) == 2:
+        if len(self.axis.offsets) == 2:
             return part if tap else 1 - part
-        return cubic_kernel(-0.75)(self.offsets[tap] - part)
+        return cubic_kernel(-0.75)(self.axis.offsets[tap] - part)
 
 
-Mapped = Callable[[Term, int], Term]
-"""(place, axis size) -> the place that is read instead."""
-
-
-def neighbours(
-    build: Builder, owner: str, shape: Sequence[int], coordinate: Callable[[Box], Term], offsets: Sequence[int],
-    size: int, mapped: Mapped,
-) -> Taps:  # fmt: skip
-    """Append the arrays of `Taps`.  shape: of the coordinates; one offset means the nearest element."""
-    space = box(shape)
-    value = coordinate(space)
+def neighbours(build: StatementBuilder, owner: str, shape: Sequence[int], value: Term, axis: SampledAxis) -> Taps:
+    """Append the arrays of `Taps`.  value: the coordinates, over the iterators of `box(shape)`."""
+    space, offsets, size = box(shape), axis.offsets, axis.size
     place = build.temporary(owner, "coordinate", shape, value.dtype)
     build.emit(place, space, value, because="coordinates")
     here = build.read(place, space.written)
@@ -78,20 +79,28 @@ def neighbours(
     whole = apply("round" if len(offsets) == 1 else "floor", here)
     near = cast(minimum(maximum(whole, -FAR * size), FAR * size), "int64")
     tap = position(space.written[-1] + offsets[0])
-    build.emit(places, space, mapped(near + tap, size) + 1, because="places of the neighbours")
-    return Taps(places, part, tuple(offsets), size)
+    build.emit(places, space, axis.map_place(near + tap, size) + 1, because="places of the neighbours")
+    return Taps(places, part, axis)
 
 
-def weighted(
-    build: Builder, source: str, space: Box, head: Sequence[Index], axes: Sequence[Taps], at: Sequence[Sequence[Index]]
+def weighted_sum(
+    build: StatementBuilder,
+    source: str,
+    space: Domain,
+    head: Sequence[Index],
+    taps: Sequence[Taps],
+    at: Sequence[Index],
 ) -> Term:
-    """The sum over all combinations of taps.  head: indices of the source before its sampled axes."""
+    """The sum over all combinations of taps, one `Taps` for each sampled axis.
+
+    head: indices of the source before its sampled axes.  at: the coordinate's place in the arrays of every axis.
+    """
     terms = []
-    for taps in product(*(range(len(axis.offsets)) for axis in axes)):
-        chosen = list(zip(axes, at, taps, strict=True))
-        places = [axis.place(where, tap) for axis, where, tap in chosen]
-        value = wide(padded(build, source, (*head, *places), space, 0))
-        weights = [w for axis, where, tap in chosen if (w := axis.weight(build, where, tap)) is not None]
+    for numbers in product(*(range(len(each.axis.offsets)) for each in taps)):
+        chosen = list(zip(taps, numbers, strict=True))
+        places = [axis.place(at, tap) for axis, tap in chosen]
+        value = wide(read_padded(build, source, (*head, *places), space, 0))
+        weights = [w for axis, tap in chosen if (w := axis.weight(build, at, tap)) is not None]
         terms.append(reduce(mul, weights, value))
     return reduce(add, terms)
 
@@ -104,29 +113,23 @@ _OFFSETS = {"nearest": (0,), "linear": (0, 1), "bilinear": (0, 1), "cubic": (-1,
 
 
 @operator("onnx.GridSample", meaning=standard)
-def grid_sample(op: Operator, build: Builder) -> None:
+def grid_sample(op: Operator, build: StatementBuilder) -> None:
     """The image at coordinates between -1 and 1, given last axis first."""
     source, grid, target = op.inputs[0], op.inputs[1], op.outputs[0]
     sizes, shape = build.shape(source)[2:], build.shape(grid)[:-1]
     corners, how = bool(integer(op, "align_corners", 0)), text(op, "padding_mode", "zeros")
     offsets = _OFFSETS[text(op, "mode", "linear")]
-    axes = []
+    axes, map_place, points = [], partial(_map_outside, corners=corners, how=how), box(shape).written
     for axis, size in enumerate(sizes):
-
-        def coordinate(space: Box, axis: int = axis, size: int = size) -> Term:
-            given = wide(build.read(grid, (*space.written, Index((), len(sizes) - 1 - axis))))
-            value = (given + 1) * (0.5 * (size - 1)) if corners else ((given + 1) * size - 1) * 0.5
-            value = apply("round", value) if len(offsets) == 1 else value
-            # Cubic taps are mapped one by one, as they are in PyTorch and ONNX Runtime.
-            return value if len(offsets) == 4 else _within(value, size, corners, how)
-
-        def mapped(place: Term, size: int) -> Term:
-            return _mapped(place, size, corners, how)
-
-        axes.append(neighbours(build, target, shape, coordinate, offsets, size, mapped))
+        given = wide(build.read(grid, (*points, Index((), len(sizes) - 1 - axis))))
+        value = (given + 1) * (0.5 * (size - 1)) if corners else ((given + 1) * size - 1) * 0.5
+        value = apply("round", value) if len(offsets) == 1 else value
+        # Cubic taps are mapped one by one, as they are in PyTorch and ONNX Runtime.
+        value = value if len(offsets) == 4 else _within(value, size, corners, how)
+        axes.append(neighbours(build, target, shape, value, SampledAxis(size, offsets, map_place)))
     space = box(build.shape(target))
     n, c, *at = space.written
-    value = weighted(build, source, space, (n, c), axes, [(n, *at)] * len(sizes))
+    value = weighted_sum(build, source, space, (n, c), axes, (n, *at))
     build.emit(target, space, value, because="weighted sum of the neighbours")
 
 
@@ -141,7 +144,7 @@ def _within(value: Term, size: int, corners: bool, how: str) -> Term:
     return value
 
 
-def _mapped(place: Term, size: int, corners: bool, how: str) -> Term:
+def _map_outside(place: Term, size: int, corners: bool, how: str) -> Term:
     """The place read for a tap, which may stand a few steps outside even where the coordinate does not."""
     if how == "border":
         return minimum(maximum(place, 0), size - 1)
@@ -153,7 +156,7 @@ def _mapped(place: Term, size: int, corners: bool, how: str) -> Term:
 
 
 @operator("onnx.AffineGrid", meaning=standard)
-def affine_grid(op: Operator, build: Builder) -> None:
+def affine_grid(op: Operator, build: StatementBuilder) -> None:
     """theta times every point of a regular grid; points and results have their last axis first."""
     theta, target = op.inputs[0], op.outputs[0]
     shape = build.shape(target)
@@ -172,7 +175,7 @@ def affine_grid(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.RoiAlign", meaning=standard)
-def roi_align(op: Operator, build: Builder) -> None:
+def roi_align(op: Operator, build: StatementBuilder) -> None:
     """Each cell of a region is the mean (or the largest) of bilinear samples inside it."""
     source, batches, target = op.inputs[0], op.inputs[2], op.outputs[0]
     samples = integer(op, "sampling_ratio", 0)
@@ -198,7 +201,7 @@ def roi_align(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, reduction="max" if largest else "sum", because="samples of each cell")
 
 
-def _region_axis(op: Operator, build: Builder, axis: int, shape: tuple[int, int, int]) -> tuple[str, str]:
+def _region_axis(op: Operator, build: StatementBuilder, axis: int, shape: tuple[int, int, int]) -> tuple[str, str]:
     """Arrays [region, cell, sample, tap] of the places and weights along one axis; samples outside weigh nothing."""
     rois, target, size = op.inputs[1], op.outputs[0], build.shape(op.inputs[0])[2 + axis]
     kind = accumulator("sum", build.dtype(rois))
@@ -223,7 +226,7 @@ def _region_axis(op: Operator, build: Builder, axis: int, shape: tuple[int, int,
 
 
 @operator("onnx.DeformConv", meaning=standard)
-def deformable_convolution(op: Operator, build: Builder) -> None:
+def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
     """The image sampled where each element of the window is moved to, then an ordinary sum of products."""
     source, weight, moves, target = (*op.inputs[:3], op.outputs[0])
     sizes, shape, filters = build.shape(source), build.shape(target), build.shape(weight)
@@ -231,22 +234,19 @@ def deformable_convolution(op: Operator, build: Builder) -> None:
     over = window(op, sizes[2:], kernel, shape[2:])
     points = (sizes[0], groups, *kernel, *shape[2:])
     axes = []
+    n, group, *rest = box(points).written
+    inside, at = rest[:rank], rest[rank:]
     for axis in range(rank):
-
-        def coordinate(space: Box, axis: int = axis) -> Term:
-            n, group, *rest = space.written
-            inside, at = rest[:rank], rest[rank:]
-            channel = linear((group, *inside, Index((), axis)), (groups, *kernel, rank))
-            move = wide(build.read(moves, (n, channel, *at)))
-            return cast(position(over.places(at, inside)[axis]), move.dtype) + move
-
-        axes.append(neighbours(build, target, points, coordinate, (0, 1), sizes[2 + axis], _or_outside))
+        channel = linear((group, *inside, Index((), axis)), (groups, *kernel, rank))
+        move = wide(build.read(moves, (n, channel, *at)))
+        value = cast(position(over.places(at, inside)[axis]), move.dtype) + move
+        axes.append(neighbours(build, target, points, value, SampledAxis(sizes[2 + axis], (0, 1), _or_outside)))
     kind = accumulator("sum", build.dtype(source))
     sampled = build.temporary(target, "sampled", (*sizes[:2], *kernel, *shape[2:]), kind)
     space = box(build.shape(sampled))
     n, c, *rest = space.written
     group = c.floordiv(sizes[1] // groups, space.extents)
-    value = weighted(build, source, space, (n, c), axes, [(n, group, *rest)] * rank)
+    value = weighted_sum(build, source, space, (n, c), axes, (n, group, *rest))
     if present(op, 4):
         channel = linear((group, *rest[:rank]), (groups, *kernel))
         value = value * wide(build.read(op.inputs[4], (n, channel, *rest[rank:])))
@@ -258,6 +258,6 @@ def deformable_convolution(op: Operator, build: Builder) -> None:
     channel = m.floordiv(shape[1] // integer(op, "group", 1), space.extents) * filters[1] + channel
     left = build.read(sampled, (n, channel, *inside, *at))
     value = left * cast(build.read(weight, (m, rest[rank], *inside)), kind)
-    build.emit(product_, space, value, reduction="sum", accumulate=kind, because="convolution")
+    build.emit(product_, space, value, reduction="sum", because="convolution")
     if present(op, 3):
         add_bias(build, product_, op.inputs[3], target)

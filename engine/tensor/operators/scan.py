@@ -1,4 +1,4 @@
-"""Operators along an axis whose elements see each other: running sums, ranks, triangles, reversed sequences.
+"""Operators whose elements depend on others of the same axis: running sums, ranks, triangles, reversed sequences.
 
 Each is a reduction over the whole axis for every element: n^2 steps for n elements, all of them parallel.
 """
@@ -13,12 +13,12 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
-from engine.tensor.build import Builder, box, lowest, over
+from engine.tensor.build import StatementBuilder, box, lowest, over
 from engine.tensor.index import Element, Index, linear
-from engine.tensor.operators.attributes import axis_of, given, integer, parameter, present_output
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.attributes import axis_of, integer, parameter, parameter_value, present_output
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.normalization import softmax_axes
-from engine.tensor.operators.reductions import keepdims, reduced
+from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
@@ -28,7 +28,7 @@ def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """AKG's attributes with NumPy; the standard's own implementation for ONNX."""
     if op.dialect != "akg":
         return list(standard(op, x))
-    (axis,) = given(op, x, "axis", 1) or (0,)
+    (axis,) = parameter_value(op, x, "axis", 1) or (0,)
     function, neutral = (np.cumsum, 0) if op.kind == "CumSum" else (np.cumprod, 1)
     turned = np.flip(x[0], axis) if integer(op, "reverse", 0) else x[0]
     found = function(turned, axis=axis)
@@ -39,7 +39,7 @@ def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.CumSum", "onnx.CumProd", "akg.CumSum", "akg.CumProd", meaning=_running)
-def running(op: Operator, build: Builder) -> None:
+def running(op: Operator, build: StatementBuilder) -> None:
     """y[i] = x[0] + ... + x[i]; `reverse` counts from the end, `exclusive` leaves x[i] out."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
@@ -49,17 +49,17 @@ def running(op: Operator, build: Builder) -> None:
     away = space.point[-1] + integer(op, "exclusive", 0)
     place = space.written[axis] + away * (1 if integer(op, "reverse", 0) else -1)
     at = [place if a == axis else index for a, index in enumerate(space.written)]
-    build.emit(target, space, padded(build, source, at, space, neutral), reduction=operation)
+    build.emit(target, space, read_padded(build, source, at, space, neutral), reduction=operation)
 
 
-def _only(op: Operator, build: Builder, name: str, at: int, default: int) -> int:
+def _only(op: Operator, build: StatementBuilder, name: str, at: int, default: int) -> int:
     """A single integer that is an attribute or a constant input; `default` where absent."""
     values = parameter(op, build, name, at)
     return values[0] if values else default
 
 
 @operator("onnx.TopK", meaning=standard)
-def top_k(op: Operator, build: Builder) -> None:
+def top_k(op: Operator, build: StatementBuilder) -> None:
     """The rank of each element is the number of those that stand before it; equal ones keep their order."""
     source = op.inputs[0]
     shape, kind = build.shape(source), build.dtype(source)
@@ -87,14 +87,14 @@ def top_k(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.Hardmax", meaning=standard)
-def hardmax(op: Operator, build: Builder) -> None:
+def hardmax(op: Operator, build: StatementBuilder) -> None:
     """1 at the first of the largest elements, 0 elsewhere."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="largest element")
+    reduce_axes(build, "max", source, axes, top, because="largest element")
     first = build.temporary(target, "first", kept, "int64")
     rows, size = over(shape, axes), math.prod(shape[axis] for axis in axes)
     place = linear([rows.point[axis] for axis in axes], [shape[axis] for axis in axes])
@@ -107,7 +107,7 @@ def hardmax(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.Trilu", meaning=standard)
-def triangle(op: Operator, build: Builder) -> None:
+def triangle(op: Operator, build: StatementBuilder) -> None:
     """The upper or lower triangle of each matrix, zeros in the other; k moves the diagonal."""
     source, target = op.inputs[0], op.outputs[0]
     shape, offset = build.shape(target), _only(op, build, "k", 1, 0)
@@ -119,7 +119,7 @@ def triangle(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.EyeLike", meaning=standard)
-def eye_like(op: Operator, build: Builder) -> None:
+def eye_like(op: Operator, build: StatementBuilder) -> None:
     """Ones on the diagonal k of a matrix of the operand's shape."""
     target = op.outputs[0]
     space = box(build.shape(target))
@@ -128,7 +128,7 @@ def eye_like(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.ReverseSequence", meaning=standard)
-def reverse_sequence(op: Operator, build: Builder) -> None:
+def reverse_sequence(op: Operator, build: StatementBuilder) -> None:
     """The first `lengths[b]` elements of each sequence in reverse, the rest as they are."""
     source, lengths, target = op.inputs[0], op.inputs[1], op.outputs[0]
     time, batch = integer(op, "time_axis", 0), integer(op, "batch_axis", 1)
@@ -138,7 +138,7 @@ def reverse_sequence(op: Operator, build: Builder) -> None:
     mirrored = Index.of(Element(lengths, tuple(row), 0, shape[time])) - 1 - now
     inside = compare("less", position(now), cast(build.read(lengths, row), "int64"))
     at = [mirrored if axis == time else index for axis, index in enumerate(space.written)]
-    reverse = padded(build, source, at, space, 0)
+    reverse = read_padded(build, source, at, space, 0)
     build.emit(target, space, select(inside, reverse, build.read(source, space.written)))
 
 
@@ -147,7 +147,7 @@ MOST_ROWS = 4
 
 
 @operator("onnx.Det", meaning=lambda op, x: [np.asarray(np.linalg.det(x[0]))])
-def determinant(op: Operator, build: Builder) -> None:
+def determinant(op: Operator, build: StatementBuilder) -> None:
     """Expanded along its rows."""
     source, target = op.inputs[0], op.outputs[0]
     size = build.shape(source)[-1]

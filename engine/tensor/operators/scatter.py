@@ -1,4 +1,4 @@
-"""Writes whose place depends on an index tensor, turned round: every element of the result looks for its updates.
+"""Scatters as gathers: every element of the result searches for its updates.
 
 Work grows with elements times updates along the indexed axes; in return all elements are parallel and the last of
 several updates of one element wins, as it does when they are written in turn.
@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Box, Builder, box, highest, lowest, wrap
+from engine.tensor.build import Domain, StatementBuilder, box, highest, lowest, wrap
 from engine.tensor.index import Element, Index, delinearize, linear
 from engine.tensor.operators.attributes import axis_of, integer, present, text
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select
@@ -27,14 +27,16 @@ def _neutral(operation: str, dtype: str) -> Term:
     return number(value, dtype)
 
 
-def _latest(build: Builder, target: str, shape: Sequence[int], space: Box, hit: Term, number_: Index) -> str:
-    """An array with the number of the last update that hits an element, -1 where none does."""
+def _latest(
+    build: StatementBuilder, target: str, shape: Sequence[int], space: Domain, hit: Term, number_: Index
+) -> str:
+    """Emit the number of the last update that hits each element, -1 if none does."""
     last = build.temporary(target, "last", shape, "int64")
     build.emit(last, space, select(hit, position(number_), -1), reduction="max", because="last update of each element")
     return last
 
 
-def _clamped(build: Builder, last: str) -> str:
+def _clamp_index(build: StatementBuilder, last: str) -> str:
     """The numbers of `_latest` as an index: 0 where there was no update."""
     index = build.temporary(last, "index", build.shape(last), "int64")
     cells = box(build.shape(last))
@@ -43,29 +45,29 @@ def _clamped(build: Builder, last: str) -> str:
 
 
 @operator("onnx.ScatterElements", "onnx.Scatter", meaning=standard)
-def scatter_elements(op: Operator, build: Builder) -> None:
+def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p with its axis at indices[u]] = updates[u] for every u that agrees with p on the other axes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
     shape, count = build.shape(data), build.shape(indices)
     axis = axis_of(op, integer(op, "axis", 0), len(shape))
     space = box(shape, (count[axis],))
     at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
-    wanted = wrap(cast(padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
+    wanted = wrap(cast(read_padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
     hit = compare("equal", wanted, position(space.written[axis]))
     how = text(op, "reduction", "none")
     if how in _JOINED:
-        _join(build, op, space, hit, padded(build, updates, at, space, 0))
+        _join(build, op, space, hit, read_padded(build, updates, at, space, 0))
         return
     last = _latest(build, target, shape, space, hit, space.point[-1])
-    index = _clamped(build, last)
+    index = _clamp_index(build, last)
     cells = box(shape)
     found = Index.of(Element(index, cells.written, 0, count[axis] - 1))
-    chosen = padded(build, updates, [found if a == axis else i for a, i in enumerate(cells.written)], cells, 0)
+    chosen = read_padded(build, updates, [found if a == axis else i for a, i in enumerate(cells.written)], cells, 0)
     old, hit = build.read(data, cells.written), compare("greater_equal", build.read(last, cells.written), 0)
     build.emit(target, cells, select(hit, chosen, old))
 
 
-def _join(build: Builder, op: Operator, space: Box, hit: Term, update: Term) -> None:
+def _join(build: StatementBuilder, op: Operator, space: Domain, hit: Term, update: Term) -> None:
     """Append the result of updates that are added, multiplied or compared with what stands there."""
     data, target = op.inputs[0], op.outputs[0]
     function, operation = _JOINED[text(op, "reduction", "none")]
@@ -77,7 +79,7 @@ def _join(build: Builder, op: Operator, space: Box, hit: Term, update: Term) -> 
 
 
 @operator("onnx.ScatterND", meaning=standard)
-def scatter_nd(op: Operator, build: Builder) -> None:
+def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the first axes of the data, at which a slice of updates goes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
     shape, table = build.shape(data), build.shape(indices)
@@ -95,7 +97,7 @@ def scatter_nd(op: Operator, build: Builder) -> None:
         _join(build, op, space, both(*hits), value)
         return
     last = _latest(build, target, slots, space, both(*hits), linear(update, outer))
-    index = _clamped(build, last)
+    index = _clamp_index(build, last)
     cells = box(shape)
     slot = cells.written[:depth]
     found = delinearize(Index.of(Element(index, slot, 0, math.prod(outer) - 1)), outer, cells.extents)
@@ -105,7 +107,7 @@ def scatter_nd(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.TensorScatter", meaning=standard)
-def tensor_scatter(op: Operator, build: Builder) -> None:
+def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     """A cache with new rows from `write_indices[batch]` on; `circular` goes on at its start."""
     past, update, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape = build.shape(past)
@@ -120,12 +122,12 @@ def tensor_scatter(op: Operator, build: Builder) -> None:
         row = row.mod(size, space.extents)
     at = [row if a == axis else index for a, index in enumerate(space.written)]
     inside = both(compare("greater_equal", position(row), 0), compare("less", position(row), rows))
-    new = padded(build, update, at, space, 0)
+    new = read_padded(build, update, at, space, 0)
     build.emit(target, space, select(inside, new, build.read(past, space.written)))
 
 
 @operator("onnx.Compress", meaning=standard)
-def compress(op: Operator, build: Builder) -> None:
+def compress(op: Operator, build: StatementBuilder) -> None:
     """The slices at which a condition holds; the declared result says how many there are."""
     source, condition, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, count = build.shape(source), build.shape(condition)[0]

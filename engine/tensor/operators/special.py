@@ -1,4 +1,4 @@
-"""Functions that the meanings need and NumPy lacks."""
+"""Functions that NumPy lacks."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.index import Index
-from engine.tensor.operators.attributes import given, integer, parameter
+from engine.tensor.operators.attributes import integer, parameter, parameter_value
 from engine.tensor.operators.registry import operator
 
 Cut = slice | int | None
@@ -30,20 +30,20 @@ def _cuts(op: Operator, entries: Iterable[tuple[int, ...] | None], rank: int) ->
         raise BadInput("tensor", f"operator {op.name}", "begin, end and strides are not three lists of one length")
     masks = {name: integer(op, f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
-    def marked(name: str, at: int) -> bool:
+    def has_mark(name: str, at: int) -> bool:
         return bool(masks[name] >> at & 1)
 
     cuts: list[Cut] = []
     rest = len(begin)
     for at, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-        if marked("ellipsis", at):
+        if has_mark("ellipsis", at):
             rest = len(cuts)
-        elif marked("new_axis", at):
+        elif has_mark("new_axis", at):
             cuts.append(None)
-        elif marked("shrink_axis", at):
+        elif has_mark("shrink_axis", at):
             cuts.append(first)
         elif step:
-            cuts.append(slice(None if marked("begin", at) else first, None if marked("end", at) else last, step))
+            cuts.append(slice(None if has_mark("begin", at) else first, None if has_mark("end", at) else last, step))
         else:
             raise BadInput("tensor", f"operator {op.name}", f"entry {at} has a stride of 0")
     named = sum(cut is not None for cut in cuts)
@@ -53,12 +53,12 @@ def _cuts(op: Operator, entries: Iterable[tuple[int, ...] | None], rank: int) ->
 
 
 def _meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    entries = (given(op, x, name, at) for at, name in enumerate(("begin", "end", "strides"), start=1))
+    entries = (parameter_value(op, x, name, at) for at, name in enumerate(("begin", "end", "strides"), start=1))
     return [np.atleast_1d(x[0][_cuts(op, entries, x[0].ndim)])]
 
 
 @operator("akg.StridedSlice", meaning=_meaning)
-def strided_slice(op: Operator, build: Builder) -> None:
+def strided_slice(op: Operator, build: StatementBuilder) -> None:
     """AKG StridedSlice: bounds and strides are attributes, or constant inputs."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)

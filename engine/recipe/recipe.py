@@ -1,0 +1,163 @@
+"""The recipe, and the advice that it holds for each group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.recipe.entries import Entry, checked_entry
+from engine.support import serialization as text
+from engine.support.errors import BadInput
+
+VERSION = 2
+"""Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
+
+AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune")
+"""Authors of advice, in order of precedence in the composed tree."""
+
+NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
+"""Why `_check_scenario`, the text form and `compose` refuse such an entry."""
+_MAX_ENTRIES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Entries that belong together, and alternatives for what follows, best first."""
+
+    entries: tuple[Entry, ...] = ()
+    alternatives: tuple[Scenario, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One author's tree of entries."""
+
+    author: str
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Every choice that compiling a graph depends on."""
+
+    target: str
+    """Name of a GPU description in `engine/target`, e.g. "h200"."""
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Sizes bound to the graph's symbolic dimensions."""
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    """"accumulate" and "tensor_cores" types; empty means float32 accumulation on CUDA cores."""
+    fusion: Mapping[str, str] = field(default_factory=dict)
+    """Fusion choices: "policy" and the operators that a user joined or kept apart."""
+    groups: Mapping[str, tuple[Advice, ...]] = field(default_factory=dict)
+    """Group name -> its advice in order."""
+
+    def advise(self, author: str, *entries: Entry, group: str | None = None) -> Recipe:
+        """A recipe with `entries` added to the author's advice for `group` (which may be left out if there is one).
+
+        BadInput for an unknown author, or when the group is not clear.
+        """
+        if author not in AUTHORS:
+            raise BadInput("recipe", f"author {author!r}", "is unknown", f"authors are {', '.join(AUTHORS)}")
+        if group is None:
+            if len(self.groups) != 1:
+                names = ", ".join(self.groups) or "none"
+                raise BadInput("recipe", "advise", "say which group the entries are for", f"the recipe holds {names}")
+            group = next(iter(self.groups))
+        return self.with_group(group, with_entries(self.groups.get(group, ()), author, entries))
+
+    def with_group(self, group: str, advice: tuple[Advice, ...]) -> Recipe:
+        """A recipe whose `group` has exactly this advice."""
+        return replace(self, groups={**self.groups, group: advice})
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for `json.dumps`, with its version."""
+        plain = text.to_json(self)
+        assert isinstance(plain, dict)
+        return {"version": VERSION, **plain}
+
+    def dumps(self) -> str:
+        """The JSON text of a recipe's file."""
+        return json.dumps(self.to_json(), indent=2) + "\n"
+
+    @staticmethod
+    def from_json(data: object) -> Recipe:
+        """Read what `to_json` wrote.  BadInput names the place of what is unknown, missing, or of a wrong type."""
+        if not isinstance(data, dict):
+            raise BadInput("recipe", "recipe", f"is {type(data).__name__}, not an object")
+        version = data.get("version")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise BadInput("recipe", "version", "must be a whole number from 1", f"this program writes {VERSION}")
+        if version > VERSION:
+            hint = "read it with a newer program"
+            raise BadInput("recipe", "version", f"{version} is newer than {VERSION}, which this program reads", hint)
+        recipe = text.from_json(Recipe, _without_version(data, version))
+        return replace(recipe, groups={name: _check_advice(name, advice) for name, advice in recipe.groups.items()})
+
+    @staticmethod
+    def loads(content: str, source: str = "recipe") -> Recipe:
+        """Read the JSON text of a recipe; BadInput with the line where it is not JSON."""
+        try:
+            data = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise BadInput("recipe", f"{source}, line {error.lineno}", f"not JSON: {error.msg}") from None
+        except RecursionError:
+            raise BadInput("recipe", source, "is nested too deeply") from None
+        except ValueError:
+            raise BadInput("recipe", source, "holds a number with thousands of digits") from None
+        return Recipe.from_json(data)
+
+
+def with_entries(advice: Sequence[Advice], author: str, entries: Sequence[Entry]) -> tuple[Advice, ...]:
+    """The advice of a group with more entries of an author, after those that the author has."""
+    result = list(advice)
+    position = next((k for k, one in enumerate(result) if one.author == author), len(result))
+    if position == len(result):
+        result.append(Advice(author, Scenario()))
+    scenario = result[position].scenario
+    result[position] = Advice(author, replace(scenario, entries=(*scenario.entries, *entries)))
+    return tuple(result)
+
+
+def _without_version(data: Mapping[str, object], version: int) -> dict[str, object]:
+    """The fields of a recipe's JSON form without its version.  Version 1 had a list of rewrites that no stage
+    implemented."""
+    content = {key: value for key, value in data.items() if key != "version"}
+    if version == 1 and content.pop("rewrites", []) != []:
+        hint = "say “rewrite ...” in the advice of a group"
+        raise BadInput("recipe", "rewrites", "names changes that version 1 could not make", hint)
+    return content
+
+
+def _check_advice(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    """The advice of one group with every entry checked."""
+    found: list[Advice] = []
+    count = 0
+    for number, one in enumerate(advice):
+        where = f"groups.{group}[{number}]"
+        if one.author not in AUTHORS:
+            raise BadInput("recipe", f"{where}.author", f"{one.author!r} is unknown", f"one of {', '.join(AUTHORS)}")
+        scenario, size = _check_scenario(one.scenario, f"{where}.scenario")
+        count += size
+        found.append(Advice(one.author, scenario))
+    if count > _MAX_ENTRIES:
+        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
+    return tuple(found)
+
+
+def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
+    """The scenario with its entries checked, and their number."""
+    entries = []
+    for number, item in enumerate(scenario.entries):
+        try:
+            entries.append(checked_entry(item))
+            if inside and item.field == "rewrite":
+                raise BadInput("recipe", item.field, NOT_INSIDE)
+        except BadInput as error:
+            raise BadInput(
+                "recipe", f"{where}.entries[{number}]", f"{error.subject} {error.reason}", error.hint
+            ) from None
+    inner = [_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
+    count = len(entries) + sum(size for _, size in inner)
+    return Scenario(tuple(entries), tuple(alternative for alternative, _ in inner), scenario.label), count

@@ -1,0 +1,85 @@
+"""The work of a product's kernel in closed form is what its tile program is counted to do.
+
+Registers alone differ: the closed form estimates them, a tile program does not know them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.kernels.gemm.mappings import product_tasks
+from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.work import problem_of, work
+from engine.kernels.tuned_entries import tuned
+from engine.tensorize.intrinsics import INTRINSICS
+from tests.everything.files import files
+from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
+
+ROWS = (
+    "alcop/MM_BERT_FC1", "alcop/MM_RN50_FC", "alcop/BMM_BERT_SV", "alcop/Conv2D_RN50_1", "gta/gemm-16x512x128",
+    "transformer/8192x3072x768-bias-gelu",
+)  # fmt: skip
+SAMPLED = 4
+"""Configurations of each mapping that are compared beside the default."""
+
+
+def assert_same_work(kernel: engine.Kernel) -> bool:
+    """Compare field by field; False for a kernel that is no tiled product of two plain factors."""
+    config = config_of_tile(kernel.tile)
+    if config is None or sides_of(kernel.program) is None:
+        return False
+    found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config)
+    assert found.registers
+    expected = replace(kernel.facts, registers=found.registers)
+    wrong = [f.name for f in fields(found) if getattr(found, f.name) != getattr(expected, f.name)]
+    assert found == expected, f"{kernel.group.name} at {config}: {', '.join(wrong)}"
+    return True
+
+
+def configurations(group: engine.FusionGroup, seed: int, count: int) -> Iterator[engine.Kernel]:
+    """The default kernel of a group, and kernels at configurations drawn from the search space of each mapping."""
+    kernel = engine.compile(group)
+    yield kernel
+    chance = random.Random(seed)
+    for task in product_tasks(group, kernel, engine.compile)[0]:
+        programs = list(task.programs)
+        for program in chance.sample(programs, min(count, len(programs))):
+            recipe = tuned(kernel.recipe, group, task.family.decided, task.family.entries(program))
+            yield engine.compile(group, recipe)
+
+
+def products(file: str) -> list[engine.FusionGroup]:
+    plan = engine.fuse(engine.load(file))
+    return [group for group in plan.groups if group.kind == "contraction"]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_drawn_configurations_do_the_work_that_the_closed_form_says(row: str) -> None:
+    kernels = list(configurations(products(f"suite:{row}")[-1], seed=len(row), count=SAMPLED))
+    assert len(kernels) > SAMPLED and all(map(assert_same_work, kernels))
+
+
+@pytest.mark.parametrize("case", [layer_norm, softmax_of_floats, means_of_planes], ids=lambda case: case.__name__)
+def test_products_that_reduce_rows_do_too(case: Callable[[], Case], tmp_path: Path) -> None:
+    assert all(map(assert_same_work, configurations(group_of(case(), tmp_path), seed=7, count=SAMPLED)))
+
+
+@pytest.mark.parametrize("mark", [("slices", 4), ("split_k", 4), ("stages", 1), ("register_stages", 1)])
+def test_who_shares_the_depth_and_how_far_copies_run_ahead_count(mark: tuple[str, int]) -> None:
+    (group,) = products("suite:alcop/MM_RN50_FC")
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", engine.entry("S0", mark=mark, at="k")))
+    assert assert_same_work(kernel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [str(path) for _, path in files()], ids=lambda file: Path(file).stem)
+def test_every_product_of_the_shared_models_does_the_work_that_the_closed_form_says(file: str) -> None:
+    for number, group in enumerate(products(file)):
+        for kernel in configurations(group, seed=number, count=1):
+            assert_same_work(kernel)
