@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from engine.kernels.loop_nest import Nest
 from engine.recipe import AUTHORS
 from engine.scheduling.nodes import Mark, Member
-from engine.tile.nodes import Note, PipelineRequest
+from engine.tile.nodes import KernelConfig, Note, PipelineRequest, TileProgram
 
 Fit = Callable[[int], int]
 """The nearest number to the one asked for that a kernel can take."""
@@ -21,6 +22,8 @@ class Marks:
         self._marks = sorted(marks, key=lambda pair: (not pair[1].required, AUTHORS.index(pair[1].author)))
         self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], Note] = {}
+        self._stages: dict[str, dict[tuple[int, ...], int]] = {}
+        """Name of a mark that asks for stages -> place in the recipe -> its number."""
 
     def first(self, *names: str, members: Collection[Member] | None = None) -> str | None:
         """Which of these marks (on one of `members`) the first author gives, or None."""
@@ -89,6 +92,19 @@ class Marks:
         asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
         self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
         return PipelineRequest(buffers, next(iter(asked.values()), default), name, asked)
+
+    def stages(self, name: str, default: int, members: Collection[Member]) -> int:
+        """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
+        marks = [mark for _, mark in self._named(name, members)]
+        asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
+        self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
+        self._stages[name] = asked
+        return next(iter(asked.values()), default)
+
+    def described(self, tile: TileProgram, config: KernelConfig) -> TileProgram:
+        """The program of a config with what became of the marks that the config was read from."""
+        wishes = tuple(replace(wish, asked=self._stages.get(wish.mark, wish.asked)) for wish in tile.wishes)
+        return replace(tile, config=config, wishes=wishes, notes=self.unread())
 
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1

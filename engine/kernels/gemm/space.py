@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.alcop_work import alcop_work_of_config
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
@@ -29,10 +30,12 @@ from engine.kernels.sketch_rules import (
     Situation,
     sketch,
 )
-from engine.kernels.space import Funnel, Program, ResourceEstimate, Task
+from engine.kernels.space import Funnel, Program, Task
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
+from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
@@ -118,14 +121,28 @@ class Products:
         row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the equations of the pipeline model."""
-        work = self._work(program)
-        blocks = math.prod(work.grid)
-        return ResourceEstimate(
-            blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
-            round(work.fetched * work.steps * blocks),
-        )  # fmt: skip
+    def work(self, program: Program) -> Work:
+        """From the equations of the pipeline model; of bytes it counts the main loop's alone."""
+        work, knobs = self._work(program), self.knobs(program)
+        read, written = compulsory_bytes(self.group.program)
+        flops, special = flop_counts(self.group.program)
+        c, blocks, intrinsic = self.contraction, math.prod(work.grid), INTRINSICS.get(self.name)
+        return Work(
+            blocks=blocks,
+            threads=work.threads,
+            flops=flops - 2 * c.batch * c.m * c.n * c.k if intrinsic else flops,
+            special=special,
+            dram_bytes_read=read,
+            dram_bytes_written=written,
+            l2_bytes=round(work.fetched * work.steps * blocks),
+            shared_bytes=work.shared_bytes,
+            registers=work.registers or 0,
+            tensor_flops=2 * blocks * work.steps * math.prod(knobs.block) if intrinsic else 0,
+            tensor_type=intrinsic.dtype if intrinsic else "",
+            stages=work.stages,
+            serial_steps=work.steps,
+            team=knobs.split_k,
+        )
 
     def rank(self, program: Program) -> float:
         """The time that the pipeline model promises, in microseconds."""

@@ -17,6 +17,7 @@ from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, match_
 from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import THREAD, Barrier, Buffer, Declare, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
+from engine.tile.storage import shared_bytes_of
 
 FIRST = Index()
 
@@ -221,3 +222,12 @@ def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: in
     unique = emitter.register(name, dtype)
     emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")
     return unique
+
+
+def parts_bytes(elements: int, reduction: Reduction) -> int:
+    """Bytes of such a buffer in a block's shared memory."""
+    return shared_bytes_of(Buffer("", _dtype_of_parts(reduction), (elements,), "shared"))
+
+
+def _dtype_of_parts(reduction: Reduction) -> str:
+    return "int32" if reduction.accumulate == "bool" else reduction.accumulate

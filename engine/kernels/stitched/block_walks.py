@@ -35,7 +35,7 @@ class BlockWalks:
         """With so many threads and points of a block, and as many sharers of each reduction as the compiler chooses."""
         if (threads, points) not in self._found:
             nest = _launched(self.nest, threads, points)
-            self._found[threads, points] = read_parts(self.program, nest, Names(nest), Marks(nest))[0]
+            self._found[threads, points] = read_parts(self.program, nest, Names(nest), Marks(nest))[1]
         return self._found[threads, points]
 
 

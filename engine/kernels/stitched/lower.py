@@ -20,7 +20,7 @@ from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
 from engine.kernels.statement_block import Keep, evaluate_block
-from engine.kernels.stitched.layout import POINT, read_parts
+from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import Plan, plan_parts
 from engine.kernels.stitched.walk import Axis, Walk
@@ -34,13 +34,6 @@ from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Note, Slot, TilePr
 from engine.tile.scope import LANE_OF_VECTOR, Loaded
 from engine.tile.source import Line
 
-REFUSED = {
-    "tile": "a stitched kernel keeps what other threads use in shared memory, whole",
-    "stages": "a stitched kernel has no tiles to copy ahead",
-    "split": "the loops of a stitched kernel are shared out to threads whole",
-    "unroll": "loops are written out where registers go from one part to another",
-}
-"""Marks that no stitched kernel has a use for, and why."""
 WRITTEN_OUT = 8
 """Iterations of a loop that are written out where nothing asks for it."""
 MANY = 12
@@ -54,18 +47,23 @@ def lower_stitched(
 
     taken: buffers of other parts of a packed kernel.
     """
-    names = Names(nest)
-    parts, points = read_parts(group.program, nest, names, marks)
-    asked = {s.name: mark for s in nest.statements if (mark := marks.of_statement("scope", s.name)) is not None}
-    wishes = {group.program.statement(name).write.array: str(mark.value) for name, mark in asked.items()}
-    plan = plan_parts(group.program, parts, names, points, wishes, machine)
-    program = _Kernel(group, nest, names, plan, taken).lower()
-    marks.refuse(REFUSED)
-    for name, mark in asked.items():
-        scheme, because = program.schemes.get(name, ("", "no other part of the kernel uses its result"))
-        if scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
+    config = read_config(group.program, nest, Names(nest), marks)
+    tile = emit_stitched(group, nest, config, machine, taken)
+    for statement in nest.statements:
+        mark = marks.of_statement("scope", statement.name)
+        scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
+        if mark is not None and scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
             marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
-    return program
+    return marks.described(tile, config)
+
+
+def emit_stitched(
+    group: FusionGroup, nest: Nest, config: StitchedConfig, machine: Target, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """The kernel of a config.  taken: as in `lower_stitched`."""
+    names = Names(nest)
+    plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
+    return _Kernel(group, nest, names, plan, taken).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class _Kernel:
             steps = tuple(span.step for span in spans)
             self.emitter.staged[array] = Staged(buffer, axes, bases, steps, shape)
 
-    def lower(self) -> TileProgram:
+    def emit(self) -> TileProgram:
         """The tile program, part by part."""
         plan, emitter = self.plan, self.emitter
         if plan.points == 1:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, checked, resource_checks, user_check
-from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
-from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.prune import Check, searched
+from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
+from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
@@ -24,6 +24,7 @@ from engine.kernels.stitched.block_walks import (
     scratch_bytes,
     visited,
 )
+from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.parts import Part
 from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
 from engine.kernels.stitched.walk import Walk
@@ -100,17 +101,22 @@ class Stitched(KernelPrograms):
         except Unsupported as error:
             return error.reason
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the walks and the places."""
-        parts, blocks = self.parts(program), self.walks.points // program.number("points")
-        return ResourceEstimate(
+    def work(self, program: Program) -> Work:
+        """From the walks and the places; bytes of L2 as many as the points that are visited, an estimate."""
+        unshared, parts, staged = self.unshared(program), self.parts(program), self._staged(self.plan(program))
+        facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
+        requested = facts.l2_bytes * blocks * visited(parts) // self.visited
+        return replace(
+            facts,
             blocks=blocks,
             threads=program.number("threads"),
-            steps=longest_loop(parts),
-            stages=1,
-            shared_bytes=max(map(scratch_bytes, parts)) + self._staged(self.plan(program)),
+            serial_steps=longest_loop(parts),
+            shared_bytes=max(map(scratch_bytes, parts)) + staged,
+            shared_bytes_moved=blocks * (2 * staged + sum(map(met_bytes, parts))),
             registers=STITCHED_BASE + held(parts),
-            requested=self.kernel.facts.l2_bytes * blocks * visited(parts) // self.visited,
+            l2_bytes=requested,
+            global_requests=requested // (SUM_BYTES * max(part.walk.vector for part in unshared) * WARP),
+            global_sectors=0,
         )
 
     def _staged(self, plan: Plan | str) -> int:
@@ -127,22 +133,13 @@ class Stitched(KernelPrograms):
         alive = [{h.array for h in shared if h.producer <= n <= h.consumer} for n in range(len(plan.parts))]
         return max((sum(map(size, found)) for found in alive), default=0)
 
-    def rank(self, program: Program) -> float:
-        """The time that the model of compiled kernels promises, in microseconds."""
-        vector = max(part.walk.vector for part in self.unshared(program))
-        figures = self.figures(program)
-        handed = self._staged(self.plan(program)) * 2
-        moved = figures.blocks * (handed + sum(map(met_bytes, self.parts(program))))
-        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
-        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * WARP))
-
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
-        points = kernel.tile.constants.get("BLOCK_POINTS")
-        if points is None:
+        config = kernel.tile.config
+        if not isinstance(config, StitchedConfig):
             return None
         rest: list[tuple[str, Value]] = [(name, AUTO) for name in ("lanes", "warps", *map(_place, self.places))]
-        return Program(NAME, (("threads", kernel.tile.threads), ("points", points), *rest))
+        return Program(NAME, (("threads", config.threads), ("points", config.points), *rest))
 
 
 def _place(statement: str) -> str:
@@ -162,9 +159,7 @@ def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
     family = replace(family, visited=kernel.facts.blocks * visited(family.parts(advised)))
-    made, applied = sketch(_situation(family))
-    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
-    return [Task(NAME, made.dimensions, checked(made.points(), checks), applied, family)]
+    return [searched(family, _situation(family), _checks(family), kernel, kernel.target)]
 
 
 def _open_places(kernel: Kernel) -> tuple[str, ...]:
@@ -180,10 +175,9 @@ def _open_places(kernel: Kernel) -> tuple[str, ...]:
 def _situation(family: Stitched) -> Situation:
     """What the rules may open of a stitched group."""
     kernel, total = family.kernel, family.walks.points
-    now = kernel.tile.constants["BLOCK_POINTS"]
-    points = tuple(sorted({now, *(n for n in POINTS if total % n == 0)}))
     advised = family.program_of(kernel)
     assert advised is not None
+    points = tuple(sorted({advised.number("points"), *(n for n in POINTS if total % n == 0)}))
     walks = [part.walk for part in family.unshared(advised) if part.walk.reduced]
     shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
     sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
