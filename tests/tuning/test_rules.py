@@ -55,7 +55,8 @@ def family_of(row: str) -> Products:
 
 def family(contraction: Contraction) -> Products:
     name = INTRINSIC if contraction.unit else CUDA_CORES
-    return replace(family_of("gta/gemm-1024x1024x1024"), contraction=contraction, name=name)
+    found = family_of("gta/gemm-1024x1024x1024")
+    return replace(found, problem=replace(found.problem, contraction=contraction), name=name)
 
 
 def prune(points: Iterable[GemmConfig], contraction: Contraction) -> Funnel:
