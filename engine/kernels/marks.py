@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from engine.kernels.loop_nest import Nest
@@ -57,7 +57,7 @@ class Marks:
         for name, reason in because.items():
             self.notes |= {mark.path: Note(reason) for _, mark in self._named(name, members)}
 
-    def unrolled(self, steps: int, default: bool, members: Collection[Member]) -> bool:
+    def is_written_out(self, steps: int, default: bool, members: Collection[Member]) -> bool:
         """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
         needs = f"{steps} or 1: the whole loop is written out, or none of it" if steps > 1 else "1: no loop is left"
         given = self.number("unroll", steps if default else 1, lambda n: steps if n >= steps else 1, needs, members)
@@ -86,13 +86,6 @@ class Marks:
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
-    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> PipelineRequest:
-        """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
-        marks = [mark for _, mark in self._named(name, members)]
-        asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
-        self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
-        return PipelineRequest(buffers, next(iter(asked.values()), default), name, asked)
-
     def stages(self, name: str, default: int, members: Collection[Member]) -> int:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
         marks = [mark for _, mark in self._named(name, members)]
@@ -101,8 +94,8 @@ class Marks:
         self._stages[name] = asked
         return next(iter(asked.values()), default)
 
-    def described(self, tile: TileProgram, config: KernelConfig) -> TileProgram:
-        """The program of a config with what became of the marks that the config was read from."""
+    def describe(self, tile: TileProgram, config: KernelConfig) -> TileProgram:
+        """The program of a config, with the config and what became of the marks that it was read from."""
         wishes = tuple(replace(wish, asked=self._stages.get(wish.mark, wish.asked)) for wish in tile.wishes)
         return replace(tile, config=config, wishes=wishes, notes=self.unread())
 
@@ -113,7 +106,7 @@ class Marks:
         needs = f"a power of two {f'from {least} to' if least > 1 else 'up to'} {most}"
         return self.number(name, default, nearest_power(least, most), needs, members)
 
-    def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
+    def note_change(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
         for _, mark in self._named(name, members):
             if mark.value != given:
@@ -137,6 +130,15 @@ class Marks:
 
 def _is_among(member: Member, members: Collection[Member] | None) -> bool:
     return members is None or any(member is m for m in members)
+
+
+def pipeline_requests(
+    stages: int, register_stages: int, tiles: Iterable[str], *fragments: tuple[str, ...]
+) -> tuple[PipelineRequest, ...]:
+    """The pipelines that a configuration asks for.  tiles: buffers in shared memory.  fragments: buffers in registers,
+    those of each loop over the depth of a tile."""
+    ahead = (PipelineRequest(registers, register_stages, "register_stages") for registers in fragments)
+    return (PipelineRequest(tuple(tiles), stages, "stages"), *ahead)
 
 
 def up_to(limit: int) -> Fit:

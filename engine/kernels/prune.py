@@ -63,7 +63,7 @@ def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None
     return None
 
 
-def checked(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
+def drop_broken(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
     """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
     return prune(points, checks, lambda program: first(checks, program))
 
@@ -102,12 +102,12 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
     return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
 
 
-def searched(family: Programs, situation: Situation, checks: Sequence[Check], kernel: Kernel, machine: Target) -> Task:
+def make_task(family: Programs, situation: Situation, checks: Sequence[Check], kernel: Kernel, machine: Target) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
     rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, checked(made.points(), rules), applied, family)
+    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
 
 
 def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:

@@ -13,7 +13,7 @@ from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
-from engine.kernels.marks import Marks
+from engine.kernels.marks import Marks, pipeline_requests
 from engine.kernels.statement_block import finished
 from engine.support.errors import Unsupported
 from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
@@ -21,7 +21,7 @@ from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
-from engine.tile.nodes import KernelConfig, PipelineRequest, TileProgram
+from engine.tile.nodes import KernelConfig, TileProgram
 
 MOST_QUERIES, MOST_KEYS = 128, 128
 TILE, WIDE_TILE = 64, 16
@@ -66,7 +66,7 @@ class AttentionConfig(KernelConfig):
 def lower_attention(group: FusionGroup, nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) -> TileProgram:
     """One kernel for an attention, on tensor cores where an instruction is given."""
     config = read_config(nest, marks, intrinsic)
-    return marks.described(emit_attention(group, nest, config), config)
+    return marks.describe(emit_attention(group, nest, config), config)
 
 
 def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) -> AttentionConfig:
@@ -74,7 +74,7 @@ def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) 
     marks.refuse(REFUSED)
     queries = marks.power("block", TILE, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
     sizes = [math.prod(m.extent for m in members) for members in (nest.depth, nest.heads)]
-    depth, heads = _padded(sizes[0]), head_parts(sizes[1])[0]
+    depth, heads = _pad(sizes[0]), head_parts(sizes[1])[0]
     keys = marks.power("tile", WIDE_TILE if max(sizes) > WIDE else TILE, MOST_KEYS, (nest.key,), least=INSTRUCTION)
     _check_padding(nest, depth)
     if intrinsic is None:
@@ -100,7 +100,7 @@ def _queries_of_thread(nest: AttentionNest, marks: Marks, queries: int, keys: in
     fewest = queries // min(queries, keys, MAX_THREADS // SHARERS)
     if rows < fewest:
         rows = fewest
-        marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
+        marks.note_change("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
     marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
     return rows
 
@@ -135,7 +135,10 @@ def _on_tensor_cores(
         {"WARP_QUERIES": rows},
         (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
         f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
-        _requests(config, block, ((products.key_part,), (products.value_part,))),
+        pipeline_requests(
+            config.stages, config.register_stages, (block.key.tile, block.value.tile), (products.key_part,),
+            (products.value_part,),
+        ),
     )
 
 
@@ -153,16 +156,8 @@ def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, config: AttentionCon
         (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
         f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
         f"{products.value_part.owned} of results",
-        _requests(config, block, (first, second)),
+        pipeline_requests(config.stages, config.register_stages, (block.key.tile, block.value.tile), first, second),
     )
-
-
-def _requests(
-    config: AttentionConfig, block: Block, fragments: tuple[tuple[str, ...], ...]
-) -> tuple[PipelineRequest, ...]:
-    """The pipelines of a kernel.  fragments: registers that each of the two products is made from."""
-    tiles = PipelineRequest((block.key.tile, block.value.tile), config.stages, "stages")
-    return (tiles, *(PipelineRequest(names, config.register_stages, "register_stages") for names in fragments))
 
 
 def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
@@ -187,5 +182,5 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
     block.epilogue(products.results)
 
 
-def _padded(size: int) -> int:
+def _pad(size: int) -> int:
     return -(-size // INSTRUCTION) * INSTRUCTION

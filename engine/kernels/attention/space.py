@@ -20,7 +20,7 @@ from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import Check, asked_intrinsic, searched
+from engine.kernels.prune import Check, asked_intrinsic, make_task
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -120,26 +120,28 @@ class AttentionTiles(KernelPrograms):
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
         parts, steps, threads = split_of(program), self.steps(program), self.threads(program)
         blocks = self.teams(queries) * parts
-        scores, left = queries * steps * keys, self.left(program)
+        scores, left = queries * steps * keys, self.sums_left(program)
         # What is neither copied nor left for the last block follows the results: they are stored, padding included.
-        rest = base.l2_bytes - self.copied(base.blocks, standing.tiles.queries, standing.tiles.keys, base.serial_steps)
-        rest -= self.handed_over(base.blocks, standing.tiles.queries, standing.parts)
-        results = rest * self.teams(queries) * queries // (base.blocks // base.team * standing.tiles.queries)
-        requested = self.copied(blocks, queries, keys, steps) + results + self.handed_over(blocks, queries, parts)
-        now = standing.tiles.queries * math.ceil(-(-self.found.key.extent // standing.tiles.keys) / base.team)
+        tiles = standing.tiles
+        rest = base.l2_bytes - self.copied_bytes(base.blocks, tiles.queries, tiles.keys, base.serial_steps)
+        rest -= self.exchanged_bytes(base.blocks, tiles.queries, standing.parts)
+        results = rest * self.teams(queries) * queries // (base.blocks // base.team * tiles.queries)
+        exchanged = self.exchanged_bytes(blocks, queries, parts)
+        requested = self.copied_bytes(blocks, queries, keys, steps) + results + exchanged
+        now = tiles.queries * math.ceil(-(-self.found.key.extent // tiles.keys) / base.team)
         return replace(
             base,
             blocks=blocks,
             threads=threads,
             serial_steps=steps,
             stages=stages,
-            shared_bytes=self.shared(queries, keys, stages),
-            shared_bytes_moved=blocks * self._moved(program, steps),
+            shared_bytes=self.tile_bytes(queries, keys, stages),
+            shared_bytes_moved=blocks * self._bytes_in_shared(program, steps),
             registers=ATTENTION_BASE + (keys + self.heads) * queries // threads,
             l2_bytes=requested,
             team=parts,
             team_bytes=parts * left * SUM_BYTES,
-            tensor_flops=base.tensor_flops * blocks * scores // (base.blocks * now * standing.tiles.keys),
+            tensor_flops=base.tensor_flops * blocks * scores // (base.blocks * now * tiles.keys),
             global_requests=requested // (VECTOR_BYTES * WARP),
             global_sectors=0,
         )
@@ -158,12 +160,12 @@ class AttentionTiles(KernelPrograms):
         """Tiles of all keys."""
         return -(-self.found.key.extent // program.number("keys"))
 
-    def left(self, program: Program) -> int:
+    def sums_left(self, program: Program) -> int:
         """Sums that a block leaves for the last one of its team."""
         rows = min(program.number("queries"), self.queries)
         return rows * (self.heads + 2) if split_of(program) > 1 else 0
 
-    def handed_over(self, blocks: int, queries: int, parts: int) -> int:
+    def exchanged_bytes(self, blocks: int, queries: int, parts: int) -> int:
         """Bytes that blocks with a part of the keys each store and the last of each team loads, padding included.
 
         Every thread of a row stores its maximum and its sum and loads the maxima twice, the sums once; results once.
@@ -173,12 +175,12 @@ class AttentionTiles(KernelPrograms):
         sharers = FRAGMENT_SHARERS if self.intrinsic else SHARERS
         return blocks * queries * (5 * sharers + 2 * self.standing.tiles.heads) * SUM_BYTES
 
-    def copied(self, blocks: int, queries: int, keys: int, steps: int) -> int:
+    def copied_bytes(self, blocks: int, queries: int, keys: int, steps: int) -> int:
         """Bytes of queries, keys and values that so many blocks copy, padding included."""
         depth, heads = self.standing.tiles.depth, self.standing.tiles.heads
         return blocks * (queries * depth + steps * keys * (depth + heads)) * self.element_bytes
 
-    def shared(self, queries: int, keys: int, stages: int) -> int:
+    def tile_bytes(self, queries: int, keys: int, stages: int) -> int:
         """Bytes of a block's tiles, whose rows are padded or permuted as those of `kernel` are."""
         standing, buffers = self.standing, self.kernel.tile.buffers
         rows = {"query_tile": (queries, standing.tiles.queries), "key_tile": (stages * keys, standing.tiles.keys)}
@@ -189,7 +191,7 @@ class AttentionTiles(KernelPrograms):
             found += shared_bytes_of(buffers[name]) // there * here
         return found + (queries * (keys * SUM_BYTES + VECTOR_BYTES) if self.intrinsic is None else 0)
 
-    def _moved(self, program: Program, steps: int) -> int:
+    def _bytes_in_shared(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
 
         It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
@@ -298,7 +300,7 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     }
     fixed = {**_FIXED, "split_k": kernel.tile.team}
     situation = Situation(family.name, fixed, offers, {CROSS_THREAD: why_not})
-    return searched(family, situation, _checks(family), kernel, family.machine)
+    return make_task(family, situation, _checks(family), kernel, family.machine)
 
 
 def _why_not_shared(family: AttentionTiles) -> str:
@@ -320,7 +322,7 @@ def _checks(family: AttentionTiles) -> tuple[Check, ...]:
     return (
         Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
         Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
-        Check("shared keys", lambda p: _shared(family, p), "a block without keys would only wait for the others"),
+        Check("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for the others"),
         Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
     )
 
@@ -342,11 +344,11 @@ def _empty(family: AttentionTiles, program: Program) -> str:
     return ""
 
 
-def _shared(family: AttentionTiles, program: Program) -> str:
+def _sharing(family: AttentionTiles, program: Program) -> str:
     steps, parts = family.key_tiles(program), split_of(program)
     if parts == 1:
         return ""
-    most = most_parts(steps, family.teams(program.number("queries")) * family.left(program))
+    most = most_parts(steps, family.teams(program.number("queries")) * family.sums_left(program))
     if parts > most:
         return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
     return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"

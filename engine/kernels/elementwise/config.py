@@ -95,7 +95,7 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks) -> Elementwise
     elements = marks.number("block", together, whole_portions, needs, elements=inside)
     steps = -(-elements // together)
     whole = [m for m in nest.outer if m.name not in strips.owned]
-    return ElementwiseConfig(threads, elements, steps, strips, marks.unrolled(steps, steps <= UNROLLED, whole))
+    return ElementwiseConfig(threads, elements, steps, strips, marks.is_written_out(steps, steps <= UNROLLED, whole))
 
 
 def _read_strips(program: TensorProgram, nest: Nest, marks: Marks) -> Strips:
@@ -114,7 +114,7 @@ def _read_strips(program: TensorProgram, nest: Nest, marks: Marks) -> Strips:
     for member in nest.outer:
         if member.name in owned:
             steps = strips.steps(member.name)
-            if marks.unrolled(steps, steps <= UNROLLED, (member,)):
+            if marks.is_written_out(steps, steps <= UNROLLED, (member,)):
                 unrolled.add(member.name)
     return replace(strips, unrolled=frozenset(unrolled))
 

@@ -31,7 +31,7 @@ def lower_elementwise(
 ) -> TileProgram:
     """One kernel for statements that share all their iterators.  taken: buffers of other parts of a packed one."""
     config = read_config(group.program, nest, marks)
-    return marks.described(emit_elementwise(group, nest, config, taken), config)
+    return marks.describe(emit_elementwise(group, nest, config, taken), config)
 
 
 def emit_elementwise(
@@ -80,7 +80,7 @@ def _element(
         inner.enter_context(emitter.when(emitter.mask("inside", outside, link), link))
         emitter.extents[counted] = total
         emitter.definitions[counted] = start
-        variables = _located(emitter, strips, element, members)
+        variables = _locate(emitter, strips, element, members)
         for member in members:
             if member.name in strips.owned:
                 at = Line((), (member.name,))
@@ -95,7 +95,7 @@ def _element(
         yield variables
 
 
-def _located(emitter: Emitter, strips: Strips, element: Index, members: tuple[Member, ...]) -> dict[str, Index]:
+def _locate(emitter: Emitter, strips: Strips, element: Index, members: tuple[Member, ...]) -> dict[str, Index]:
     """Where the flattened position of a thread stands in every dimension, counted in strips."""
     sizes = tuple(m.extent // strips.owned.get(m.name, 1) for m in members)
     lane = Index.of(LANE_OF_VECTOR) if strips.lanes > 1 else Index()

@@ -20,7 +20,7 @@ from engine.kernels.elementwise.plans import Plan, plans, widest
 from engine.kernels.elementwise.transpose import TILE, TransposeConfig
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, searched, user_entries
+from engine.kernels.prune import Check, make_task, user_entries
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.recipe import Entry
@@ -170,13 +170,13 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREADS, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREADS[0], "steps": 1}
         whole = Check("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
-        tasks.append(searched(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
+        tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):
         tiles = Tiles(group, kernel, tiled, elements, alive)
         offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
         situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
-        tasks.append(searched(tiles, situation, (), kernel, kernel.target))
+        tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
     return sorted(tasks, key=lambda task: task.family.program_of(kernel) is None)
 
 

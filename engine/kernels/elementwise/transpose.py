@@ -97,7 +97,7 @@ def read_config(nest: Nest, marks: Marks) -> TransposeConfig:
 def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel with a shared tile for each turned read; every other read is direct."""
     config = read_config(nest, marks)
-    return marks.described(emit_transpose(group, nest, config), config)
+    return marks.describe(emit_transpose(group, nest, config), config)
 
 
 def emit_transpose(group: FusionGroup, nest: Nest, config: TransposeConfig) -> TileProgram:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from engine.fusion.nodes import FusionGroup
@@ -61,10 +60,8 @@ class GemmFamily(KernelFamily):
         marks = Marks(nest)
         intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
         if intrinsic:
-            tile = lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
-        else:
-            tile = lower_contraction(group, nest, marks)
-        return replace(tile, notes=marks.unread())
+            return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
+        return lower_contraction(group, nest, marks)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""

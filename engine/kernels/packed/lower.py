@@ -80,7 +80,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
     footprints: list[Footprint] = []
     start = 0
     for program in programs:
-        footprints += [_moved(f, start, program.grid) for f in program.footprints]
+        footprints += [_shift_footprint(f, start, program.grid) for f in program.footprints]
         start += program.grid
     return replace(
         first,
@@ -100,7 +100,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
     )
 
 
-def _moved(footprint: Footprint, start: int, blocks: int) -> Footprint:
+def _shift_footprint(footprint: Footprint, start: int, blocks: int) -> Footprint:
     """The footprint of a part whose blocks begin at `start` of the launch."""
     extents = {**footprint.counters, BLOCK: start + blocks}
     own = {BLOCK: Index.of(BLOCK) - start}

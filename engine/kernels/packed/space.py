@@ -16,17 +16,17 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import THREADS as ADVISED
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
-from engine.kernels.prune import Check, searched
+from engine.kernels.prune import Check, make_task
 from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
-    held,
+    elements_held,
     longest_loop,
     met_bytes,
+    points_visited,
     scratch_bytes,
-    visited,
 )
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
@@ -76,9 +76,9 @@ class _Part:
         """Blocks of the part."""
         return -(-self.total // (share if self.is_stitched else threads * self.now * share))
 
-    def visited(self, threads: int, share: int) -> int:
+    def points_visited(self, threads: int, share: int) -> int:
         """Points that all its blocks visit, those past the ends of loops included."""
-        each = visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
+        each = points_visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
         return self.blocks(threads, share) * each
 
 
@@ -111,8 +111,9 @@ class Packed(KernelPrograms):
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
         walked = [(p.blocks(threads, n), p.walks.parts(threads, n)) for p, n in shares if p.walks]
-        now = sum(part.visited(self.kernel.tile.threads, part.now if part.is_stitched else 1) for part in self.parts)
-        here = sum(part.visited(threads, share) for part, share in shares)
+        stands = [(part, part.now if part.is_stitched else 1) for part in self.parts]
+        now = sum(part.points_visited(self.kernel.tile.threads, share) for part, share in stands)
+        here = sum(part.points_visited(threads, share) for part, share in shares)
         values = [part.alive * part.now for part in self.parts if not part.is_stitched]
         requested = facts.l2_bytes * here // now
         return replace(
@@ -122,7 +123,7 @@ class Packed(KernelPrograms):
             serial_steps=max((longest_loop(parts) for _, parts in walked), default=1),
             shared_bytes=max((scratch_bytes(p) for _, parts in walked for p in parts), default=0),
             shared_bytes_moved=sum(blocks * sum(map(met_bytes, parts)) for blocks, parts in walked),
-            registers=STITCHED_BASE + max((*(held(parts) for _, parts in walked), *values)),
+            registers=STITCHED_BASE + max((*(elements_held(parts) for _, parts in walked), *values)),
             l2_bytes=requested,
             global_requests=requested // (ELEMENT_BYTES * WARP),
             global_sectors=0,
@@ -158,7 +159,7 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     offers: dict[str, Choices] = {TILING: {"threads": THREADS, **shares}, INLINE: {}}
     few = Check("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
     situation = Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers)
-    return [searched(family, situation, (few,), kernel, kernel.target)]
+    return [make_task(family, situation, (few,), kernel, kernel.target)]
 
 
 def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _Part:

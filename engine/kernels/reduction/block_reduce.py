@@ -91,7 +91,7 @@ def accumulate(
     emitter.assign(_slot(into.largest), larger, link)
 
 
-def combined(
+def combine(
     emitter: Emitter, statement: Statement, parts: Accumulator, sharers: Sharers, by_row: bool, link: Line,
     vector: int = 1,
 ) -> str:  # fmt: skip
@@ -189,7 +189,7 @@ def _down_columns(
     return f"shared memory over {sharers.count} threads of each column"
 
 
-def rounded(emitter: Emitter, statement: Statement, total: Access, link: Line) -> Access:
+def round_result(emitter: Emitter, statement: Statement, total: Access, link: Line) -> Access:
     """A reduction's result in the type of its array: the accumulator itself where it has that type."""
     array, accumulate = emitter.program.arrays[statement.write.array], _reduction(statement).accumulate
     if array.dtype == accumulate:

@@ -111,7 +111,7 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
     inner = [m for phase in nest.phases for m in phase.members]
     if kept and not layout.is_unrolled:
         because = "later loops use its values again, from registers that only a loop written out can reach"
-        marks.changed("unroll", layout.strip, because, inner)
+        marks.note_change("unroll", layout.strip, because, inner)
     marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
     marks.refuse({"stages": "threads share a row: copies run ahead from row to row"}, inner)
     needs = f"a divisor of its {layout.blocks} blocks"
@@ -222,7 +222,7 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
     keeps: whether threads must keep their elements of a row, which then are no more than fit `MAX_PRIVATE`.
     """
     rows = math.prod(m.extent for m in nest.outer)
-    columns = math.prod(m.extent for m in _reduced(nest))
+    columns = math.prod(m.extent for m in _reduced_members(nest))
     vector = vector_width(program, nest, marks, along_rows=by_row)
     inner = [m for phase in nest.phases for m in phase.members]
     least = 1
@@ -244,11 +244,11 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
     strip = _strip(nest, marks, columns, chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.
     has_room = strip * vector * most_alive(program.statements).values <= VALUE_REGISTERS
-    is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
+    is_unrolled = marks.is_written_out(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
 
 
-def _reduced(nest: Nest) -> tuple[Member, ...]:
+def _reduced_members(nest: Nest) -> tuple[Member, ...]:
     return next((p.members for p in nest.phases if p.members), ())
 
 

@@ -16,7 +16,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.marks import Marks
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
+from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
 from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.target.hardware import WARP
@@ -30,7 +30,7 @@ from engine.tile.source import Line
 def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
     """One kernel for a group with reductions that share their rows.  by_row: see `read_config`."""
     config = read_config(group.program, nest, marks, by_row)
-    return marks.described(emit_reduction(group, nest, config), config)
+    return marks.describe(emit_reduction(group, nest, config), config)
 
 
 def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> TileProgram:
@@ -133,7 +133,7 @@ class _Reduction:
         lanes = 1 if layout.by_row else layout.vector
         accumulators = {s.name: accumulator(emitter, s, lanes) for s in phase.statements if s.reduction is not None}
         link = Line(tuple(s.name for s in phase.statements), names)
-        again = _needed(phase.statements, recomputed)
+        again = _statements_needed(phase.statements, recomputed)
         with self._chunks(link) as chunk:
             step = chunk * layout.lanes + self.lane
             column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
@@ -189,10 +189,10 @@ class _Reduction:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
         sharers = Sharers(layout.lanes, self.lane, 1 if layout.by_row else WARP)
-        where = combined(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
+        where = combine(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array
-        self.values[array] = rounded(emitter, statement, parts.total, link)
+        self.values[array] = round_result(emitter, statement, parts.total, link)
         if array in self.outputs:
             mask = self._one_writer(row_mask, link)
             if array in self.in_place:
@@ -224,7 +224,7 @@ class _Reduction:
             self.placements[statement.name] = "register: each thread of the row computes it again"
 
 
-def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
+def _statements_needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
     """The element-wise statements of earlier loops whose results are used here and were not kept."""
     wanted = {a.array for s in statements for a in s.reads()}
     found: list[Statement] = []

@@ -17,7 +17,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, searched
+from engine.kernels.prune import Check, make_task
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import AGAIN, Layout, ReductionConfig, fits_registers, row_order, used_again
 from engine.kernels.reduction.lower import emit_reduction
@@ -125,7 +125,7 @@ class Rows(KernelPrograms):
         """From the layout, and from what a thread moves in each iteration of its loops."""
         config = self.config(program)
         layout, turns = config.layout, config.turns
-        moved, blocks = self.moved(config), layout.blocks // turns
+        moved, blocks = self.thread_bytes(config), layout.blocks // turns
         of_thread = layout.vector * (layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1)
         steps = 1 if config.kept else layout.strips * (1 if layout.is_unrolled else layout.strip)
         requested = blocks * layout.threads * moved.outside
@@ -143,7 +143,7 @@ class Rows(KernelPrograms):
             global_sectors=0,
         )
 
-    def moved(self, config: ReductionConfig) -> Moved:
+    def thread_bytes(self, config: ReductionConfig) -> Moved:
         """What one thread moves in all its turns."""
         layout = config.layout
         key = (
@@ -188,7 +188,7 @@ def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     ways = [Rows(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
     ways = [way for way in ways if way.by_row or way.nest.outer]
-    return [searched(way, _situation(way), _checks(way), kernel, way.machine) for way in ways]
+    return [make_task(way, _situation(way), _checks(way), kernel, way.machine) for way in ways]
 
 
 def _situation(family: Rows) -> Situation:
@@ -271,7 +271,7 @@ def _staging(family: Rows, program: Program) -> str:
 
 def _copies(family: Rows, program: Program) -> str:
     config = family.config(program)
-    if config.stages == 1 or family.moved(config).copied:
+    if config.stages == 1 or family.thread_bytes(config).copied:
         return ""
     return f"{config.stages} stages, and no access to a row moves 4 bytes or more"
 

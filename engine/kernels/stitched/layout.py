@@ -97,11 +97,11 @@ def _spaces(found: Sequence[Box], points: int) -> list[Space]:
     for box in found:
         kept, reduced = box.axes
         own = ((*before, *kept), reduced)
-        spaces.append(own if reduced else _followed(box, own[0], reductions) or own)
+        spaces.append(own if reduced else _space_to_follow(box, own[0], reductions) or own)
     return spaces
 
 
-def _followed(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
+def _space_to_follow(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
     """The space of the reductions whose points a box visits: the one that it shares most values with."""
     candidates = [s for s in reductions if set(axes) in ({*s[0], *s[1]}, set(s[0]))]
     made = {s.write.array for s in box.statements}

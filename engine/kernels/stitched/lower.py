@@ -18,7 +18,7 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
+from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
@@ -54,7 +54,7 @@ def lower_stitched(
         scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
         if mark is not None and scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
             marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
-    return marks.described(tile, config)
+    return marks.describe(tile, config)
 
 
 def emit_stitched(
@@ -136,7 +136,7 @@ class _Kernel:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        in_registers = self._kept(number, part) | {a for n, a in self.plan.in_registers if n == number}
+        in_registers = self._kept_arrays(number, part) | {a for n, a in self.plan.in_registers if n == number}
         unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
@@ -222,7 +222,7 @@ class _Kernel:
             mask=inside,
             store_mask=mask,
             stored=stored,
-            keep=Keep(self._kept(number, part), slot, walk.steps * (walk.chunks if part.is_whole else 1)),
+            keep=Keep(self._kept_arrays(number, part), slot, walk.steps * (walk.chunks if part.is_whole else 1)),
             lanes=part.is_whole or not walk.by_row,
             dimensions=link.dimensions,
             accumulators=partials,
@@ -233,7 +233,7 @@ class _Kernel:
                 self.values[array] = values[array]
                 self.unmet |= {array} & plan.staged.keys()
 
-    def _kept(self, number: int, part: Part) -> frozenset[str]:
+    def _kept_arrays(self, number: int, part: Part) -> frozenset[str]:
         """What later parts find in registers: results of this part, and inputs of several."""
         made = {s.write.array for s in part.statements if s.reduction is None}
         read = {a.array for s in (*part.statements, *self.plan.again.get(number, ())) for a in s.reads()}
@@ -250,8 +250,8 @@ class _Kernel:
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
         sharers = Sharers(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
-        combined(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
-        value = rounded(emitter, statement, parts.total, link)
+        combine(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
+        value = round_result(emitter, statement, parts.total, link)
         array = statement.write.array
         if array in self.plan.held and walk.steps > 1:
             value = self._keep(walk, statement, value, turn, link)
