@@ -33,7 +33,7 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.plan import folded, plan
+from engine.fusion.plan import fold_program, plan
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
@@ -175,14 +175,14 @@ def measure(
     round.  seed: of the inputs; by default one that each process draws anew, for a kernel must be right on any values.
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
-    from engine.execution.measure import Trial, measure_kernel, require_pycuda
+    from engine.execution.measure import MeasureJob, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
     seed = _drawn() if seed is None else seed
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
-    trial = Trial(kernel.source, compiled, {**expected, **before})
+    trial = MeasureJob(kernel.source, compiled, {**expected, **before})
     found = measure_kernel(trial, on_sample=on_sample, on_state=on_state)
     if isinstance(found, Failure):
         return found
@@ -252,9 +252,9 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
     """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
     from engine.explore.decisions import decisions as table
-    from engine.explore.scheduled_group import situation
+    from engine.explore.scheduled_group import schedule_group
 
-    return table(situation(group, recipe or _default_recipe(group)))
+    return table(schedule_group(group, recipe or _default_recipe(group)))
 
 
 def space(
@@ -289,9 +289,9 @@ def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
     Raises MissingCapability without a C++ compiler, EngineError where the kernel does not run.
     """
     from engine.explore.addresses import addresses as traced
-    from engine.explore.addresses import made_up
+    from engine.explore.addresses import dummy_inputs
 
-    values = made_up(kernel, seed)
+    values = dummy_inputs(kernel, seed)
     found = traced(kernel, values) if values is not None else None
     if not isinstance(found, WarpDoc) and kernel.group.graph is not None:
         expected, before = group_values(kernel.group, seed)
@@ -366,7 +366,7 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
         lowered = lower(group.graph)
         expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
         if missing := missing - expected_all.keys():  # of reductions in parts
-            parted = in_parts(folded(lowered, group.graph).program)
+            parted = in_parts(fold_program(lowered, group.graph).program)
             expected_all = {**expected_all, **temporaries(parted, expected_all, missing)}
     view, declared = group.instances[0].view, group.program.arrays
     expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}

@@ -15,7 +15,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
 from engine.kernels.nodes import Kernel
-from engine.pipeline.transform import pipelined
+from engine.pipeline.transform import pipeline_loops
 from engine.poly.dependences import dependences
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
@@ -116,7 +116,7 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
         setting = Setting(target(recipe.target), recipe.numerics)
         tile = lower(replace(group, program=program), solved.tree, setting)
         tell("tile program", solved.tree, tile)
-        alternating, tile = tile, pipelined(tile, setting.machine)
+        alternating, tile = tile, pipeline_loops(tile, setting.machine)
     except Unsupported as refused:
         raise NoKernel(refused, program, solved) from refused
     wrong = check_tile(tile)

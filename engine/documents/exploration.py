@@ -1,4 +1,4 @@
-"""Documents of the exploration panels: moves, decisions, iteration spaces, addresses, comparisons.
+"""Documents that answer questions about a kernel: moves, decisions, iteration spaces, addresses, comparisons.
 
 Plain data like `engine/documents/model.py`, for the same reason.  `QUESTIONS` at the end lists what may be asked.
 """

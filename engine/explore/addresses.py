@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.documents.exploration import LanesDoc, WarpDoc
-from engine.execution.emulate.emulate import emulate
+from engine.execution.emulate.emulate import trace_warp
 from engine.execution.nodes import Finding, WarpAccess
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
@@ -26,15 +26,15 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
     others = (block for block in kernel.source.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
     blocks = (*others, TRACED_BLOCK)  # the last of a team does what is left
-    run, _, _ = emulate(kernel.source, given, blocks=blocks, trace=(TRACED_BLOCK, TRACED_WARP), timeout=timeout)
+    run = trace_warp(kernel.source, given, (TRACED_BLOCK, TRACED_WARP), blocks=blocks, timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)
     return WarpDoc(kernel.group.name, to_text(kernel.advice), TRACED_BLOCK, lanes)
 
 
-def made_up(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
-    """Values that serve as well as any to see addresses: indices in their range, and 1, which no division minds.
+def dummy_inputs(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
+    """Dummy inputs for address tracing: indices in their range, ones elsewhere (no division by zero).
 
     None where addresses depend on inputs that are no whole numbers.
     """

@@ -11,7 +11,7 @@ from engine.cost.alcop_nodes import PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_kernel, estimated_registers, main_loop
 from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
-from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
+from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, ClockSpan, PipelineClock, Rhythm
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
@@ -47,7 +47,7 @@ class _Fold:
     end: float = 0.0
     cut: float = 0.0
 
-    def moved(self, time: float) -> float:
+    def shift(self, time: float) -> float:
         """A time in the picture."""
         return time - self.cut if self.count and time >= self.end else min(time, self.start) if self.count else time
 
@@ -95,14 +95,14 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         knobs=knobs,
         choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
     )
-    return empty if played is None else _drawn(kernel, played, predicted, empty)
+    return empty if played is None else _draw_trace(kernel, played, predicted, empty)
 
 
-def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: ChartDoc) -> ChartDoc:
+def _draw_trace(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: ChartDoc) -> ChartDoc:
     loop = main_loop(kernel.tile.body)
     assert loop is not None
     looped = {buffer.name for buffer in empty.shared if buffer.in_loop}
-    clock = Clock(played, _rhythm(kernel, predicted, empty.clock), tiles_of(played, looped))
+    clock = PipelineClock(played, _rhythm(kernel, predicted, empty.clock), tiles_of(played, looped))
     cycles = clock.play()
     fold = _fold(clock.spans, played)
     lines = code_lines(kernel.source.text, loop.name)
@@ -110,17 +110,13 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
     wrong = {(hazard.step, hazard.stage): hazard.text for hazard in found}
     stages = {action.step: action.stage for action in reversed(played.actions) if action.kind == "read"}
     ahead = 1 if kernel.tile.register_stages > 1 else 0  # the wait stands before the first read of the next tile
-    bars = tuple(
-        _bar(span, fold, lines, stages, wrong, played.steps, _tile(span, ahead))
-        for span in clock.spans
-        if not fold.hides(span.step)
-    )
+    bars = _Bars(fold, lines, stages, wrong, played.steps)
     return replace(
         empty,
         loop=loop.at.dimensions[-1] if loop.at.dimensions else loop.name,
         because="" if played.walked == played.steps else f"the first {played.walked:,} of {played.steps:,} steps",
         steps=played.steps,
-        bars=bars,
+        bars=tuple(bars.bar(span, _tile(span, ahead)) for span in clock.spans if not fold.hides(span.step)),
         flights=tuple(_flights(clock.arrivals, clock.spans, fold)),
         hazards=found,
         folded=(fold.first, fold.count),
@@ -143,7 +139,7 @@ def _rhythm(kernel: Kernel, predicted: PipelinePrediction, clock: float) -> Rhyt
     )
 
 
-def _fold(spans: Sequence[Span], played: Trace) -> _Fold:
+def _fold(spans: Sequence[ClockSpan], played: Trace) -> _Fold:
     """Leaves out the middle of a loop that is too long to be drawn."""
     steps = played.walked
     if steps <= HEAD + TAIL + 2:
@@ -154,40 +150,45 @@ def _fold(spans: Sequence[Span], played: Trace) -> _Fold:
     return _Fold(HEAD, steps - TAIL - HEAD, start, end, end - start - gap)
 
 
-def _bar(
-    span: Span,
-    fold: _Fold,
-    lines: Mapping[tuple[str, str], tuple[int, ...]],
-    stages: Mapping[int, int],
-    wrong: Mapping[tuple[int, int], str],
-    steps: int,
-    tile: int | None,
-) -> BarDoc:
-    """tile: that the span is about, where it is one of the loop's."""
-    is_tile = span.row != STORE and tile is not None and 0 <= tile < steps
-    stage = None if tile is None or not is_tile else span.stage if span.row == COPY else stages.get(tile)
-    where = "fill" if span.step < 0 else "loop" if span.step < steps else "after"
-    text = wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) and stage is not None else ""
-    return BarDoc(
-        row=span.row,
-        step=span.step,
-        tile=tile if is_tile else None,
-        stage=stage,
-        start=fold.moved(span.start),
-        end=fold.moved(span.end),
-        kind="hazard" if text else span.kind,
-        because=text or (ONCE if span.row == COPY and not is_tile else ""),
-        lines=lines.get((span.row, where), ()),
-    )
+@dataclass(frozen=True, slots=True)
+class _Bars:
+    """What the bars of one chart have in common."""
+
+    fold: _Fold
+    lines: Mapping[tuple[str, str], tuple[int, ...]]
+    """Of the CUDA text: (row, "fill", "loop" or "after") -> from 1."""
+    stages: Mapping[int, int]
+    """Step -> the stage that it reads."""
+    wrong: Mapping[tuple[int, int], str]
+    """(step, stage) -> its hazard."""
+    steps: int
+
+    def bar(self, span: ClockSpan, tile: int | None) -> BarDoc:
+        """A span as it is drawn.  tile: that it is about, where it is one of the loop's."""
+        is_tile = span.row != STORE and tile is not None and 0 <= tile < self.steps
+        stage = None if tile is None or not is_tile else span.stage if span.row == COPY else self.stages.get(tile)
+        where = "fill" if span.step < 0 else "loop" if span.step < self.steps else "after"
+        text = self.wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) and stage is not None else ""
+        return BarDoc(
+            row=span.row,
+            step=span.step,
+            tile=tile if is_tile else None,
+            stage=stage,
+            start=self.fold.shift(span.start),
+            end=self.fold.shift(span.end),
+            kind="hazard" if text else span.kind,
+            because=text or (ONCE if span.row == COPY and not is_tile else ""),
+            lines=self.lines.get((span.row, where), ()),
+        )
 
 
-def _tile(span: Span, ahead: int) -> int | None:
+def _tile(span: ClockSpan, ahead: int) -> int | None:
     """The tile that a span is about.  ahead: tiles between the one that is used in a step and the one waited for."""
     return span.tile if span.row == COPY else span.step + (ahead if span.row == WAIT else 0)
 
 
 def _flights(
-    arrivals: Sequence[Arrival], spans: Sequence[Span], fold: _Fold
+    arrivals: Sequence[Arrival], spans: Sequence[ClockSpan], fold: _Fold
 ) -> list[FlightDoc]:
     """When each tile that is drawn is copied, there, used, and done with."""
     used: dict[int, tuple[float, float]] = {}
@@ -205,7 +206,7 @@ def _flights(
             issued, arrived = min(part.issued for part in parts), max(part.arrived for part in parts)
             if fold.count and tile >= fold.first:
                 issued, arrived = max(issued, fold.end - (fold.end - fold.start - fold.cut)), max(arrived, fold.end)
-            times = [fold.moved(time) for time in (issued, arrived, *used[tile])]
+            times = [fold.shift(time) for time in (issued, arrived, *used[tile])]
             found.append(FlightDoc(parts[0].stage, tile, *times))
     return found
 

@@ -33,7 +33,7 @@ class Rhythm:
 
 
 @dataclass(slots=True)
-class Span:
+class ClockSpan:
     """Part of a block's time."""
 
     row: str
@@ -59,7 +59,7 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class _Block:
+class _ResidentBlock:
     """One resident block on its way through the trace."""
 
     number: int
@@ -75,13 +75,13 @@ class _Block:
     """(tile, when) it first asked for that."""
 
 
-class Clock:
+class PipelineClock:
     """Plays a trace; `spans` and `arrivals` are block 0's."""
 
     def __init__(self, trace: Trace, rhythm: Rhythm, tiles: Sequence[int | None]) -> None:
         """tiles: of each action of the trace that copies."""
         self.trace, self.rhythm, self._tiles = trace, rhythm, tiles
-        self.spans: list[Span] = []
+        self.spans: list[ClockSpan] = []
         self.arrivals: list[Arrival] = []
         self._channel = self._unit = 0.0
         self._issue: Arrival | None = None
@@ -90,7 +90,7 @@ class Clock:
 
     def play(self) -> float:
         """Everything; returns the cycles of block 0."""
-        blocks = [_Block(number) for number in range(self.rhythm.resident)]
+        blocks = [_ResidentBlock(number) for number in range(self.rhythm.resident)]
         waiting = [(0.0, block.number) for block in blocks]
         while waiting:
             _, number = heapq.heappop(waiting)
@@ -100,7 +100,7 @@ class Clock:
                 heapq.heappush(waiting, (block.now, number))
         return blocks[0].now
 
-    def _advance(self, block: _Block) -> None:
+    def _advance(self, block: _ResidentBlock) -> None:
         action = self.trace.actions[block.place]
         block.place += 1
         match action.kind:
@@ -128,7 +128,7 @@ class Clock:
             case "store":
                 self._store(block, action)
 
-    def _copy(self, block: _Block, action: Action) -> tuple[float, float]:
+    def _copy(self, block: _ResidentBlock, action: Action) -> tuple[float, float]:
         """Issue, pass the channel in turn, arrive a latency later: (when it is there, when it was asked for)."""
         rhythm, start = self.rhythm, block.now
         block.now += action.amount * rhythm.issue
@@ -137,7 +137,7 @@ class Clock:
         self._span(block, COPY, action, start)
         return self._channel + rhythm.latency, start
 
-    def _put(self, block: _Block, action: Action) -> None:
+    def _put(self, block: _ResidentBlock, action: Action) -> None:
         """Store what is in registers, once it is there."""
         self._wait(block, action, block.fetched)
         start = block.now
@@ -147,19 +147,19 @@ class Clock:
         self._span(block, COPY, action, start)
         self._arrival(block, Arrival(tile, action.stage, action.step, asked, block.now))
 
-    def _tile(self, block: _Block) -> int | None:
+    def _tile(self, block: _ResidentBlock) -> int | None:
         """That the action which a block is at is about."""
         return self._tiles[block.place - 1]
 
-    def _arrival(self, block: _Block, arrival: Arrival) -> None:
+    def _arrival(self, block: _ResidentBlock, arrival: Arrival) -> None:
         if block.number == 0:
             self.arrivals.append(arrival)
 
-    def _wait(self, block: _Block, action: Action, until: float) -> None:
+    def _wait(self, block: _ResidentBlock, action: Action, until: float) -> None:
         start, block.now = block.now, max(block.now, until)
         self._span(block, WAIT, action, start, STALL if block.now > start else "")
 
-    def _use(self, block: _Block, action: Action) -> None:
+    def _use(self, block: _ResidentBlock, action: Action) -> None:
         start = block.now
         begin = max(start, self._unit)
         if begin > start:
@@ -168,12 +168,12 @@ class Clock:
         self._unit = block.now = begin + self.rhythm.use * action.amount
         self._span(block, COMPUTE, action, begin)
 
-    def _store(self, block: _Block, action: Action) -> None:
+    def _store(self, block: _ResidentBlock, action: Action) -> None:
         start = block.now
         block.now += self.rhythm.epilogue / self._stores
         self._span(block, STORE, action, start)
 
-    def _span(self, block: _Block, row: str, action: Action, start: float, kind: str = "") -> None:
+    def _span(self, block: _ResidentBlock, row: str, action: Action, start: float, kind: str = "") -> None:
         """Adds to block 0's spans; neighbours of one row, step, stage and tile are one."""
         if block.number != 0:
             return
@@ -184,7 +184,7 @@ class Clock:
         if last is not None and touches and abs(last.end - start) < 1e-9:
             last.end = block.now
         else:
-            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind, tile))
+            self.spans.append(ClockSpan(row, action.step, action.stage, start, block.now, kind, tile))
 
 
 def _copies_of_a_step(actions: Sequence[Action]) -> float:

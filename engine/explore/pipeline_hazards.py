@@ -22,7 +22,7 @@ _TEXTS = {
 
 
 @dataclass(slots=True)
-class _Slot:
+class _StageState:
     """What is known of one stage of one buffer."""
 
     tile: int
@@ -44,7 +44,7 @@ class _Checker:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.slots: dict[tuple[str, int], _Slot] = {}
+        self.slots: dict[tuple[str, int], _StageState] = {}
         self.groups = self.complete = self.visible = self.barriers = 0
         self.tiles: dict[str, tuple[int, int]] = {}
         """Buffer -> (tile that was copied last, the group of that copy)."""
@@ -74,7 +74,7 @@ class _Checker:
         if known is not None and known.is_read:
             yield _hazard("overwritten", action)
         group = -1 if action.is_blocking else self.groups
-        self.slots[action.buffer, action.stage] = _Slot(tile, group, self.barriers)
+        self.slots[action.buffer, action.stage] = _StageState(tile, group, self.barriers)
 
     def _read(self, action: Action) -> Iterator[HazardDoc]:
         slot = self.slots.get((action.buffer, action.stage))

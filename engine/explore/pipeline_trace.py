@@ -130,6 +130,7 @@ class _Walker:
             for number in range(min(inner.extent, MOST_STEPS)):
                 yield from self.walk(inner.operations, {**known, inner.counter: Index((), number)}, number)
             self.is_over = True
+        # Loops without synchronisation are played as one action of as many copies or products.
         elif any(isinstance(op, Commit | Wait) or op.meets == "block" for op in operations(inner.operations)):
             for number in range(inner.extent):
                 yield from self.walk(inner.operations, {**known, inner.counter: Index((), number)}, step)

@@ -1,4 +1,4 @@
-"""Groups as a person would have them: why two launches are two, and what other groups would change, tried at once."""
+"""Explain why two launches are not fused, and fuse a plan again under other fixed groups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
-from engine.fusion.build_partition import explored
-from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.build_partition import build_partition
+from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.nodes import FusionPlan, Launch
 from engine.fusion.operator_folding import fold_layouts
-from engine.fusion.stitching.nodes import Figures, Fixed
+from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
 from engine.target import Target
 from engine.tensor.lower import lower_supported
@@ -36,17 +36,17 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     if graph is None or before is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
     lowered, unsupported = lower_supported(graph)
-    program = joined_parts(fold_layouts(lowered, graph.constants)).program
+    program = join_concatenations(fold_layouts(lowered, graph.constants)).program
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:
-        new = explored(program, left_out, plan.policy, target, fixed, default_microseconds).figures()
+        new = build_partition(program, left_out, plan.policy, target, fixed, default_microseconds).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
     return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)
 
 
-def _terms(old: Figures, new: Figures) -> tuple[TermDoc, ...]:
+def _terms(old: PlanFigures, new: PlanFigures) -> tuple[TermDoc, ...]:
     """Old and new figures with their difference; less is better."""
     return (
         TermDoc("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
@@ -56,7 +56,7 @@ def _terms(old: Figures, new: Figures) -> tuple[TermDoc, ...]:
     )  # fmt: skip
 
 
-def _change(old: Figures, new: Figures) -> str:
+def _change(old: PlanFigures, new: PlanFigures) -> str:
     saved = old.microseconds - new.microseconds
     if abs(saved) < 0.005:
         return "no change in predicted time"

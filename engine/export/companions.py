@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
 from engine.api import group_values
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.export.harness import save
 from engine.export.torch_module import TOLERANCE
 from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
@@ -57,11 +57,3 @@ def write_programs(graph: OperatorGraph, programs: Collection[str], folder: Path
     constants = {name: one.value for name, one in graph.constants.items() if one.value is not None}
     if "harness" in programs and constants:
         save(folder / "constants.npz", constants)
-
-
-def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """An .npz file whose arrays may have any name, "file" too; the harness has its own, as it stands alone."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asanyarray(value), allow_pickle=False)

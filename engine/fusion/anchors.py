@@ -1,4 +1,4 @@
-"""Kernels that every policy has alike: each matrix product or convolution with the element-wise operators after it.
+"""Kernels around products, alike under every policy: a matrix product or convolution with its element-wise epilogue.
 
     MatMul, Add, Mul, Softmax, MatMul   ->   [MatMul Add Mul] Softmax [MatMul]
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -16,7 +16,8 @@ from engine.fusion.legality import row_bytes
 from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
-from engine.fusion.stitching.kernel_graph import Joins, joins_of
+from engine.fusion.stitching.kernel_graph import joins_of
+from engine.fusion.stitching.nodes import Fixed
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.target import Target
 from engine.tensor.nodes import Access, Array, Statement, without_casts
@@ -57,87 +58,82 @@ def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
     )
 
 
-def anchors(
-    flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target, apart: Sequence[Collection[str]] = ()
-) -> list[Anchor]:
+def anchors(flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target, fixed: Fixed) -> list[Anchor]:
     """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
 
-    readers: array -> the statements that read it.  apart: operators that a person keeps out of one kernel.
+    readers: array -> the statements that read it.  fixed: operators that a person keeps out of one kernel.
     """
-    home: dict[int, int] = {}
-    """Step -> the product whose kernel it is in."""
-    found: dict[int, _Grown] = {}
-    shapes, joins = _Shapes(flow, readers, target), joins_of(flow)
+    growth = _Growth(flow, _Shapes(flow, readers, target), fixed)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
             continue
         if any(map(is_product, step.statements)):
-            found[n] = _with_factors(flow, n, shapes, home)
-            joins.join(_numbers(flow, found[n].steps))
+            growth.start(n)
         elif all(s.reduction is None for s in step.statements):
-            _take_in(flow, n, found, home, shapes, joins, apart)
-    return [Anchor(grown.steps, grown.own_shape(flow)) for grown in found.values()]
+            growth.take_in(n)
+    return [Anchor(grown.steps, grown.own_shape(flow)) for grown in growth.products.values()]
 
 
-def _take_in(
-    flow: Flow,
-    n: int,
-    found: dict[int, _Grown],
-    home: dict[int, int],
-    shapes: _Shapes,
-    joins: Joins,
-    apart: Sequence[Collection[str]],
-) -> None:
-    """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
-    arrays = flow.program.arrays
+class _Growth:
+    """Kernels of the products of one flow while they grow, in the order of data flow."""
 
-    def handed(anchor: int) -> int:
-        return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == anchor for a in flow.steps[p].made)
+    def __init__(self, flow: Flow, shapes: _Shapes, fixed: Fixed) -> None:
+        self._flow, self._shapes, self._fixed, self._joins = flow, shapes, fixed, joins_of(flow)
+        self._home: dict[int, int] = {}
+        """Step -> the product whose kernel it is in."""
+        self.products: dict[int, _Grown] = {}
 
-    anchors = {home[p] for p in flow.producers[n] if p in home}
-    if len(anchors) > 1:  # of the many with one, nothing need be counted
-        ranked = sorted(anchors, key=lambda anchor: (-handed(anchor), flow.order[anchor]))
-    else:
-        ranked = list(anchors)
-    for anchor in ranked:
-        steps = (*found[anchor].steps, n)
-        if joins.closes_cycle(_numbers(flow, steps)) or (apart and _parted(flow, steps, apart)):
-            continue
-        grown = shapes.of(steps)
-        if grown is not None:
-            joins.join(_numbers(flow, steps))
-            found[anchor] = grown
-            home[n] = anchor
-            return
+    def start(self, anchor: int) -> None:
+        """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
+        flow, home = self._flow, self._home
+        home[anchor] = anchor
+        product = self._shapes.of((anchor,))
+        assert product is not None, anchor
+        for n in flow.producers[anchor]:
+            step = flow.steps[n]
+            settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
+            if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
+                continue
+            grown = self._shapes.of((n, *product.steps))
+            # A prologue must not cost the product its tiles: no other kind of kernel is as fast.
+            if grown is not None and grown.shape.kind == product.shape.kind:
+                product = grown
+                home[n] = anchor
+        self.products[anchor] = product
+        self._joins.join(self._numbers(product.steps))
 
+    def take_in(self, n: int) -> None:
+        """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
+        flow, home = self._flow, self._home
+        arrays = flow.program.arrays
 
-def _numbers(flow: Flow, steps: Sequence[int]) -> tuple[int, ...]:
-    """The steps among those of `joins_of`."""
-    return tuple(flow.order[n] for n in steps)
+        def handed_bytes(anchor: int) -> int:
+            return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == anchor for a in flow.steps[p].made)
 
+        ranked = list({home[p] for p in flow.producers[n] if p in home})
+        if len(ranked) > 1:  # most steps read one product: nothing to count
+            ranked.sort(key=lambda anchor: (-handed_bytes(anchor), flow.order[anchor]))
+        for anchor in ranked:
+            steps = (*self.products[anchor].steps, n)
+            if self._joins.closes_cycle(self._numbers(steps)) or self._is_kept_apart(steps):
+                continue
+            grown = self._shapes.of(steps)
+            if grown is not None:
+                self._joins.join(self._numbers(steps))
+                self.products[anchor] = grown
+                home[n] = anchor
+                return
 
-def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
-    """Whether a person keeps some operators of these steps out of one kernel."""
-    operators = {s.operator for s in flow.statements(steps)}
-    return any(operators.issuperset(pair) for pair in apart)
+    def _numbers(self, steps: Sequence[int]) -> tuple[int, ...]:
+        """The steps among those of `joins_of`."""
+        return tuple(self._flow.order[n] for n in steps)
 
-
-def _with_factors(flow: Flow, anchor: int, shapes: _Shapes, home: dict[int, int]) -> _Grown:
-    """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
-    home[anchor] = anchor
-    product = shapes.of((anchor,))
-    assert product is not None, anchor
-    for n in flow.producers[anchor]:
-        step = flow.steps[n]
-        settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
-        if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
-            continue
-        grown = shapes.of((n, *product.steps))
-        if grown is not None and grown.shape.kind == product.shape.kind:
-            product = grown
-            home[n] = anchor
-    return product
+    def _is_kept_apart(self, steps: Sequence[int]) -> bool:
+        """Whether a person keeps some operators of these steps out of one kernel."""
+        if not self._fixed.apart:
+            return False
+        return bool(self._fixed.why_apart({s.operator for s in self._flow.statements(steps)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +148,7 @@ class _Grown:
     def own_shape(self, flow: Flow) -> Shape:
         """The loop space in the names of the kernel's own statements."""
         own = (s.name for s in flow.statements(self.steps))
-        return self.shape.renamed(dict(zip(self.names, own, strict=True)))
+        return self.shape.with_names(dict(zip(self.names, own, strict=True)))
 
 
 class _Shapes:
@@ -166,7 +162,7 @@ class _Shapes:
     def of(self, steps: tuple[int, ...]) -> _Grown | None:
         """Steps with their common loop space; None where they have none."""
         statements = self._flow.statements(steps)
-        kept = self._kept(statements)
+        kept = self._arrays_needed(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
             shape = _shape(statements, kept, self._flow.program.arrays, self._shared_limit)
@@ -174,7 +170,7 @@ class _Shapes:
         names, known = self._known[alike]
         return None if isinstance(known, str) else _Grown(steps, names, known)
 
-    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+    def _arrays_needed(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others read, or that are given out."""
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}

@@ -17,8 +17,6 @@ from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, Tens
 from engine.tensor.rewrite import plain_iterator
 from engine.tensor.softmax import relative_term
 
-ATTENTION = "attention"
-"""The kind of a group that is one attention."""
 STEPS_BACK = 5
 """Statements from the second product back to the scores: quotient, sum, exponentials, maximum, masked scores."""
 
@@ -64,7 +62,7 @@ def attention_of(program: TensorProgram) -> Attention:
     for statement in program.statements:
         quotient = finder.quotient(statement)
         if quotient is not None:
-            return finder.found(statement, quotient)
+            return finder.attention(statement, quotient)
     raise Unsupported("fuse", program.name, "no product weighs with the result of a softmax")
 
 
@@ -85,24 +83,25 @@ class Finder:
         if values.reduction is None or self._ratios.keys().isdisjoint(values.sources):
             return None
         for factor in _factors(values) or ():
-            made = self._made(factor)
+            made = self._maker_of(factor)
             ratio = self._ratios.get(made.write.array) if made else None
             if ratio:
-                total = self._made(ratio.operands[1])
+                total = self._maker_of(ratio.operands[1])
                 if total and total.reduction and total.reduction.operation == "sum":
                     return made
         return None
 
-    def found(self, values: Statement, quotient: Statement) -> Attention:
+    def attention(self, values: Statement, quotient: Statement) -> Attention:
         """The attention around a product with the results of `quotient`; Unsupported, saying why there is none."""
         behind = self._behind(values)
+        # The proof below is symbolic and slow, and a model has the same attention in every layer.
         alike = likeness(behind, ())
         if alike not in self._softmaxes:
             relative_term(replace(self.program, statements=behind), values, values.operator)
             self._softmaxes.add(alike)
-        weight, total = (self._made(operand) for operand in self._ratios[quotient.write.array].operands)
+        weight, total = (self._maker_of(operand) for operand in self._ratios[quotient.write.array].operands)
         shifted = _operand(weight, 0)
-        masked, largest = (self._made(o) for o in shifted.operands) if shifted else (None, None)
+        masked, largest = (self._maker_of(o) for o in shifted.operands) if shifted else (None, None)
         if weight is None or total is None or masked is None or largest is None:
             raise refusal(values, "scores, maximum and exponentials are not arrays of their own")
         chain = self._chain(masked, len(masked.iterators))
@@ -162,7 +161,7 @@ class Finder:
         keys = 0 if key in [i.name for i in own[0]] else 1
         return own[1 - keys], own[keys]
 
-    def _made(self, value: Scalar) -> Statement | None:
+    def _maker_of(self, value: Scalar) -> Statement | None:
         """The statement that makes what is read, where that is one element."""
         inner = without_casts(value)
         return self._maker.get(inner.array) if isinstance(inner, Access) and not inner.guards else None

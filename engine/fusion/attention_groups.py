@@ -1,13 +1,14 @@
-"""The groups of an attention become one kernel, where nobody else needs what lies between and where it pays."""
+"""Merge the groups of an attention into one kernel where no other kernel reads its intermediates and it is faster."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
+from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
-from engine.fusion.group_signature import likeness
+from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.group_times import Saving
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.nodes import Fixed
@@ -23,20 +24,20 @@ def with_attention(partition: Partition, program: TensorProgram, fixed: Fixed) -
 
     fixed: a person's groups take nothing in, and what is kept apart stays so.
     """
-    joiner = _Joiner(partition, program, fixed)
+    joiner = _AttentionJoiner(partition, program, fixed)
     finder = Finder(program)
     for statement in program.statements:
         quotient = finder.quotient(statement) if statement.name in joiner.home else None
         if quotient is None or joiner.is_attention(statement):
             continue
         try:
-            joiner.join(finder.found(statement, quotient))
+            joiner.join(finder.attention(statement, quotient))
         except Unsupported as refused:
             joiner.refusals[quotient.write.array, statement.operator] = refused.reason
     return joiner.partition()
 
 
-class _Joiner:
+class _AttentionJoiner:
     def __init__(self, partition: Partition, program: TensorProgram, fixed: Fixed) -> None:
         self.program, self._fixed = program, fixed
         self._before = partition
@@ -44,8 +45,9 @@ class _Joiner:
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
         self._savings: dict[int, tuple[Saving, float]] = {}
-        self._known: dict[Hashable, tuple[tuple[str, ...], tuple[Shape, Saving] | str]] = {}
-        """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
+        self._shapes = ShapeCache()
+        self._saving_of: dict[Hashable, Saving] = {}
+        """What one kernel saves, by the same keys."""
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
@@ -64,7 +66,7 @@ class _Joiner:
         statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_wishes(found, statements)
-        check_closed(found, statements, self._needed(statements))
+        check_closed(found, statements, self._needs(statements))
         shape, saving = self._loops(found, statements, inlined, numbers)
         self._savings[numbers[-1]] = saving, self._before.joined_time(numbers, saving)
         for number in numbers:
@@ -83,18 +85,19 @@ class _Joiner:
         """
         place = {s.name: n for n, s in enumerate(statements)}
         roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
-        alike = likeness(statements, ()), roles
-        if alike not in self._known:
+        key = likeness(statements, ()), roles
+
+        def find() -> Shape | str:
             shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
             saving = self._before.times.saving((statements, shape), [self.groups[n] for n in numbers])
+            self._saving_of[key] = saving
             reason = self._drawback(found, statements, inlined)
-            reason = reason or ("" if saving.pays else f"one kernel would not be faster: {saving}")
-            self._known[alike] = tuple(place), reason or (shape, saving)
-        first, known = self._known[alike]
-        if isinstance(known, str):
-            raise refusal(found.values, known)
-        shape, saving = known
-        return shape.renamed(dict(zip(first, place, strict=True))), saving
+            return reason or (shape if saving.pays else f"one kernel would not be faster: {saving}")
+
+        shape = self._shapes.find(key, statements, find)
+        if isinstance(shape, str):
+            raise refusal(found.values, shape)
+        return shape, self._saving_of[key]
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong, in no names; or ""."""
@@ -103,14 +106,13 @@ class _Joiner:
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}
-        for producer, consumer in self._fixed.apart:
-            if producer in operators and consumer in operators:
-                raise refusal(found.values, f"you keep {producer} and {consumer} apart")
+        if apart := self._fixed.why_apart(operators):
+            raise refusal(found.values, apart)
         for group in self._fixed.groups:
             if not operators.isdisjoint(group):
                 raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")
 
-    def _needed(self, statements: Sequence[Statement]) -> dict[str, str]:
+    def _needs(self, statements: Sequence[Statement]) -> dict[str, str]:
         """What others need of statements -> how that is said."""
         inside, needed = {s.name for s in statements}, {}
         for array in (s.write.array for s in statements):

@@ -1,4 +1,4 @@
-"""The loops of one kernel for an attention, or why there is none: its size, ragged tiles, who else needs its values."""
+"""The loop space of an attention kernel, or why there is none: its size, ragged tiles, other readers of its values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from networkx.utils import UnionFind
 
-from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
+from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
 from engine.fusion.group_programs import inline
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.shape import Key, Shape, is_contraction, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported
@@ -29,7 +30,7 @@ def attention_form(
     is no attention.
     """
     finder = Finder(TensorProgram("", arrays, tuple(statements), (), ()))
-    found = next(filter(None, (_found(finder, statement) for statement in statements)), None)
+    found = next(filter(None, (_find(finder, statement) for statement in statements)), None)
     if found is None:
         return ""
     own = (found.scores.name, found.values.name)
@@ -43,10 +44,10 @@ def attention_form(
         return refused.reason
 
 
-def _found(finder: Finder, values: Statement) -> Attention | None:
+def _find(finder: Finder, values: Statement) -> Attention | None:
     quotient = finder.quotient(values)
     try:
-        return finder.found(values, quotient) if quotient is not None else None
+        return finder.attention(values, quotient) if quotient is not None else None
     except Unsupported:
         return None
 

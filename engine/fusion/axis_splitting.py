@@ -1,4 +1,4 @@
-"""Loops cut in two where a statement reads what was made for groups of its points, or slices of what was made at once.
+"""Split loops so that producer and consumer iterate the same axes: after a reshape, in a group norm, over slices.
 
     channels of a group norm    s[g] = sum(k) x[..];  y[c, j] = x[c, j] - s[c / 8]    ->    y[8 * c' + c", j] = .. s[c']
     gates of a recurrent cell   z[j] = ..;  y[u] = z[u] * z[u + 512]                  ->    z[512 * j' + j"] = ..

@@ -15,7 +15,7 @@ from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 
 
-def explored(
+def build_partition(
     program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed,
     time_of: GroupTime,
 ) -> Partition:

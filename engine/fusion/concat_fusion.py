@@ -27,7 +27,7 @@ MOST_PARTS = 4
 """Operands up to which choosing one for every element costs less than another kernel."""
 
 
-def joined_parts(folded: Folded) -> Folded:
+def join_concatenations(folded: Folded) -> Folded:
     """The program with arrays of few parts along one axis made by one statement, where an element-wise one reads
     them."""
     program = folded.program
@@ -71,7 +71,7 @@ def lookups(statements: Sequence[Statement]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Slice:
     """The elements first <= index < last along an axis, and what they are."""
 
     first: int
@@ -95,7 +95,7 @@ def _whole(parts: Sequence[Statement], array: Array, arrays: Mapping[str, Array]
     indices = tuple(Index.of(name) if name in extents else Index((), 0) for name in names)
     value: Scalar | None = None
     for one in reversed(found):
-        mine = _placed(one, axis, indices, extents, arrays)
+        mine = _shifted_value(one, axis, indices, extents, arrays)
         below = Apply("less", (Position(indices[axis], "int64"), Literal(one.last, "int64")), "bool")
         value = mine if value is None else Apply("select", (below, mine, value), array.dtype)
     assert value is not None
@@ -115,7 +115,7 @@ def _length(part: Statement, axis: int) -> int:
     return part.extents[names[0]] if len(names) == 1 else 1 if not names else 0
 
 
-def _slice(part: Statement, axis: int, array: Array) -> _Part | None:
+def _slice(part: Statement, axis: int, array: Array) -> _Slice | None:
     """Where a part lies, if it is element-wise and moves along the axis by a constant alone."""
     if part.reduction is not None or part.guards or part.covers:
         return None
@@ -128,11 +128,11 @@ def _slice(part: Statement, axis: int, array: Array) -> _Part | None:
     if looked_up(part):
         return None
     first = part.write.indices[axis].constant
-    return _Part(first, first + _length(part, axis), part)
+    return _Slice(first, first + _length(part, axis), part)
 
 
-def _placed(
-    one: _Part, axis: int, indices: Sequence[Index], extents: Mapping[str, int], arrays: Mapping[str, Array]
+def _shifted_value(
+    one: _Slice, axis: int, indices: Sequence[Index], extents: Mapping[str, int], arrays: Mapping[str, Array]
 ) -> Scalar:
     """The value of a part at the place of an element; outside the part nothing is read."""
     values = {

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.fusion.nodes import Part
+from engine.fusion.nodes import TensorBlock
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Index
@@ -21,7 +21,7 @@ Block = tuple[tuple[int, ...], tuple[int, ...]]
 """(first index, extent) along every axis."""
 
 
-def narrowed(program: TensorProgram) -> tuple[TensorProgram, Mapping[str, Part]]:
+def crop_arrays(program: TensorProgram) -> tuple[TensorProgram, Mapping[str, TensorBlock]]:
     """The program over the blocks that it touches, and where they lie in the arrays that it had."""
     blocks = {name: block for name in _candidates(program) if (block := _block(program, name)) is not None}
     if not blocks:
@@ -36,7 +36,7 @@ def narrowed(program: TensorProgram) -> tuple[TensorProgram, Mapping[str, Part]]
     arrays = {n: replace(a, shape=blocks[n][1]) if n in blocks else a for n, a in program.arrays.items()}
     statements = (replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements)
     parts = {
-        name: Part(_position(starts, program.arrays[name].shape), program.arrays[name].elements)
+        name: TensorBlock(_position(starts, program.arrays[name].shape), program.arrays[name].elements)
         for name, (starts, _) in blocks.items()
     }
     whole = tuple(_covering(statement, arrays) for statement in statements)
@@ -68,6 +68,7 @@ def _block(program: TensorProgram, name: str) -> Block | None:
         if high > low:  # behind an axis that runs, a block is contiguous only if it is whole
             break
         assert 0 <= low < size, f"{name} is accessed outside"
+    # A pointer into the middle of an array must keep the alignment that vector loads of the kernel rely on.
     if tuple(shape) == array.shape or _position(starts, array.shape) * DTYPES[array.dtype] % VECTOR_BYTES:
         return None
     return tuple(starts), tuple(shape)

@@ -1,4 +1,4 @@
-"""Arrays that several statements write in parts: which parts lie apart, so that nobody has to wait for another."""
+"""Writes of several statements to disjoint boxes of one array: such statements need no ordering."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations
 from engine.tensor.nodes import Statement
 
 
-def written_apart(statements: Sequence[Statement]) -> frozenset[str]:
+def disjointly_written(statements: Sequence[Statement]) -> frozenset[str]:
     """Arrays of which several statements write different boxes, and that none of them reads."""
     writers: dict[str, list[Statement]] = {}
     for statement in statements:

@@ -1,4 +1,4 @@
-"""Products with few vectors: their time is that of reading the matrix, and no tile of them has work enough.
+"""Products of a matrix with few vectors: bound by reading the matrix, and too narrow for tiles of a product.
 
     z[b, n] = sum(k) x[b, k] * w[n, k]  with b < 4     a block for each n reads a row of w, as memory-bound kernels do
 """

@@ -1,4 +1,4 @@
-"""Groups of statements become programs of their own, in short names and with one name for each shared axis."""
+"""Build the program of a group: short array names, one iterator name for each axis that statements share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from engine.fusion.axis_splitting import split
-from engine.fusion.crop_arrays import narrowed
+from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
-from engine.fusion.nodes import Instance
-from engine.fusion.packing import KIND as PACKED
+from engine.fusion.kinds import COLUMN_REDUCTION, REDUCTION, ROW_REDUCTION, Kind
+from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape
-from engine.fusion.stitched import KIND as STITCHED
 from engine.tensor.index import Index
 from engine.tensor.nodes import (
     Access,
@@ -48,8 +47,8 @@ class Built:
     """One group's program in canonical names and the occurrence it was made from."""
 
     program: TensorProgram
-    instance: Instance
-    kind: str
+    instance: GroupInstance
+    kind: Kind
     structure: str
     """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
 
@@ -72,8 +71,9 @@ class GroupBuilder:
         """The program of one group."""
         if shape.splits:
             statements = [split(s, shape.splits) for s in statements]
-        if shape.kind == PACKED:  # statements side by side can share a loop
+        if shape.kind.has_parts:  # statements side by side can share a loop
             statements = [s for part in parts_of(statements) for s in part]
+        # Layers repeat: most groups of a model take the program of an earlier one, under other arrays.
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)
@@ -82,7 +82,7 @@ class GroupBuilder:
             return first
         first, places = self._made[pattern]
         own = [s for s in statements if s.name not in shape.inlined]
-        instance = Instance(
+        instance = GroupInstance(
             operators=self._operators(statements),
             arrays=dict(zip(first.instance.arrays, (arrays[at] for at in places), strict=True)),
             statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
@@ -109,15 +109,15 @@ class GroupBuilder:
             outputs=tuple(a for a in used if a in self._outputs and a in made),
             constants=tuple(a for a in inputs if a in self._constants),
         )
-        body, parts = narrowed(body)
+        body, parts = crop_arrays(body)
         short = _short_names(used)
-        instance = Instance(
+        instance = GroupInstance(
             operators=self._operators(statements),
             arrays={short[a]: a for a in used},
             statements={s.name: s.operator for s in named},
             parts={short[a]: part for a, part in parts.items()},
         )
-        kind = f"{reduction_direction(named)} reduction" if shape.kind == "reduction" else shape.kind
+        kind = reduction_kind(named) if shape.kind == REDUCTION else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, _structure(program, kind))
 
@@ -131,7 +131,7 @@ def for_each_block(
     """
     at = {s.name: {shape.axes[s.name, i.name]: i.name for i in s.iterators} for s in statements}
     missing = {s.write.array: [a for a in shape.rows if a not in at[s.name]] for s in statements}
-    if shape.kind != STITCHED or not any(missing.values()):
+    if not shape.kind.hands_over or not any(missing.values()):
         return list(statements), arrays, shape
     axes = dict(shape.axes)
     found: list[Statement] = []
@@ -153,11 +153,11 @@ def for_each_block(
     return found, {**arrays, **shapes}, replace(shape, axes=axes)
 
 
-def _structure(program: TensorProgram, kind: str) -> str:
+def _structure(program: TensorProgram, kind: Kind) -> str:
     names = {name: f"a{n}" for n, name in enumerate(program.arrays)}
     program = rename_arrays(program, names)
     statements = tuple(replace(s, operator="", because="") for s in program.statements)
-    return repr((kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
+    return repr((kind.name, program.arrays, statements, program.inputs, program.outputs, program.constants))
 
 
 def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
@@ -184,11 +184,11 @@ def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> l
                 return rewrite_scalar(producer.expression, values, read, extents)
             assert access.otherwise is not None
 
-            def guarded(inner: Access) -> Scalar:
+            def read_guarded(inner: Access) -> Scalar:
                 otherwise = inner.otherwise or access.otherwise
                 return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
 
-            value = rewrite_scalar(producer.expression, values, guarded, extents)
+            value = rewrite_scalar(producer.expression, values, read_guarded, extents)
             return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
 
         return read
@@ -203,16 +203,16 @@ def _holds(guards: Sequence[Guard]) -> Scalar:
     return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
 
 
-def reduction_direction(statements: Sequence[Statement]) -> str:
-    """"row" when the reduced iterator is the contiguous one of the largest read, else "column"."""
+def reduction_kind(statements: Sequence[Statement]) -> Kind:
+    """ROW_REDUCTION when the reduced iterator is the contiguous one of the largest read, else COLUMN_REDUCTION."""
     for statement in statements:
         if statement.reduction is None:
             continue
         for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
             innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
             if innermost is not None:
-                return "row" if innermost in statement.reduction.iterators else "column"
-    return "row"
+                return ROW_REDUCTION if innermost in statement.reduction.iterators else COLUMN_REDUCTION
+    return ROW_REDUCTION
 
 
 def without_unit_axes(program: TensorProgram) -> TensorProgram:
@@ -249,7 +249,7 @@ def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
     renaming = {i.name: letters[shape.axes[statement.name, i.name]] for i in statement.iterators}
     values = {old: Index.of(new) for old, new in renaming.items()}
     ordered = statement.iterators
-    if shape.kind in ("reduction", "stitched"):
+    if shape.kind.keeps_rows or shape.kind.hands_over:
         # All loops over the same axes walk them in one order, so that a thread meets its elements again.
         order = (*shape.rows, *shape.columns)
         ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))

@@ -1,11 +1,11 @@
-"""Equal groups found before they are built: what their statements are but for the names of arrays.
+"""Structural hashing of groups: equal ones are found before they are built, whatever their arrays are called.
 
 Layers of a model repeat.  A group whose pattern was met before takes its program from the first one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from engine.fusion.shape import Shape
 from engine.tensor.index import Element, Index, Quotient, Remainder
@@ -35,7 +35,7 @@ class Patterns:
             parts.append((number, mine, axes, statement.name in shape.inlined))
         rows, columns = (tuple([axis[one] for one in these]) for these in (shape.rows, shape.columns))
         kinds = tuple([self._array(name) for name in place])
-        return (shape.kind, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
+        return (shape.kind.name, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
 
     def _array(self, name: str) -> int:
         """The number of an array's shape, type and roles."""
@@ -63,6 +63,22 @@ class Patterns:
         if len(names) == len(statement.arrays):  # a condition that looks up another array adds its name behind
             self._of_form[statement.form] = number
         return number, tuple(names)
+
+
+class ShapeCache:
+    """Loop spaces, each found once for statements that differ in names alone."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Key -> names of the first statements that had it, and their loop space or why they have none."""
+
+    def find(self, key: Hashable, statements: Sequence[Statement], find: Callable[[], Shape | str]) -> Shape | str:
+        """The loop space of statements, in their own names; or why they have none.  key: equal where `find` is."""
+        names = tuple(s.name for s in statements)
+        if key not in self._found:
+            self._found[key] = names, find()
+        first, shape = self._found[key]
+        return shape if isinstance(shape, str) else shape.with_names(dict(zip(first, names, strict=True)))
 
 
 def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable:

@@ -73,7 +73,7 @@ class GroupTimes:
             group = FusionGroup(
                 name="candidate",
                 title="",
-                kind=built.kind,
+                kind=built.kind.name,
                 program=built.program,
                 instances=(built.instance,),
                 edges=(),

@@ -1,17 +1,18 @@
-"""How statements fit one kernel, asked of the loop spaces that the code generator has: what the search goes by."""
+"""Legality of fusion: whether statements have a loop space of a known kind, within registers and shared memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.fusion.concat_fusion import lookups
-from engine.fusion.group_programs import reduction_direction
-from engine.fusion.packing import KIND as PACKED
+from engine.fusion.group_programs import reduction_kind
+from engine.fusion.kinds import COLUMN_REDUCTION
 from engine.fusion.packing import packed_shape, part_shape, parts_of
 from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
 from engine.fusion.shape import Shape, common_shape, is_contraction
-from engine.fusion.stitched import KIND, own_axes, stitched_shape
+from engine.fusion.stitched import own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
 from engine.fusion.stitching.shared_memory import degradation_order, stitched_limit
 from engine.target import Target
@@ -26,7 +27,7 @@ MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
 
 
-class Fits:
+class KernelLegality:
     """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
 
     def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
@@ -39,9 +40,11 @@ class Fits:
         stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
+            # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
             if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
                 shape = self._side_by_side(statements, kept) or shape
             if isinstance(shape, str):
+                # A person is told of the first form; where rows are reduced, stitching is the form that they meant.
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
                 reason = lost
@@ -72,11 +75,11 @@ class Fits:
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
         """What costs need to know of a loop space."""
         own = [s for s in statements if s.name not in shape.inlined]
-        if shape.kind == PACKED:
+        if shape.kind.has_parts:
             points = sum(max(s.points for s in part) for part in parts_of(own))
             return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
         rows = math.prod(shape.extents[axis] for axis in shape.rows)
-        if shape.kind != KIND:
+        if not shape.kind.hands_over:
             columns = math.prod(shape.extents[axis] for axis in shape.columns)
             return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
         columns = max(s.points for s in own) // max(1, rows)
@@ -88,16 +91,16 @@ class Fits:
 
         No bytes are counted on for two values, one after the other: which meet, the schedule decides.
         """
-        if shape.kind == PACKED:
+        if shape.kind.has_parts:
             parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
             reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
             return next(filter(None, reasons), "")
         fit, limit = self.of(shape, statements), stitched_limit(self.target)
         if len(statements) > VALUE_REGISTERS and (crowded := self._too_many_alive(statements, fit)):
             return crowded
-        if shape.kind == "reduction" and fit.columns > MAX_PRIVATE * MAX_WARPS:
+        if shape.kind.keeps_rows and fit.columns > MAX_PRIVATE * MAX_WARPS:
             return _too_long(statements, shape, fit.columns)
-        if shape.kind != KIND:
+        if not shape.kind.hands_over:
             return ""
         if fit.shared_bytes <= limit:
             return ""
@@ -126,7 +129,7 @@ class Fits:
 def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> str:
     """Why threads cannot keep their elements of a long row, or "": what is made from old values that the kernel
     overwrites is needed again."""
-    sharers = MAX_WARPS if reduction_direction(statements) == "column" else MAX_WARPS * WARP
+    sharers = MAX_WARPS if reduction_kind(statements) == COLUMN_REDUCTION else MAX_WARPS * WARP
     own = [s for s in statements if s.name not in shape.inlined]
     read: set[str] = set()
     updated: set[str] = set()
@@ -171,7 +174,7 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
         return f"{last.operator} would find its elements by {divided[last.write.array]} divisions of indices"
     alone = common_shape([last])
     assert isinstance(alone, Shape), alone
-    return Shape(alone.kind, alone.axes, alone.rows, alone.columns, alone.extents, tuple(p.name for p in producers))
+    return replace(alone, inlined=tuple(p.name for p in producers))
 
 
 def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]:
@@ -219,11 +222,11 @@ def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str
 def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
     """Why a value cannot be computed in place, though its loops could be: an index that is looked up in memory, or what
     is read under a condition alone; or ""."""
-    if not shape.inlined and shape.kind != KIND:
+    if not shape.inlined and not shape.kind.hands_over:
         return ""
     wanted = {array for statement in statements for array in looked_up(statement)}
     for statement in statements:
-        if statement.write.array in wanted and (statement.name in shape.inlined or shape.kind == KIND):
+        if statement.write.array in wanted and (statement.name in shape.inlined or shape.kind.hands_over):
             return f"{statement.operator} computes indices that are looked up in memory"
     in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
     conditional = [a for s in statements for a in s.reads() if a.guards and a.array in in_place]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from engine.fusion.stitching.nodes import Figures, Fixed, Why
+from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
 from engine.tensor.nodes import Array, TensorProgram
 
@@ -17,7 +17,7 @@ REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Intermediate:
     """An intermediate inside a group and the scheme proposed for it."""
 
     producer: str
@@ -28,7 +28,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TensorBlock:
     """A contiguous block of a tensor, as an array of a group's program."""
 
     first: int
@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class GroupInstance:
     """One occurrence of a group in the graph."""
 
     operators: tuple[str, ...]
@@ -47,7 +47,7 @@ class Instance:
     """Array of the group's program -> tensor of the graph."""
     statements: Mapping[str, str]
     """Statement of the group's program -> graph operator of this occurrence."""
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, TensorBlock] = field(default_factory=dict)
     """Arrays of the group's program that are a part of their tensor; the others are all of it."""
 
     def view(self, array: Array, tensor: np.ndarray) -> np.ndarray:
@@ -71,8 +71,8 @@ class FusionGroup:
     """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention" or
     "layout"."""
     program: TensorProgram
-    instances: tuple[Instance, ...]
-    edges: tuple[Edge, ...]
+    instances: tuple[GroupInstance, ...]
+    edges: tuple[Intermediate, ...]
     because: str
     target: str
     """Name of the GPU that its plan was made for."""
@@ -106,7 +106,7 @@ class Choice(Protocol):
     def why(self, first: int, second: int) -> Why:
         """Why two launches, by their places in the plan, are not one, or what that costs."""
 
-    def figures(self) -> Figures:
+    def figures(self) -> PlanFigures:
         """What the kernels come to."""
 
 

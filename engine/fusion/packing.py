@@ -12,14 +12,13 @@ from dataclasses import replace
 
 from networkx.utils import UnionFind
 
-from engine.fusion.disjoint_writes import written_apart
+from engine.fusion.disjoint_writes import disjointly_written
+from engine.fusion.kinds import ELEMENTWISE, PACKED, STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape, common_shape, is_contraction
-from engine.fusion.stitched import KIND as STITCHED
 from engine.fusion.stitched import MOST_AXES, stitched_shape
 from engine.tensor.nodes import Statement, TensorProgram
 
-KIND = "packed"
 ONE_PART = "one value leads to another in all of them: they are one part"
 """Why connected statements are no pack."""
 
@@ -49,7 +48,7 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
             extents[n] = max(extents.get(n, 1), shape.extents[axis])
     if len(extents) > MOST_AXES:
         return f"a part has {len(extents)} different loops, a kernel names at most {MOST_AXES}"
-    return Shape(KIND, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)
+    return Shape(PACKED, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)
 
 
 def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
@@ -58,7 +57,7 @@ def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
     if product is not None:
         return f"{product.operator} is a matrix product: its tiles fill a kernel of their own"
     shape = common_shape(part, kept)
-    if isinstance(shape, Shape) and shape.kind in ("element-wise", "layout"):
+    if isinstance(shape, Shape) and shape.kind.is_elementwise:
         return shape
     return stitched_shape(part, kept)
 
@@ -69,22 +68,23 @@ def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
     Those that write different boxes of one array are apart, unless somebody here reads it.
     """
     made = {s.write.array for s in statements}
-    separate = written_apart(statements)
+    separate = disjointly_written(statements)
     joined = UnionFind(s.name for s in statements)
     first: dict[object, str] = {}
     for statement in statements:
         for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)} - separate:
             joined.union(first.setdefault(array, statement.name), statement.name)
-    connected = _gathered(statements, joined)
+    connected = _by_part(statements, joined)
     for part in connected:
+        # Element-wise parts over equal boxes share loops, which saves blocks and index arithmetic.
         if all(s.reduction is None for s in part):
             widest = max(part, key=lambda s: len(s.iterators))
             box = tuple(i.extent for i in widest.iterators)
             joined.union(first.setdefault(("box", box), part[0].name), part[0].name)
-    return _gathered(statements, joined)
+    return _by_part(statements, joined)
 
 
-def _gathered(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
+def _by_part(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
     found: dict[str, list[Statement]] = {}
     for statement in statements:
         found.setdefault(joined[statement.name], []).append(statement)
@@ -109,5 +109,5 @@ def part_group(group: FusionGroup, part: Sequence[Statement]) -> FusionGroup:
         constants=tuple(n for n in whole.constants if n in used),
     )
     shape = common_shape(part, frozenset(program.outputs))
-    simple = isinstance(shape, Shape) and shape.kind in ("element-wise", "layout")
-    return replace(group, program=program, kind="element-wise" if simple else STITCHED)
+    is_elementwise = isinstance(shape, Shape) and shape.kind.is_elementwise
+    return replace(group, program=program, kind=(ELEMENTWISE if is_elementwise else STITCHED).name)

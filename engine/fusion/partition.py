@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from engine.fusion.anchors import is_product
 from engine.fusion.group_signature import Patterns
 from engine.fusion.group_times import GroupTime, GroupTimes, Saving
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.steps import Steps, steps_of
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.nodes import STITCH, Figures, Fixed, Kernel, Why
-from engine.fusion.stitching.policies import Chosen, choose
+from engine.fusion.stitching.nodes import STITCH, Fixed, Kernel, PlanFigures, Why
+from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
-from engine.fusion.subprogram import Alone
+from engine.fusion.subprogram import Subprograms
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
@@ -31,7 +31,7 @@ class Partition:
     program: TensorProgram
     """With the copies that some kernels hold of what others compute as well."""
     groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
-    chosen: Chosen
+    chosen: ChosenKernels
     times: GroupTimes = field(repr=False, compare=False)
     """Of its groups, and of those that may come to their place."""
     numbers: tuple[int, ...]
@@ -59,10 +59,10 @@ class Partition:
         number = self.numbers[second]
         return self.chosen.why(self.numbers[first], self.firsts.get(number, number))
 
-    def figures(self, places: Iterable[int] | None = None) -> Figures:
+    def figures(self, places: Iterable[int] | None = None) -> PlanFigures:
         """What the kernels come to, or those of the groups at some places."""
-        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Alone(self.program)
-        found = Figures(0, 0, 0, 0.0)
+        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Subprograms(self.program)
+        found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, _ = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
@@ -74,7 +74,7 @@ class Partition:
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
                 moved = cost.bytes_read + cost.bytes_written if cost else 0
                 spent = accurate(assessor, kernel) if cost and is_bound else moving(cost, assessor.target)
-            found = Figures(
+            found = PlanFigures(
                 found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
             )
         return found
@@ -120,14 +120,14 @@ def partition(
     time_of: what a kernel takes.  packing: whether independent kernels may share a launch.
     """
     program = in_parts(program) if policy == STITCH else program
-    fits = Fits(program.arrays, target)
+    fits = KernelLegality(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())
     chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
     return _with_copies(program, steps, chosen, time_of)
 
 
-def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen, time_of: GroupTime) -> Partition:
+def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
     order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
@@ -160,7 +160,7 @@ def _shape(assessor: Assessor, kernel: Kernel) -> Shape:
     fit = assessor.fit(first)
     assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
     theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
-    return fit.shape.renamed({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
+    return fit.shape.with_names({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
 
 
 def _copies(
@@ -175,7 +175,7 @@ def _copies(
     for array in copied:
         arrays[arrays_of[array]] = replace(arrays[array], name=arrays_of[array])
     made = tuple(rename_statement(s, names[s.name], s.operator, arrays_of) for s in statements)
-    return made, shape.renamed(names)
+    return made, shape.with_names(names)
 
 
 def _parts(

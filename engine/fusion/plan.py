@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.fusion.build_partition import explored
-from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.build_partition import build_partition
+from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
 from engine.fusion.group_times import GroupTime, Saving
-from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
+from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import Partition
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
@@ -35,11 +35,11 @@ def plan(
     takes.  fixed: what a person decided about groups; it stays, and the rest is explored.  Raises BadInput where that
     cannot be.
     """
-    own = folded(program, graph)
+    own = fold_program(program, graph)
     left_out = [op for op in graph.operators if op.name in unsupported]
-    parts = explored(own.program, left_out, policy, target, fixed or Fixed(), time_of)
+    parts = build_partition(own.program, left_out, policy, target, fixed or Fixed(), time_of)
     builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
-    built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
+    built = [_with_graph_tensors(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     savings = {
         one.structure: parts.savings[number]
         for one, number in zip(reversed(built), reversed(parts.numbers), strict=True) if number in parts.savings
@@ -59,9 +59,9 @@ def plan(
     )
 
 
-def folded(program: TensorProgram, graph: OperatorGraph) -> Folded:
+def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
     """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined."""
-    return joined_parts(fold_layouts(program, graph.constants))
+    return join_concatenations(fold_layouts(program, graph.constants))
 
 
 def _leaving(parts: Partition) -> frozenset[str]:
@@ -81,7 +81,7 @@ def _leaving(parts: Partition) -> frozenset[str]:
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
 
 
-def _stored(built: Built, views: Mapping[str, str]) -> Built:
+def _with_graph_tensors(built: Built, views: Mapping[str, str]) -> Built:
     """A group with the tensors of the graph that its arrays are stored in."""
     if not views:
         return built
@@ -110,11 +110,11 @@ def _collect(
         word = main_word(first, kinds)
         name = f"{word}_{numbers[word]}"
         numbers[word] += 1
-        instances = tuple(_aligned(one, first) for one in equal)
+        instances = tuple(_in_names_of(one, first) for one in equal)
         groups[structure] = FusionGroup(
             name=name,
             title=group_title(first, kinds),
-            kind=first.kind,
+            kind=first.kind.name,
             program=replace(first.program, name=name),
             instances=instances,
             edges=schemes(first.program, first.kind),
@@ -131,7 +131,7 @@ def _collect(
     return list(groups.values()), launches
 
 
-def _aligned(one: Built, first: Built) -> Instance:
+def _in_names_of(one: Built, first: Built) -> GroupInstance:
     """The instance of `one` in the array names of `first`: equal groups list their arrays in the same order."""
     if one.program is first.program:
         return one.instance

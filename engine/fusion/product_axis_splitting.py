@@ -1,4 +1,4 @@
-"""Loops cut in two because a product and what follows it count the same axis in one loop here and in two there.
+"""Split loops of a product and its epilogue where one has an axis as a single loop and the other as two.
 
     y[24 * g + m] = sum(c) x[20 * g + c] * w[24 * g + m, c];  z[j] = max(y[j], 0)    ->    z[24 * j' + j"] = ..
     y[r, n] = sum(k) x[r, k] * w[k, n];  z[b, i, n] = y[128 * b + i, n] + c[n]       ->    y[128 * r' + r", n] = ..
@@ -57,7 +57,7 @@ def group_splits(
     return splits
 
 
-def paired(written: Index, read: Index, writer: Statement, reader: Statement) -> list[tuple[str, str]] | None:
+def iterator_pairs(written: Index, read: Index, writer: Statement, reader: Statement) -> list[tuple[str, str]] | None:
     """(writer's iterator, reader's) of every digit of an index that both write alike; None where they do not."""
     plain = plain_iterator(written), plain_iterator(read)
     if plain[0] is not None and plain[1] is not None:

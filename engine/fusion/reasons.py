@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from engine.fusion.attention import ATTENTION, attention_of
+from engine.fusion.attention import attention_of
 from engine.fusion.group_programs import Built
 from engine.fusion.group_times import Saving
+from engine.fusion.kinds import ATTENTION, COLUMN_REDUCTION, Kind
 from engine.fusion.legality import handed_over
-from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Edge
-from engine.fusion.packing import KIND as PACKED
+from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
-from engine.fusion.stitched import KIND as STITCHED
 from engine.fusion.stitched import stitched_shape
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -33,7 +32,7 @@ def word(kind: str) -> str:
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:
     """What gives the group its name: the contraction, else the first reduction, else the first operator."""
     if built.kind == ATTENTION:
-        return built.kind
+        return built.kind.name
     statements = built.program.statements
     anchor = next((s for s in statements if is_contraction(s)), None)
     anchor = anchor or next((s for s in statements if s.reduction is not None), statements[0])
@@ -47,7 +46,7 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
         found = attention_of(built.program)
         of = {built.instance.statements[s.name] for s in (found.scores, *found.softmax, found.values)}
         beside = dict.fromkeys(word(kinds.get(op, op)) for op in own if op not in of)
-        return " + ".join((built.kind, *beside))
+        return " + ".join((built.kind.name, *beside))
     names = [word(kinds.get(op, op)) for op in own]
     if "erf" in names and names.count("mul") >= 2:
         erf = names.index("erf")
@@ -57,11 +56,11 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
     return " + ".join(unique[:4]) + (f" + {len(unique) - 4} more" if len(unique) > 4 else "")
 
 
-def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
+def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
     """The scheme proposed for every intermediate; the mapping decides where it really lives."""
     writer = {s.write.array: s for s in program.statements}
-    stored = _stored(program) if kind == STITCHED else frozenset()
-    edges: list[Edge] = []
+    stored = _shared_arrays(program) if kind.hands_over else frozenset()
+    edges: list[Intermediate] = []
     for consumer in program.statements:
         for array in dict.fromkeys(a.array for a in consumer.reads()):
             producer = writer.get(array)
@@ -72,13 +71,13 @@ def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
                 scheme, because = SHARED, "other threads of the block use it than make it: their loops differ"
             elif producer.reduction is not None and not is_contraction(producer):
                 scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
-                if kind == "column reduction":
+                if kind == COLUMN_REDUCTION:
                     scheme, because = SHARED, "several warps contribute to it"
-            edges.append(Edge(producer.name, consumer.name, array, scheme, because))
+            edges.append(Intermediate(producer.name, consumer.name, array, scheme, because))
     return tuple(edges)
 
 
-def _stored(program: TensorProgram) -> frozenset[str]:
+def _shared_arrays(program: TensorProgram) -> frozenset[str]:
     """Intermediates of a stitched group that are handed over in shared memory."""
     shape = stitched_shape(program.statements, frozenset(program.outputs))
     return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
@@ -107,9 +106,9 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving:
     statements = built.program.statements
     anchor = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
-    if built.kind == PACKED:
+    if built.kind.has_parts:
         text = f"{len(parts_of(statements))} parts that no value connects share one launch"
-    elif built.kind == STITCHED:
+    elif built.kind.hands_over:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
     elif anchor is not None and len(reductions) > 1:

@@ -1,4 +1,4 @@
-"""Which statements are better computed again inside their readers than stored.
+"""Select statements to recompute inside their readers instead of storing their results.
 
 What a statement costs is counted in instructions of one thread: its operations and loads, times its points.
 """
@@ -23,7 +23,7 @@ MOST_REPEATED = 1024
 """Points of a statement that every block may compute for itself: a few for each thread."""
 
 
-def recomputed(
+def find_recomputable(
     statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str] = frozenset()
 ) -> frozenset[str]:
     """Statements that may be computed again in their readers: element-wise, from outside, wanted by nobody else.
@@ -46,7 +46,7 @@ def recomputed(
             and is_plain(statement.write)
             and statement.name not in everywhere
             and all(s.name in found or s.name in everywhere for s in sources)
-            and _added(statement, statements) <= A_LAUNCH
+            and _added_instructions(statement, statements) <= A_LAUNCH
         ):
             found.add(statement.name)
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
@@ -64,7 +64,7 @@ def divisions(statement: Statement, in_place: Mapping[str, int]) -> int:
     return total
 
 
-def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
+def find_repeatable(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
     """Statements that every block may compute for itself: short reductions from outside, and what follows from them."""
     made = {s.write.array: s for s in statements}
     found: set[str] = set()
@@ -83,7 +83,7 @@ def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
 
 
-def _added(statement: Statement, statements: Sequence[Statement]) -> int:
+def _added_instructions(statement: Statement, statements: Sequence[Statement]) -> int:
     """Instructions more than computing it once."""
     times = sum(s.points for s, _ in _readers(statement, statements))
     return cost(statement.expression) * (times - statement.points)

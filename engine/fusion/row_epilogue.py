@@ -36,11 +36,11 @@ def cut_rows(
     axes: of every iterator.  sides: axes that only the first and only the second factor moves with.
     """
     reductions = row_reductions(statements, anchor)
-    columns = _reduced(reductions[0], axes)
+    columns = _reduced_axes(reductions[0], axes)
     if not any(columns <= set(side) for side in sides):
         return f"{CUT}: {anchor.operator} and {reductions[0].operator}"
     for other in reductions:
-        if _reduced(other, axes) != columns:
+        if _reduced_axes(other, axes) != columns:
             return f"{other.operator} reduces other axes than {reductions[0].operator}"
         if other.reduction and not (other.reduction.associative and other.reduction.operation in SPREAD):
             return f"{other.operator} takes its terms in order, and several threads would share them"
@@ -52,7 +52,7 @@ def cut_rows(
     return _shared_by_threads(statements, anchor, axes, columns)
 
 
-def _reduced(statement: Statement, axes: Axes) -> set[int]:
+def _reduced_axes(statement: Statement, axes: Axes) -> set[int]:
     assert statement.reduction is not None
     return {axes[statement.name, name] for name in statement.reduction.iterators}
 

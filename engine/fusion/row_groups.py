@@ -1,12 +1,11 @@
-"""Row reductions join the kernel of the product that they read, where a block can keep whole rows and where it pays."""
+"""Fuse row reductions into the product that they read, where a block can hold whole rows and the kernel is faster."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from engine.fusion.attention import ATTENTION
-from engine.fusion.group_signature import likeness
+from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape, common_shape, is_contraction
@@ -14,7 +13,6 @@ from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
 
-CONTRACTION = "contraction"
 OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
 """Why what such a kernel reads is made in another one."""
 
@@ -25,13 +23,13 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
     before: the partition before attentions were joined.  fixed: a person's groups take nothing in, and what is kept
     apart stays so.
     """
-    joiner = _Joiner(partition, before, fixed)
+    joiner = _RowJoiner(partition, before, fixed)
     for place in range(len(partition.groups)):
         joiner.try_to_join(place)
     return joiner.partition()
 
 
-class _Joiner:
+class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
         self.groups = dict(enumerate(partition.groups))
@@ -50,8 +48,9 @@ class _Joiner:
         self._firsts: dict[int, int] = {}
         self._savings = dict(partition.savings)
         self._spent = dict(partition.spent)
-        self._known: dict[Hashable, tuple[tuple[str, ...], tuple[Shape, Saving] | str]] = {}
-        """Likeness -> names of the first statements, and their loops or why they stay two kernels."""
+        self._shapes = ShapeCache()
+        self._saving_of: dict[Hashable, Saving] = {}
+        """What one kernel saves, by the same keys."""
 
     def _unite_attentions(self, before: Partition) -> None:
         """What became one group after the kernels were chosen is one here, too."""
@@ -78,7 +77,7 @@ class _Joiner:
     def try_to_join(self, place: int) -> None:
         """Put a group with reductions into that of a product it reads, the one handing over most first."""
         statements, shape = self.groups[place]
-        if shape.kind in (CONTRACTION, ATTENTION) or all(s.reduction is None for s in statements):
+        if shape.kind.is_product or all(s.reduction is None for s in statements):
             return
         handed = {array: self._homes[array] for array in _read(statements) if array in self._homes}
         arrays = self._before.program.arrays
@@ -86,6 +85,7 @@ class _Joiner:
             {n for homes in handed.values() for n in homes - {place} if self._is_product(n)},
             key=lambda n: (-sum(arrays[a].bytes for a, homes in handed.items() if n in homes), n),
         )
+        # Only one product fits a kernel: the one that hands over most saves most.
         for product in products:
             reason = self._join(product, place)
             if not reason:
@@ -94,7 +94,7 @@ class _Joiner:
                 self.refusals |= {(a, reader.operator): reason for a in reader.sources if product in handed.get(a, ())}
 
     def _is_product(self, n: int) -> bool:
-        return n in self.groups and self.groups[n][1].kind == CONTRACTION
+        return n in self.groups and self.groups[n][1].kind.takes_reductions
 
     def _join(self, product: int, place: int) -> str:
         """One group in the place of the second; or why they stay two."""
@@ -130,13 +130,9 @@ class _Joiner:
     def _wish(self, statements: Sequence[Statement]) -> str:
         """What a person decided against it, or ""."""
         operators = {s.operator for s in statements}
-        for producer, consumer in self._fixed.apart:
-            if producer in operators and consumer in operators:
-                return f"you keep {producer} and {consumer} apart"
-        for group in self._fixed.groups:
-            if not operators.isdisjoint(group):
-                return f"you made one kernel of {' + '.join(group)}, which takes in no other"
-        return ""
+        group = next((g for g in self._fixed.groups if not operators.isdisjoint(g)), ())
+        taken = f"you made one kernel of {' + '.join(group)}, which takes in no other" if group else ""
+        return self._fixed.why_apart(operators) or taken
 
     def _between(self, numbers: Sequence[int], statements: Sequence[Statement]) -> str:
         anchor = next(s for s in statements if is_contraction(s))
@@ -150,23 +146,21 @@ class _Joiner:
         inside: set[int],
     ) -> tuple[Shape, Saving] | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
-        kept = self._kept(statements, inside)
-        alike = likeness(statements, kept)
-        if alike not in self._known:
-            shape = common_shape(statements, kept)
-            found: tuple[Shape, Saving] | str = "" if isinstance(shape, Shape) else shape
-            if isinstance(shape, Shape):
-                parts = [self.groups[n] for n in sorted(inside)]
-                saving = self._before.times.saving((statements, shape), parts)
-                found = (shape, saving) if saving.pays else f"one kernel would be slower: {saving}"
-            self._known[alike] = tuple(s.name for s in statements), found
-        first, known = self._known[alike]
-        if isinstance(known, str):
-            return known
-        shape, saving = known
-        return shape.renamed(dict(zip(first, (s.name for s in statements), strict=True))), saving
+        kept = self._arrays_needed(statements, inside)
+        key = likeness(statements, kept)
 
-    def _kept(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
+        def find() -> Shape | str:
+            shape = common_shape(statements, kept)
+            if isinstance(shape, str):
+                return shape
+            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in sorted(inside)])
+            self._saving_of[key] = saving
+            return shape if saving.pays else f"one kernel would be slower: {saving}"
+
+        shape = self._shapes.find(key, statements, find)
+        return shape if isinstance(shape, str) else (shape, self._saving_of[key])
+
+    def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""
         outputs, made = self._before.program.outputs, {s.write.array for s in statements}
         return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)

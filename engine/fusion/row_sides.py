@@ -1,4 +1,4 @@
-"""Rows and columns of a product whose kernel reduces rows of its results: the columns are what is reduced."""
+"""Which axes of a product are rows and which columns, where its kernel reduces rows of the result."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from networkx.utils import UnionFind
 
 from engine.fusion.axis_splitting import inner_of, split
+from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kind
 from engine.fusion.operator_folding import is_layout
-from engine.fusion.product_axis_splitting import group_splits, paired
+from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
 from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -32,8 +33,7 @@ TWO_PRODUCTS = "two matrix products need two main loops"
 class Shape:
     """The common loop space of a group."""
 
-    kind: str
-    """"element-wise", "reduction", "contraction", "attention", "layout", "stitched" or "packed"."""
+    kind: Kind
     axes: Mapping[Key, int]
     """Axis of each iterator; statements that are computed again inside their readers have none."""
     rows: tuple[int, ...]
@@ -46,7 +46,7 @@ class Shape:
     splits: Mapping[Key, int] = field(default_factory=dict)
     """Iterators that are cut in two -> points of the inner one; `axes` has both, named as in `axis_splitting`."""
 
-    def renamed(self, names: Mapping[str, str]) -> Shape:
+    def with_names(self, names: Mapping[str, str]) -> Shape:
         """The loop space of statements under other names."""
         axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
         inlined = tuple(names[statement] for statement in self.inlined)
@@ -149,9 +149,10 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
             inlined.append(statement.name)
     size = math.prod(extents[axis] for axis in columns)
     again = _walks_again(statements, axes, set(columns))
+    # Without rows there is one block, and the value that it reduces is needed before its second walk can begin.
     if not rows and again is not None and size > ONE_BLOCK:
         return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
-    kind = "contraction" if anchor else "reduction" if reductions else "element-wise"
+    kind = CONTRACTION if anchor else REDUCTION if reductions else ELEMENTWISE
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
 
@@ -169,9 +170,9 @@ def _factor_axes(anchor: Statement, axes: Mapping[Key, int]) -> tuple[set[int], 
 def _single_shape(statement: Statement) -> Shape:
     """The loop space of one statement is its own."""
     number = {i.name: axis for axis, i in enumerate(statement.iterators)}
-    kind = "layout" if is_layout(statement) else "element-wise"
+    kind = LAYOUT if is_layout(statement) else ELEMENTWISE
     if statement.reduction is not None:
-        kind = "contraction" if is_contraction(statement) else "reduction"
+        kind = CONTRACTION if is_contraction(statement) else REDUCTION
     return Shape(
         kind=kind,
         axes={(statement.name, name): axis for name, axis in number.items()},
@@ -197,7 +198,7 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
             if source is None:
                 continue
             for written, read in zip(source.write.indices, access.indices, strict=True):
-                pairs = None if access.guards else paired(written, read, source, statement)
+                pairs = None if access.guards else iterator_pairs(written, read, source, statement)
                 for left, right in pairs or ():
                     axis_of.union((source.name, left), (statement.name, right))
                 if access.guards or (pairs is None and written != read):
@@ -216,10 +217,10 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
         for iterator, axis in zip(statement.iterators, mine, strict=True):
             if extents.setdefault(axis, iterator.extent) != iterator.extent:
                 return f"{statement.operator} reads part of an intermediate"
-    return _overwritten_elsewhere(statements, axes) or axes
+    return _update_conflict(statements, axes) or axes
 
 
-def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
+def _update_conflict(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
     """Why a buffer cannot be updated in the kernel that reads it: another thread would read what one overwrites."""
 
     def places(statement: Statement, access: Access) -> list[int | str]:

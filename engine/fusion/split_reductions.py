@@ -1,4 +1,4 @@
-"""Long sums in parts: rows that one block would walk for long are summed by many, and their sums by all who need them.
+"""Two-stage reductions: a long row is reduced in parts by many blocks, and the parts by each kernel that reads it.
 
     s = sum(r) x[r]                   ->   p[c] = sum(k) x[n * c + k];   s = sum(c) p[c]
     v = sum(r) (x[r] - s / N)^2       ->   q[c] = sum(k) (x[n * c + k] - p[c] / n)^2
@@ -57,13 +57,13 @@ def in_parts(program: TensorProgram) -> TensorProgram:
         assert statement.reduction is not None
         shape = (*arrays[array].shape, one.count)
         arrays[one.name] = replace(arrays[array], name=one.name, shape=shape, dtype=statement.reduction.accumulate)
-        made += one.centred(*mean) if mean else one.summed()
+        made += one.squares_of_parts(*mean) if mean else one.sum_of_parts()
     return replace(program, arrays=arrays, statements=tuple(made))
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """A reduction and how it is parted."""
+class _PartialReduction:
+    """A reduction split into a first stage over parts of its terms and a second one over their results."""
 
     whole: Statement
     cut: Statement
@@ -90,11 +90,11 @@ class _Parts:
         dtype = self.whole.reduction.accumulate if self.whole.reduction else ""
         return Apply("div", (self.result, Literal(self.terms, dtype)), dtype)
 
-    def summed(self) -> tuple[Statement, Statement]:
+    def sum_of_parts(self) -> tuple[Statement, Statement]:
         """The parts, and the whole from their results."""
         return self._part(self.cut.expression), self._from_parts(self.result)
 
-    def centred(self, sums: _Parts, mean: Access) -> tuple[Statement, Statement]:
+    def squares_of_parts(self, sums: _PartialReduction, mean: Access) -> tuple[Statement, Statement]:
         """The same of squares about a mean: the parts' are about their own means, and corrected together."""
         assert isinstance(self.cut.expression, Apply)
         (distance, _) = self.cut.expression.operands
@@ -127,30 +127,29 @@ class _Parts:
         return replace(self.whole, iterators=iterators, expression=expression, reduction=reduction)
 
 
-def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _Parts | None:
-    """How a reduction is parted; None where it is short, has rows enough, or nothing parts it evenly."""
+def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _PartialReduction | None:
+    """How a reduction is split; None where it is short, has rows enough, or no number of parts divides it."""
     reduction = statement.reduction
     if reduction is None or not reduction.associative or not statement.covers or statement.guards:
         return None
     rows, terms = (math.prod(i.extent for i in its) for its in (statement.parallel, statement.reduced))
+    # A row that a block keeps is read once; splitting it in two kernels would read it twice.
     few = FEW_ROWS if terms > KEPT else 1 if terms > ONE_BLOCK else 0
     if rows > few or is_product(statement) or not is_plain(statement.write):
         return None
     first, *others = statement.reduced
     if others and first.extent <= MOST:
-        return _checked(_Parts(statement, statement, first.name, first.extent, terms // first.extent))
-    own = first.extent // _most_parts(first.extent) if others else _inner(statement, first)
-    cut = split(statement, {(statement.name, first.name): own})
-    return _checked(_Parts(statement, cut, outer_of(first.name), first.extent // own, terms // first.extent * own))
+        parts = _PartialReduction(statement, statement, first.name, first.extent, terms // first.extent)
+    else:
+        own = first.extent // _most_parts(first.extent) if others else _inner(statement, first)
+        cut, count = split(statement, {(statement.name, first.name): own}), first.extent // own
+        parts = _PartialReduction(statement, cut, outer_of(first.name), count, terms // count)
+    return parts if FEWEST <= parts.count <= MOST and parts.terms >= SHORTEST else None
 
 
 def _is_exact(statement: Statement, arrays: Mapping[str, Array]) -> bool:
     """Whether a reduction's result has the type that it is collected in: parts have, whatever the result is."""
     return statement.reduction is not None and arrays[statement.write.array].dtype == statement.reduction.accumulate
-
-
-def _checked(parts: _Parts) -> _Parts | None:
-    return parts if FEWEST <= parts.count <= MOST and parts.terms >= SHORTEST else None
 
 
 def _most_parts(extent: int) -> int:
@@ -174,8 +173,8 @@ def _inner(statement: Statement, iterator: Iterator) -> int:
 
 
 def _mean_of(
-    squares: Statement, makers: Mapping[str, Statement], found: Mapping[str, _Parts]
-) -> tuple[_Parts, Access] | None:
+    squares: Statement, makers: Mapping[str, Statement], found: Mapping[str, _PartialReduction]
+) -> tuple[_PartialReduction, Access] | None:
     """(the sum, the mean) about which a statement adds up squares, where both are over the same terms."""
     match squares.expression:
         case Apply("mul", (Apply("sub", (value, Access() as mean)) as left, right)) if left == right:

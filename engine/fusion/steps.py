@@ -1,4 +1,4 @@
-"""The steps that a search works on: products closed, what a person fixed closed, everything else open."""
+"""Vertices of the fusion search: products and a person's groups are closed to it, all other statements open."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.anchors import anchors, serves_product
-from engine.fusion.legality import Fits
-from engine.fusion.packing import KIND as PACKED
+from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
-from engine.fusion.user_groups import Forced, opaque, step
+from engine.fusion.user_groups import UserGroups, opaque, step
 from engine.graph.nodes import Operator
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -24,7 +23,7 @@ class Steps:
     shapes: Mapping[int, Shape]
 
 
-def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed) -> Steps:
+def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed) -> Steps:
     """The steps of a program.
 
     without_kernel: operators of the graph that the program lacks; kernels stand before or behind them.  Raises
@@ -35,7 +34,7 @@ def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: F
 
 class _Maker:
     def __init__(
-        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed
+        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed
     ) -> None:
         self.program, self.fits, self.fixed = program, fits, fixed
         self.inputs = frozenset(program.inputs)
@@ -46,8 +45,8 @@ class _Maker:
         """Statements that are in no step yet."""
 
     def steps(self) -> Steps:
-        forced = self._forced()
-        closed = [*forced, *self._anchored([step for step, _ in forced])]
+        forced = self._user_groups()
+        closed = [*forced, *self._products([step for step, _ in forced])]
         frames = [self._step((s,), True) for s in self._take(self._is_frame)]
         rest = self._by_array()
         steps = sorted([*(step for step, _ in closed), *frames, *rest, *self.opaque], key=self._place)
@@ -55,11 +54,11 @@ class _Maker:
         found = {id(step): shape for step, shape in closed}
         return Steps(flow, {n: found[id(step)] for n, step in enumerate(steps) if id(step) in found})
 
-    def _forced(self) -> list[tuple[Step, Shape]]:
+    def _user_groups(self) -> list[tuple[FlowStep, Shape]]:
         """A person's groups, each checked."""
         if not self.fixed.groups:
             return []
-        forced = Forced(self.program, self.opaque, self.fits)
+        forced = UserGroups(self.program, self.opaque, self.fits)
         found = []
         for group in self.fixed.groups:
             statements, fit = forced.fit(group, self.left)
@@ -70,13 +69,12 @@ class _Maker:
             found.append((self._step(statements, True), fit.shape))
         return found
 
-    def _anchored(self, forced: Sequence[Step]) -> list[tuple[Step, Shape]]:
+    def _products(self, forced: Sequence[FlowStep]) -> list[tuple[FlowStep, Shape]]:
         """Products with their epilogues, none of which takes from a person's groups."""
         free = [self.alone[name] for name in self.left]
-        apart = [set(pair) for pair in self.fixed.apart]
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
-        for anchor in anchors(flow, self.program.readers, self.fits.target, apart):
+        for anchor in anchors(flow, self.program.readers, self.fits.target, self.fixed):
             statements = flow.statements(anchor.steps)
             for statement in statements:
                 del self.left[statement.name]
@@ -86,14 +84,15 @@ class _Maker:
     def _is_frame(self, statement: Statement) -> bool:
         return serves_product(statement, self.program.readers.get(statement.write.array, ()))
 
-    def _by_array(self) -> list[Step]:
+    def _by_array(self) -> list[FlowStep]:
         """What is left, the parts of one array together where one kernel can write them."""
         writers: dict[str, list[Statement]] = {}
         for statement in self.program.statements:
             if statement.name in self.left:
                 writers.setdefault(statement.write.array, []).append(statement)
-        steps: list[Step] = []
+        steps: list[FlowStep] = []
         for array, writing in writers.items():
+            # The scheduler's time grows faster than the statements of a kernel: long concatenations are cut up.
             for first in range(0, len(writing), MOST_STATEMENTS):
                 statements = writing[first : first + MOST_STATEMENTS]
                 whole = len(statements) > 1 and self._share_loops(statements, array)
@@ -103,7 +102,7 @@ class _Maker:
     def _share_loops(self, statements: Sequence[Statement], array: str) -> bool:
         """Whether the parts of an array are one kernel for other reasons than that it is one launch."""
         fit = self.fits(statements, frozenset((array,)))
-        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and fit.shape.kind != PACKED
+        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and not fit.shape.kind.has_parts
 
     def _take(self, wanted: Callable[[Statement], bool]) -> tuple[Statement, ...]:
         """The statements left that are wanted, which are left no more."""
@@ -112,8 +111,8 @@ class _Maker:
             del self.left[statement.name]
         return taken
 
-    def _step(self, statements: Sequence[Statement], closed: bool) -> Step:
+    def _step(self, statements: Sequence[Statement], closed: bool) -> FlowStep:
         return step(statements, closed, self.inputs)
 
-    def _place(self, step: Step) -> int:
+    def _place(self, step: FlowStep) -> int:
         return self.number[step.statements[-1].name] if step.statements else len(self.number)

@@ -1,4 +1,4 @@
-"""Whether statements of different parallel shapes can share one kernel: blocks that each own a point of common axes.
+"""The loop space of a stitched kernel: statements of different shapes whose blocks each own a point of common axes.
 
     m[i] = max(j) x[i,j];  p[i,k] = sum(j) x[i,j] * w[k,j];  y[i,k] = p[i,k] - m[i]     common: i; own: j, k
 
@@ -14,9 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.fusion.axis_splitting import digits, inner_of, split, wanted_splits
-from engine.fusion.disjoint_writes import written_apart
+from engine.fusion.disjoint_writes import disjointly_written
 from engine.fusion.gemv import has_few_vectors
-from engine.fusion.recompute import recomputed, repeated
+from engine.fusion.kinds import STITCHED
+from engine.fusion.recompute import find_recomputable, find_repeatable
 from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -24,7 +25,6 @@ from engine.tensor.rewrite import plain_iterator
 Uses = Mapping[str, Sequence[tuple[Statement, Access]]]
 """Array -> who writes and reads it, and how."""
 
-KIND = "stitched"
 FEWEST_BLOCKS = 32
 """Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
@@ -40,8 +40,9 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     again inside their readers.
     """
     shape = _with_splits(statements, kept, frozenset())
+    # Copies that every block computes cost as much as there are blocks: only worth it where the GPU is nearly empty.
     few = isinstance(shape, str) or _blocks(shape) < FEWEST_BLOCKS
-    everywhere = repeated(statements, kept) if few else frozenset()
+    everywhere = find_repeatable(statements, kept) if few else frozenset()
     copying = _with_splits(statements, kept, everywhere) if everywhere else shape
     if isinstance(copying, str) or (isinstance(shape, Shape) and _blocks(copying) <= _blocks(shape)):
         return shape
@@ -73,12 +74,12 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: fr
     reason = _unfit(statements)
     if reason:
         return reason
-    found = _common(statements, recomputed(statements, kept, everywhere) | everywhere)
+    found = _common(statements, find_recomputable(statements, kept, everywhere) | everywhere)
     again = found.again - everywhere
     own = [s for s in statements if s.name not in found.again]
     copied = [s for s in statements if s.name in found.again & everywhere]
     common = _worth_copying(own, copied, found.axes)
-    axes = _numbered(own, common)
+    axes = _axis_numbers(own, common)
     extents = {axes[s.name, i.name]: i.extent for s in own for i in s.iterators}
     for statement in copied:
         for iterator in statement.iterators:
@@ -91,7 +92,7 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: fr
     if not rows and points > ONE_BLOCK:
         return f"{found.because}: one block would walk all {points} elements"
     inlined = tuple(s.name for s in statements if s.name in again)
-    return _overwritten(statements) or Shape(KIND, axes, rows, columns, extents, inlined)
+    return _update_conflict(statements) or Shape(STITCHED, axes, rows, columns, extents, inlined)
 
 
 def _worth_copying(
@@ -126,10 +127,10 @@ def _unfit(statements: Sequence[Statement]) -> str:
     return ""
 
 
-def _overwritten(statements: Sequence[Statement]) -> str:
+def _update_conflict(statements: Sequence[Statement]) -> str:
     """Why an update in place is no part of a block's work, or "": threads do not wait for those that read before."""
     used: dict[str, Statement] = {}
-    apart = written_apart(statements)
+    apart = disjointly_written(statements)
     for statement in statements:
         for access in statement.reads():
             used.setdefault(access.array, statement)
@@ -161,7 +162,7 @@ def _common(statements: Sequence[Statement], cheap: frozenset[str]) -> _Common:
     again: frozenset[str] = frozenset()
     because = f"{anchor.operator} has one value for all"
     for iterator in anchor.parallel:
-        axis = _Axis(statements, uses, cheap, again, axes)
+        axis = _CommonAxis(statements, uses, cheap, again, axes)
         if axis.grow(anchor, iterator.name):
             axes.append(axis.iterators)
             again = frozenset(axis.again)
@@ -173,7 +174,7 @@ def _common(statements: Sequence[Statement], cheap: frozenset[str]) -> _Common:
 
 
 @dataclass(slots=True)
-class _Axis:
+class _CommonAxis:
     """One axis in the making: from one statement's iterator along the intermediates to all others."""
 
     statements: Sequence[Statement]
@@ -190,22 +191,22 @@ class _Axis:
     def grow(self, start: Statement, iterator: str) -> bool:
         """Whether the axis reaches every statement without a value that crosses it."""
         self.again |= self.before
-        if not self._give(start, iterator):
+        if not self._assign(start, iterator):
             return False
         waiting = [s for s in self.statements if s.name not in self.iterators]
         while waiting:
             statement = waiting[0]
             if statement.name not in self.again:
-                partner = self._alike(statement)
-                if partner is None or not self._give(statement, partner):
+                partner = self._matching_iterator(statement)
+                if partner is None or not self._assign(statement, partner):
                     if statement.name not in self.cheap:
                         self.because = self.because or f"{statement.operator} has no loop like {iterator}"
                         return False
-                    self._leave(statement)
+                    self._recompute_in_readers(statement)
             waiting = [s for s in waiting if s.name not in self.iterators and s.name not in self.again]
         return True
 
-    def _give(self, first: Statement, iterator: str) -> bool:
+    def _assign(self, first: Statement, iterator: str) -> bool:
         """Give a statement its iterator, and all those that follow from it theirs."""
         extent = first.extents[iterator]
         pending = [(first, iterator, "")]
@@ -214,12 +215,12 @@ class _Axis:
             known = self.iterators.get(statement.name)
             if known == name or statement.name in self.again:
                 continue
-            reason = self._refused(statement, name, extent, through)
+            reason = self._objection(statement, name, extent, through)
             if reason:
                 if statement.name not in self.cheap:
                     self.because = reason
                     return False
-                self._leave(statement)
+                self._recompute_in_readers(statement)
                 continue
             self.iterators[statement.name] = name
             for array, place, factor in _places(statement, name):
@@ -228,7 +229,7 @@ class _Axis:
                     pending.append((other, next((n for n, by in partners.items() if by == factor), ""), array))
         return True
 
-    def _refused(self, statement: Statement, name: str, extent: int, through: str) -> str:
+    def _objection(self, statement: Statement, name: str, extent: int, through: str) -> str:
         """Why an iterator (none: "") of a statement cannot walk the axis, or ""."""
         is_taken = statement.name in self.iterators or name in {axis.get(statement.name) for axis in self.others}
         if not name or is_taken:
@@ -244,18 +245,18 @@ class _Axis:
                 continue
             if uses[0][0].name not in self.cheap:
                 return f"{statement.operator} uses {access.array} of other blocks"
-            self._leave(uses[0][0])
+            self._recompute_in_readers(uses[0][0])
         return ""
 
-    def _leave(self, statement: Statement) -> None:
+    def _recompute_in_readers(self, statement: Statement) -> None:
         """Have a statement computed again where it is read, and with it what it reads."""
         self.again.add(statement.name)
         for access in statement.reads():
             uses = self.uses.get(access.array)
             if uses and uses[0][0].name not in self.again:
-                self._leave(uses[0][0])
+                self._recompute_in_readers(uses[0][0])
 
-    def _alike(self, statement: Statement) -> str | None:
+    def _matching_iterator(self, statement: Statement) -> str | None:
         """The iterator of a statement that nothing ties to the axis yet: by an input that both read, else by size."""
         taken = {axis.get(statement.name) for axis in self.others}
         free = [i for i in statement.parallel if i.name not in taken]
@@ -295,7 +296,7 @@ def _uses(statements: Sequence[Statement]) -> Uses:
     return uses
 
 
-def _numbered(statements: Sequence[Statement], common: Sequence[Mapping[str, str]]) -> dict[Key, int]:
+def _axis_numbers(statements: Sequence[Statement], common: Sequence[Mapping[str, str]]) -> dict[Key, int]:
     """A number for every axis: the common ones first, then own ones in the order of the statements.
 
     Own axes of two statements are one where both index an array at the same place with them, and no statement has it

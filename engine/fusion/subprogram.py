@@ -1,4 +1,4 @@
-"""Some statements of a program as a program of their own: what its costs are asked of."""
+"""Programs of some statements of a program, for models that take whole programs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from engine.tensor.nodes import Statement, TensorProgram
 
 
-class Alone:
-    """Cuts programs out of one program."""
+class Subprograms:
+    """Cuts programs out of one, whose inputs, outputs and readers it looks up once."""
 
     def __init__(self, program: TensorProgram) -> None:
         self._program = program
         self._inputs, self._outputs = frozenset(program.inputs), frozenset(program.outputs)
 
     def __call__(self, statements: Sequence[Statement]) -> TensorProgram:
-        """Statements that read what others make and give out what others read."""
+        """The statements as a program: inputs are arrays that others make, outputs those that others read."""
         made = dict.fromkeys(s.write.array for s in statements)
         read = dict.fromkeys(array for s in statements for array in s.sources)
         inside, readers = {s.name for s in statements}, self._program.readers

@@ -1,4 +1,4 @@
-"""Groups that a person asks for: whether their operators can be one kernel, with the operators and figures if not."""
+"""Groups that a person asks for: whether their operators can be one kernel, and which operator prevents it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from engine.fusion.attention_shape import attention_form
-from engine.fusion.legality import Fits
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.legality import KernelLegality
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
 from engine.graph.nodes import Operator
@@ -16,10 +16,10 @@ from engine.support.errors import BadInput
 from engine.tensor.nodes import Statement, TensorProgram
 
 
-class Forced:
-    """Looks at groups of one program: other kernels do not matter but for what they wait for."""
+class UserGroups:
+    """Checks groups of one program.  Other kernels matter only for cycles: what they wait for and what they feed."""
 
-    def __init__(self, program: TensorProgram, without_kernel: Sequence[Step], fits: Fits) -> None:
+    def __init__(self, program: TensorProgram, without_kernel: Sequence[FlowStep], fits: KernelLegality) -> None:
         self.program, self.fits = program, fits
         self._without_kernel = without_kernel
         self._number = {s.name: n for n, s in enumerate(program.statements)}
@@ -107,14 +107,14 @@ class Forced:
         return f"would wait for itself: {', '.join(names[:3])}{more} {are}"
 
 
-def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:
+def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> FlowStep:
     """Statements that are computed together.  inputs: of the program; one that they overwrite, they also read."""
     made = frozenset([s.write.array for s in statements])
     reads = frozenset([array for s in statements for array in s.sources])
     elsewhere = reads if made.isdisjoint(reads) else reads - (made - inputs)
-    return Step(tuple(statements), elsewhere, made, closed)
+    return FlowStep(tuple(statements), elsewhere, made, closed)
 
 
-def opaque(op: Operator) -> Step:
+def opaque(op: Operator) -> FlowStep:
     """An operator without statements, which kernels must still stand before or behind."""
-    return Step((), frozenset(n for n in op.inputs if n), frozenset(n for n in op.outputs if n), True)
+    return FlowStep((), frozenset(n for n in op.inputs if n), frozenset(n for n in op.outputs if n), True)

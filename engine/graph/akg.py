@@ -71,6 +71,7 @@ class _AkgReader:
         order, cycle = in_order(operators)
         if cycle:
             raise self._bad("op_desc", f"its operators form a cycle: {' -> '.join(cycle)}")
+        # In-place updates follow the order of the file; a file that is out of order does not define it.
         if order == operators:
             order = tuple(self._after_updates(order))
         placeholders = {op.outputs[0] for op in operators if op.kind in IN_PLACE and op.attributes.get("fake_output")}
@@ -132,6 +133,7 @@ class _AkgReader:
     def _value(self, tensor: Tensor, value: object, where: str) -> None:
         """A constant operand: one number, or a list of as many as the tensor has elements."""
         try:
+            # Parsed wide first, so that values out of range are noticed or become infinity, and not wrap.
             array = np.array(value, dtype=np.float64 if tensor.dtype.startswith("float") else np.int64)
         except (ValueError, TypeError, OverflowError):
             raise self._bad(where, f"its value {_short(value)} is no number") from None

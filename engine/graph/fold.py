@@ -61,9 +61,11 @@ class Folder:
         has no result.
         """
         kind = node.op_type
+        # Needs the operand's shape, not its value.
         if kind in ("Shape", "Size") and node.input and node.input[0] in tensors:
             return [_shape(node, tensors[node.input[0]].shape)]
         unknown = [name for name in node.input if name and name not in values]
+        # Depends on run-time data: it runs in a kernel, which is no refusal.
         if any(name not in self.refused for name in unknown):
             return None
         reason = self.refused[unknown[0]] if unknown else ""
@@ -126,6 +128,7 @@ class Folder:
         """Evaluate a node; raises one of `_REFUSALS` where the reference lacks or refuses it."""
         from onnx.reference import ReferenceEvaluator  # a slow import that most files never need
 
+        # Without tensor names, so that equal nodes share one evaluator.
         nameless = onnx.NodeProto()
         nameless.op_type, nameless.domain = node.op_type, node.domain
         nameless.input.extend(f"x{at}" if name else "" for at, name in enumerate(node.input))
@@ -151,6 +154,7 @@ def _evaluated_at(kind: str, opset: int) -> tuple[int, str]:
 
     newest = defs.onnx_opset_version()
     own, reason = defs.get_schema(kind, opset, ""), ""
+    # Operators defined by a function body are evaluated through it, at their own operator set.
     if own.has_function:
         return opset, ""
     for version in range(opset, newest + 1):

@@ -111,6 +111,7 @@ class _Import:
         """Declare the graph's inputs with their sizes bound."""
         names, symbols = [], set()
         for value in self._model.graph.input:
+            # Before IR version 4 initializers are listed among the inputs, too.
             if value.name in self._constants:
                 continue
             subject = f"input {value.name}"
@@ -120,6 +121,7 @@ class _Import:
                 raise BadInput("graph", subject, "is no tensor with a known rank", "export it with an example input")
             shape = []
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                # An open dimension without a name can still be bound, by a name made from its place.
                 symbol = dim.dim_param or f"{value.name}.{axis}"
                 if not dim.HasField("dim_value"):
                     symbols.add(symbol)
@@ -212,10 +214,12 @@ class _Import:
         """Add one operator: as a constant, as an alias of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = not self._public.isdisjoint(op.outputs)
+        # Light models replace a weight by a ConstantOfShape of the same size.
         if op.kind == "ConstantOfShape" and not self._fills.keys().isdisjoint(op.outputs) and not public:
             self._light(op, node, inputs)
             return []
         if inputs != op.inputs:
+            # Tensors captured by subgraphs follow the node's own operands and stay in its subgraphs.
             own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
@@ -232,6 +236,7 @@ class _Import:
         """Add folded results as constants.  A graph output becomes a copy of a constant, because it needs a writer."""
         copies: list[Operator] = []
         for name, value in zip(op.outputs, results, strict=False):
+            # An empty output needs no kernel; it stays a constant.
             if name in self._outputs and value.size:
                 source = self._fresh_name(f"{name}.value")
                 self._constant(source, value)

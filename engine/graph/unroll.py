@@ -124,6 +124,7 @@ class Unrolling:
         """The results of all steps along a new axis."""
         parts = [f"{name}/{at}" for at in range(len(results))]
         for result, part in zip(results, parts, strict=True):
+            # Unsqueeze takes its axes as an operand since operator set 13.
             if self._opset >= AXES_AS_INPUT:
                 axes = self._constant(f"{part}/axes", np.array([axis], np.int64))
                 self._add("Unsqueeze", [result, axes], part)
@@ -166,6 +167,7 @@ def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProt
         constants += written.constants
         found = True
     if found:
+        # Copies: deleting the field invalidates the messages that it holds.
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del model.graph.node[:]
         model.graph.node.extend(kept)

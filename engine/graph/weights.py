@@ -71,6 +71,7 @@ def _map_file(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[in
     entries = {entry.key: entry.value for entry in proto.external_data}
     path = _inside(subject, entries.get("location", ""), folder)
     elements = int(np.prod(shape, dtype=np.int64))
+    # Rounded up to whole bytes: packed types share the last byte.
     needed, size = -(-elements * _BITS.get(dtype, DTYPES[dtype] * 8) // 8), path.stat().st_size
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", needed))
@@ -89,6 +90,7 @@ def _map_file(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[in
         return _read_stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
     if dtype == "string":
         raise BadInput("graph", subject, "texts cannot lie outside the model", "export the model again")
+    # Mapped: weights may be larger than memory.  ONNX stores them in little-endian order.
     return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)
 
 

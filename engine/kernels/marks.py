@@ -96,8 +96,8 @@ class Marks:
 
     def describe(self, tile: TileProgram, config: KernelConfig) -> TileProgram:
         """The program of a config, with the config and what became of the marks that it was read from."""
-        wishes = tuple(replace(wish, asked=self._stages.get(wish.mark, wish.asked)) for wish in tile.wishes)
-        return replace(tile, config=config, wishes=wishes, notes=self.unread())
+        requests = tuple(replace(wish, asked=self._stages.get(wish.mark, wish.asked)) for wish in tile.requests)
+        return replace(tile, config=config, requests=requests, notes=self.unread())
 
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1

@@ -9,7 +9,7 @@ from engine.kernels.reduction.block_reduce import Accumulator, accumulate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar, Statement
 from engine.tensor.rewrite import looked_up
-from engine.tile.emit import Emitter, Where, at, merged
+from engine.tile.emit import Emitter, Where, at, merge_lines
 from engine.tile.nodes import Barrier, Declare, Slot
 from engine.tile.scope import LANE_OF_VECTOR
 from engine.tile.source import Line
@@ -67,7 +67,7 @@ def evaluate_block(
             dimensions=dimensions, accumulators=accumulators or {},
         )  # fmt: skip
     if fence:
-        emitter.add(Barrier(merged([at(s) for s in statements])))
+        emitter.add(Barrier(merge_lines([at(s) for s in statements])))
     for statement in statements:
         if statement.write.array in stored and statement.reduction is None:
             emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))
@@ -100,7 +100,7 @@ def _evaluate(
     """All loads of some statements, then one loop over the lanes."""
     prepared = _prepare(emitter, statements, place, values, mask, stored, keep, width, dimensions)
     links = [at(s, *dimensions) for s in statements]
-    with emitter.loop(LANE_OF_VECTOR, width, merged(links)):
+    with emitter.loop(LANE_OF_VECTOR, width, merge_lines(links)):
         for statement, expression, slot, link in prepared:
             if statement.reduction is None:
                 if slot is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
+from engine.pipeline.nodes import SHARED, Decision, Path, StageRefusal
 from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
 from engine.target import Target
@@ -36,49 +36,49 @@ REGISTER_STAGES = (1, 2, 4)
 
 
 def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
-    """One decision for each wish of a program whose loops are not pipelined yet."""
-    found = [_decision(program, wish, machine.shared_limit) for wish in program.wishes]
+    """One decision for each request of a program whose loops are not pipelined yet."""
+    found = [_decision(program, request, machine.shared_limit) for request in program.requests]
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, wish: PipelineRequest, shared_limit: int) -> Decision:
-    """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
-    used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
+def _decision(program: TileProgram, request: PipelineRequest, shared_limit: int) -> Decision:
+    """A request by itself: rules 1 and 2, then what the loop and the memory have room for."""
+    used = {buffer: uses(program.body, buffer) for buffer in request.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
     path = next(iter(paths)) if len(paths) == 1 else None
-    refusal = _refusal(program, wish, used, paths) if wish.stages > 1 else None
+    refusal = _refusal(program, request, used, paths) if request.stages > 1 else None
     if path is None:
-        return Decision(wish, 1, refusal=refusal)
+        return Decision(request, 1, refusal=refusal)
     loop = at_path(program.body, path)
     assert isinstance(loop, For)
-    if refusal or wish.stages == 1:
-        return Decision(wish, 1, path, loop, refusal)
+    if refusal or request.stages == 1:
+        return Decision(request, 1, path, loop, refusal)
     loads = [load for one in used.values() for _, fill in one.fills for _, load in _loads_of(program, fill)]
     held = tuple(dict.fromkeys(region.buffer for load in loads for region in load.regions_read))
-    if wish.mark == SHARED:
-        stages, limit = _shared_stages(program, wish, shared_limit, path, held)
+    if request.mark == SHARED:
+        stages, limit = _shared_stages(program, request, shared_limit, path, held)
     else:
-        stages, limit = _register_stages(wish, loop)
-    return Decision(wish, stages, path, loop, limit, held)
+        stages, limit = _register_stages(request, loop)
+    return Decision(request, stages, path, loop, limit, held)
 
 
 def _refusal(
-    program: TileProgram, wish: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
-) -> Refusal | None:
-    """What rules 1 and 2 have against a wish."""
-    if not wish.buffers:
-        return Refusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
+    program: TileProgram, request: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
+) -> StageRefusal | None:
+    """What rules 1 and 2 have against a request."""
+    if not request.buffers:
+        return StageRefusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
     for buffer, one in used.items():
-        refusal = _rule_1(program, wish.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
+        refusal = _rule_1(program, request.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
         if refusal:
             return refusal
-    return _rule_2(wish, paths) if None in paths or len(paths) > 1 else None
+    return _rule_2(request, paths) if None in paths or len(paths) > 1 else None
 
 
 # Rule 1
 
 
-def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> Refusal | None:
+def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> StageRefusal | None:
     """Why a buffer is not filled by copies that can run ahead alone; None where it is."""
     for place, op in used.fills:
         # Registers need no special copy: the scoreboard lets a thread run on until it uses what it loads.
@@ -90,15 +90,15 @@ def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path
                 return refusal
             continue
         because = f"{buffer} is computed where it is filled, and an asynchronous copy only copies"
-        return Refusal(1, because, "compute on the side that uses it instead")
+        return StageRefusal(1, because, "compute on the side that uses it instead")
     if not used.fills:
-        return Refusal(1, f"no operation fills {buffer}")
+        return StageRefusal(1, f"no operation fills {buffer}")
     return None
 
 
 def _refuse_stores(
     program: TileProgram, buffer: str, placed: tuple[Path, TileOp], loop: Path | None
-) -> Refusal | None:
+) -> StageRefusal | None:
     """Why a buffer that an ordinary store fills cannot be loaded a tile ahead of it; None where it can.
 
     placed: the store with its place.
@@ -109,7 +109,7 @@ def _refuse_stores(
     writers = [op for op in operations(program.body) if held in op.buffers_written]
     if not loads or len(loads) < len(writers):
         because = f"{buffer} is filled with computed values, and an asynchronous copy only copies"
-        return Refusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
+        return StageRefusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
     declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
@@ -122,7 +122,7 @@ def _refuse_stores(
     room = f"its loads and stores take turns, {elements} at a time, as all of a tile do not fit a thread's registers"
     aligned = f"runs of {run} neighbours that begin at multiples of {SMALLEST_COPY} bytes"
     ways = f"rows of a multiple of {run} elements, or channels innermost where a window moves along rows"
-    return Refusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
+    return StageRefusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
 
 
 def _loads_of(program: TileProgram, store: TileOp) -> list[tuple[Path, TileOp]]:
@@ -142,24 +142,24 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     for path in paths:
         length = next((n for n, (a, b) in enumerate(zip(common, path, strict=False)) if a != b), len(path))
         common = common[:length]
-    while common and not isinstance(at_path(body, common), For):
+    while common and not isinstance(at_path(body, common), For):  # branches inside the loop move with its iteration
         common = common[:-1]
     return common or None
 
 
-def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
-    names = " and ".join(wish.buffers)
+def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> StageRefusal:
+    names = " and ".join(request.buffers)
     if None in paths:
-        return Refusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
-    return Refusal(2, f"{names} are filled and used in different loops")
+        return StageRefusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
+    return StageRefusal(2, f"{names} are filled and used in different loops")
 
 
 # Limits
 
 
 def _shared_stages(
-    program: TileProgram, wish: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
-) -> tuple[int, Refusal | None]:
+    program: TileProgram, request: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
+) -> tuple[int, StageRefusal | None]:
     """Stages that the extent of the loop at `path` and the shared memory of a block allow.
 
     limit: bytes that a block may have.  held: arrays that go through registers, which have one tile on its way: further
@@ -167,35 +167,37 @@ def _shared_stages(
     """
     later, loop = used_after(program, path), at_path(program.body, path)
     assert isinstance(loop, For)
-    stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
-    others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
+    stage = sum(shared_bytes_of(program.buffers[b]) for b in request.buffers)
+    others = shared_map({n: b for n, b in program.buffers.items() if n not in (*request.buffers, *later)})[1]
     room = max(1, (limit - others) // stage)
-    stages = min(wish.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
-    if stages == wish.stages:
+    stages = min(request.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
+    if stages == request.stages:
         return stages, None
     if held and stages == HELD_STAGES:
         because = f"{' and '.join(held)} go through registers, and those hold one tile"
-        return stages, Refusal(0, because, f"copies of {SMALLEST_COPY} bytes and more have room for {MAX_STAGES}")
+        return stages, StageRefusal(0, because, f"copies of {SMALLEST_COPY} bytes and more have room for {MAX_STAGES}")
     if stages == loop.extent:
-        return stages, Refusal(0, _short_loop(loop))
+        return stages, StageRefusal(0, _short_loop(loop))
     if stages == room:
-        needed = f"{wish.stages * stage + others:,} bytes of shared memory"
-        because = f"{wish.stages} stages need {needed}, a block may have {limit:,}"
-        return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
-    return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
+        needed = f"{request.stages * stage + others:,} bytes of shared memory"
+        because = f"{request.stages} stages need {needed}, a block may have {limit:,}"
+        return stages, StageRefusal(0, because, f"{stages} need {stages * stage + others:,}")
+    return stages, StageRefusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_stages(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_stages(request: PipelineRequest, loop: For) -> tuple[int, StageRefusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
-        return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
-    fitting = [n for n in REGISTER_STAGES if n <= wish.stages and loop.extent % n == 0]
+        return 1, StageRefusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
+    # A stage is a register's index: the written-out loop must come back to stage 0 when it starts again.
+    fitting = [n for n in REGISTER_STAGES if n <= request.stages and loop.extent % n == 0]
     stages = fitting[-1]
-    if stages == wish.stages:
+    if stages == request.stages:
         return stages, None
-    if wish.stages not in REGISTER_STAGES:
-        return stages, Refusal(0, "registers hold 1, 2 or 4 stages" + (f", and {_short_loop(loop)}" * (stages < 2)))
-    return stages, Refusal(0, _short_loop(loop), "a deeper tile has more")
+    if request.stages not in REGISTER_STAGES:
+        short = f", and {_short_loop(loop)}" if stages < 2 else ""
+        return stages, StageRefusal(0, f"registers hold 1, 2 or 4 stages{short}")
+    return stages, StageRefusal(0, _short_loop(loop), "a deeper tile has more")
 
 
 def _short_loop(loop: For) -> str:
@@ -207,31 +209,31 @@ def _short_loop(loop: For) -> str:
 
 def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision, ...]:
     """Decisions after rule 3: what is pipelined in shared memory is pipelined alike, or not at all."""
-    shared = [d for d in found if d.wish.mark == SHARED and d.is_pipelined]
+    shared = [d for d in found if d.request.mark == SHARED and d.is_pipelined]
     reasons = list(_disagreements(program, shared))
     if not reasons:
         return tuple(found)
     return tuple(replace(d, stages=1, refusal=reasons[0]) if d in shared else d for d in found)
 
 
-def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[Refusal]:
+def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[StageRefusal]:
     """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve.
 
-    Those of one wish share them by intent, before the first use of any and after the last use of all.
+    Those of one request share them by intent, before the first use of any and after the last use of all.
     """
-    buffers = [(buffer, decision) for decision in shared for buffer in decision.wish.buffers]
+    buffers = [(buffer, decision) for decision in shared for buffer in decision.request.buffers]
     for buffer, decision in buffers[1:]:
         first, other = buffers[0]
         if decision is other or _are_apart(decision.path, other.path):
             continue
         if (decision.stages, decision.path) != (other.stages, other.path):
             because = f"{first} has {other.stages} stages, {buffer} {decision.stages}, and they are awaited together"
-            yield Refusal(3, because, "give them the same loop and the same stages")
+            yield StageRefusal(3, because, "give them the same loop and the same stages")
             continue
         ends = [_ends(program, name, decision.path) for name in (first, buffer)]
         if ends[0] != ends[1]:
             because = f"{first} and {buffer} are first or last used in different places, and they are awaited together"
-            yield Refusal(3, because, "use them in the same inner loop")
+            yield StageRefusal(3, because, "use them in the same inner loop")
 
 
 def _are_apart(a: Path, b: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Loops of one iteration become what stands in them: detection wants a loop where a pass leaves none to be read.
+"""Inline loops of one iteration: detection needs the loop that fills and uses a buffer, the text does not.
 
     for tile in 0 .. 0:  copy A[32 * tile]; use A    ->    copy A[0]; use A
 """
@@ -13,7 +13,7 @@ from engine.tile.nodes import For, TileOp
 
 
 def without_single_loops(body: Sequence[TileOp], extents: Known) -> tuple[TileOp, ...]:
-    """The operations without loops of one iteration, as far as no name would then be made twice in one body."""
+    """The operations with the bodies of such loops in their place, unless a name would be defined twice in one body."""
     result: list[TileOp] = []
     for op in body:
         op = op.map_bodies(lambda inner: without_single_loops(inner, extents))

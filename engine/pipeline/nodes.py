@@ -14,7 +14,7 @@ SHARED, REGISTER = "stages", "register_stages"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StageRefusal:
     """Why buffers get fewer stages than were asked for."""
 
     rule: int
@@ -29,15 +29,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of one wish."""
+    """What becomes of one request."""
 
-    wish: PipelineRequest
+    request: PipelineRequest
     stages: int
     """That the buffers get; 1 is not pipelined."""
     path: Path = ()
     """Of the pipelined loop."""
     loop: For | None = None
-    refusal: Refusal | None = None
+    refusal: StageRefusal | None = None
     """Where the stages are not those asked for."""
     held: tuple[str, ...] = ()
     """Arrays that no asynchronous copy brings: a thread loads them into registers a tile ahead, and stores them."""
@@ -47,6 +47,6 @@ class Decision:
         return self.stages > 1
 
     def __str__(self) -> str:
-        given = f"{' and '.join(self.wish.buffers)}: {self.stages} of {self.wish.stages} {self.wish.mark}"
+        given = f"{' and '.join(self.request.buffers)}: {self.stages} of {self.request.stages} {self.request.mark}"
         over = f" over {self.loop.name}" if self.loop else ""
         return f"{given}{over}" + (f": {self.refusal}" if self.refusal else "")

@@ -57,9 +57,10 @@ def in_turns(program: TileProgram) -> TileProgram:
     known.note(body)
     staging = _Staging(replace(program, body=body), known)
     used = staging.body(body, ())
-    wishes = tuple(replace(wish, buffers=tuple(staging.buffers)) for wish in program.wishes)
+    requests = tuple(replace(request, buffers=tuple(staging.buffers)) for request in program.requests)
     first = _after_names(used, staging.copies)
     copied = (*(c.operation for c in staging.copies), Commit(), Wait(0), Barrier()) if staging.copies else ()
+    # The last barrier keeps the next turn's copies from what threads of this one still read.
     turn = (*used[:first], *copied, *used[first:], Barrier())
     return replace(
         program,
@@ -69,7 +70,7 @@ def in_turns(program: TileProgram) -> TileProgram:
         footprints=tuple(_footprint(f, moved, turns, blocks) for f in program.footprints),
         constants={**program.constants, "TURNS": turns},
         assertions=tuple((claim.replace("BLOCKS", "BLOCKS * TURNS"), why) for claim, why in program.assertions),
-        wishes=wishes,
+        requests=requests,
         turns=1,
     )
 
@@ -106,7 +107,7 @@ class _Staging:
             if isinstance(op, For):
                 op = replace(op, body=self.body(op.body, (*around, (op, op.body))))
             elif isinstance(op, Load) and self._is_of_rows(op):
-                op = self._staged(op, around)
+                op = self._stage_load(op, around)
             result.append(op)
         return tuple(result)
 
@@ -115,18 +116,19 @@ class _Staging:
         buffer = self.program.buffers[load.source]
         return (
             buffer.scope == "global"
-            and load.source not in self.program.written
+            and load.source not in self.program.written  # a copy ahead would miss what a turn before stores
             and load.width * DTYPES[buffer.dtype] in COPY_BYTES
             and bool(set(load.position.iterators()) & self.varying)
-            and set(load.position.iterators()) <= set(self.known)
+            and set(load.position.iterators()) <= set(self.known)  # not where an index was itself loaded
         )
 
-    def _staged(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
+    def _stage_load(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
         """The load of what a new copy brings."""
         loops = [loop for loop, _ in around]
         steps, number = math.prod(loop.extent for loop in loops), Index()
         for loop in loops:
             number = number * loop.extent + Index.of(loop.name)
+        # Thread beside thread: neighbours copy to neighbouring banks.
         place = (number * self.program.threads + Index.of(THREAD)) * load.width
         name = self._buffer_of(load.source)
         elements = steps * self.program.threads * load.width

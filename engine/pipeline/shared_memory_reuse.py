@@ -25,8 +25,10 @@ def used_after(program: TileProgram, loop: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def overlaid(buffers: Mapping[str, Buffer], staged: Collection[str], later: Collection[str]) -> dict[str, Buffer]:
-    """The buffers with those used later at the bytes of the staged ones."""
+def overlay_buffers(
+    buffers: Mapping[str, Buffer], staged: Collection[str], later: Collection[str]
+) -> dict[str, Buffer]:
+    """Give buffers that are used later the bytes of the staged ones."""
     placed = dict(buffers)
     for names in (staged, later):
         end = 0

@@ -23,7 +23,7 @@ def counter(loops: Sequence[For]) -> Index:
     return result
 
 
-def shifted(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Index]:
+def counters_ahead(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Index]:
     """Counters of the iteration `ahead` later, innermost loop first: past the end of one, the next is one further.
 
         k  ->  (k + a) mod E        k1  ->  k1 + floor((k + a) / E)
@@ -85,7 +85,10 @@ class StageRewrite(Rewrite):
 
 
 class Known(dict[str, int]):
-    """Extents of variables; what is not known is as large as an int."""
+    """Extents of variables; what is not known is as large as an int.
+
+    Too large an extent costs a simplification, too small a one would make a wrong index.
+    """
 
     def __missing__(self, name: str) -> int:
         return 2**31

@@ -25,8 +25,8 @@ from engine.pipeline.detect import detect
 from engine.pipeline.inline_unit_loops import without_single_loops
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
 from engine.pipeline.persistent_rows import in_turns
-from engine.pipeline.shared_memory_reuse import overlaid, used_after
-from engine.pipeline.stage_indices import Known, StageRewrite, counter, shifted
+from engine.pipeline.shared_memory_reuse import overlay_buffers, used_after
+from engine.pipeline.stage_indices import Known, StageRewrite, counter, counters_ahead
 from engine.pipeline.uses import uses
 from engine.support.errors import Unsupported
 from engine.target import Target
@@ -51,15 +51,15 @@ from engine.tile.nodes import (
 from engine.tile.storage import shared_map
 
 
-def pipelined(program: TileProgram, machine: Target) -> TileProgram:
+def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
     """The program with every pipeline that it asks for and may have; `notes` say what became of the entries.
 
     Raises Unsupported where a block of the machine has not enough shared memory even without.
     """
     program = in_turns(program) if program.turns > 1 else program
     decisions = detect(program, machine)
-    shared = [d for d in decisions if d.wish.mark == SHARED]
-    registers = [d for d in decisions if d.wish.mark == REGISTER]
+    shared = [d for d in decisions if d.request.mark == SHARED]
+    registers = [d for d in decisions if d.request.mark == REGISTER]
     rewriting = _Rewriting(program, decisions)
     stages, register_stages = (max([1, *(d.stages for d in some)]) for some in (shared, registers))
     sizes = {"STAGES": stages} if shared else {}
@@ -73,7 +73,7 @@ def pipelined(program: TileProgram, machine: Target) -> TileProgram:
         stages=stages,
         register_stages=register_stages,
         config=program.config and program.config.with_stages(stages, register_stages),
-        wishes=(),
+        requests=(),
     )
     needed = shared_map(result.buffers)[1]
     if needed > machine.shared_limit:
@@ -87,16 +87,16 @@ def _notes(decisions: Sequence[Decision]) -> dict[Path, Note]:
     """What became of the entries that were not taken as given."""
     notes = {}
     for decision in decisions:
-        wish = decision.wish
-        for path, value in wish.asked.items():
+        request, refusal = decision.request, str(decision.refusal)
+        for path, value in request.asked.items():
             if value != decision.stages:
-                reason = str(decision.refusal) if value == wish.stages else f"another entry asks for {wish.stages}"
-                notes[path] = Note(reason, wish.mark, str(decision.stages))
+                reason = refusal if value == request.stages else f"another entry asks for {request.stages}"
+                notes[path] = Note(reason, request.mark, str(decision.stages))
     return notes
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _OuterLoop:
     """The pipelined loop around a loop that loads registers, whose next iteration it runs on into."""
 
     loop: For
@@ -112,7 +112,7 @@ class _Rewriting:
         self.buffers: dict[str, Buffer] = dict(program.buffers)
         self.extents = Known(block=program.grid, thread=program.threads)
         self.extents.note(program.body)
-        names = [name for decision in decisions for name in decision.wish.buffers]
+        names = [name for decision in decisions for name in decision.request.buffers]
         self.sizes = {n: program.buffers[n].elements for n in names if program.buffers[n].scope == "shared"}
         """Elements of one stage of every buffer in shared memory."""
 
@@ -126,7 +126,7 @@ class _Rewriting:
                 result.append(op)
             elif decision is None:
                 result.append(replace(op, body=self.body(op.body, here)))
-            elif decision.wish.mark == SHARED:
+            elif decision.request.mark == SHARED:
                 result += self._shared_loop(op, decision)
             else:
                 result += self._register_loop(op, decision, None)
@@ -138,41 +138,44 @@ class _Rewriting:
         """A loop that copies tiles to shared memory and uses them, with what comes before and after it."""
         link, stages, ahead = loop.at, decision.stages, decision.stages - 1
         about = Comment(_text(decision), link)
-        for name in decision.wish.buffers:
+        for name in decision.request.buffers:
             self._enlarge(name, stages)
         later = used_after(self.program, decision.path)
-        self.buffers = overlaid(self.buffers, decision.wish.buffers, later)
+        self.buffers = overlay_buffers(self.buffers, decision.request.buffers, later)
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
         leaving = [number + 1 for number, op in enumerate(loop.body) if op.leaves_loop]
-        ends = loop.body[: max(leaving, default=0)]  # before anything is awaited or copied for a tile that nobody uses
-        parts = _parted(loop.body[len(ends) :], decision.wish.buffers)
-        filled = self._early(decision, loop, "ahead", parts.filled)
+        # First of all: nothing is awaited or copied for a tile that nobody uses.
+        ends = loop.body[: max(leaving, default=0)]
+        parts = _split_by_part(loop.body[len(ends) :], decision.request.buffers)
+        filled = self._fill_early(decision, loop, "ahead", parts.filled)
         first = For("ahead", ahead, (*filled, Commit(link)), True, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
-        guarded = UniformIf(another, self._ahead(decision, loop, parts.issued), link)
-        put = (UniformIf(another, self._ahead(decision, loop, parts.put), link),) if parts.put else ()
-        before, used = self._used(decision, loop, parts.used, (*put, *fresh))
+        guarded = UniformIf(another, self._fill_ahead(decision, loop, parts.issued), link)
+        put = (UniformIf(another, self._fill_ahead(decision, loop, parts.put), link),) if parts.put else ()
+        before, used = self._rewrite_uses(decision, loop, parts.used, (*put, *fresh))
         start, turn, end = ((*fresh, *before), (), ()) if before else ((), fresh, put)
+        # A barrier only where somebody uses the stages' bytes again: buffers overlaid on them, or the next loop around.
         drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
+        # Committed also where no tile is left to copy: the wait counts groups, one for every iteration.
         body = (*ends, *turn, guarded, Commit(link), *used, *end)
         return [about, *parts.declared, first, *start, replace(loop, body=body), *drain]
 
-    def _early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
+    def _fill_early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
         """What fills buffers, for the first iterations: one for each value of a new counter."""
         number = Index.of(counter)
         known = Known(self.extents | {counter: decision.stages - 1})
         return self._change(decision, {loop.name: number}, number, known).body(ops)
 
-    def _ahead(self, decision: Decision, loop: For, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
+    def _fill_ahead(self, decision: Decision, loop: For, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
         """What fills buffers, for the iteration `stages` - 1 later, which exists."""
         ahead = decision.stages - 1
         known = Known(self.extents | {loop.name: loop.extent - ahead})
         stage = (counter((loop,)) + ahead).mod(decision.stages, known)
-        return self._change(decision, shifted((loop,), ahead, known), stage, known).body(ops)
+        return self._change(decision, counters_ahead((loop,), ahead, known), stage, known).body(ops)
 
-    def _used(
+    def _rewrite_uses(
         self, decision: Decision, loop: For, use: Sequence[TileOp], fresh: tuple[TileOp, ...]
     ) -> tuple[list[TileOp], list[TileOp]]:
         """(what must come before the loop, what uses a tile in it)."""
@@ -181,7 +184,7 @@ class _Rewriting:
         change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}
-        readers = {p[len(decision.path)] for n in decision.wish.buffers for p, _ in uses(self.program.body, n).reads}
+        readers = {p[len(decision.path)] for n in decision.request.buffers for p, _ in uses(self.program.body, n).reads}
         before: list[TileOp] = []
         used: list[TileOp] = []
         for op in use:
@@ -189,53 +192,54 @@ class _Rewriting:
             if found is None or not isinstance(moved, For):
                 used.append(moved)
                 continue
+            # Only where no other operation reads the tiles may the wait for the next one move into this loop.
             crosses = readers == {places[id(op)]}
-            *early, turn = self._register_loop(moved, found, _Around(loop, fresh) if crosses else None)
+            *early, turn = self._register_loop(moved, found, _OuterLoop(loop, fresh) if crosses else None)
             before += early if crosses else []
             used += [turn] if crosses else [*early, turn]
         return before, used
 
     # Registers
 
-    def _register_loop(self, loop: For, decision: Decision, around: _Around | None) -> list[TileOp]:
+    def _register_loop(self, loop: For, decision: Decision, around: _OuterLoop | None) -> list[TileOp]:
         """A loop that loads registers and uses them, last of what it becomes: before it the first loads."""
         if not decision.is_pipelined:
             return [replace(loop, body=self.body(loop.body, decision.path))]
-        link, names, ahead = loop.at, decision.wish.buffers, decision.stages - 1
+        link, names, ahead = loop.at, decision.request.buffers, decision.stages - 1
         for name in names:
             self._enlarge(name, decision.stages)
         declared = [op for op in loop.body if isinstance(op, Declare) and op.buffer in names]
-        parts = _parted([op for op in loop.body if op not in declared], names)
+        parts = _split_by_part([op for op in loop.body if op not in declared], names)
         loads, use = parts.filled, parts.used
-        early = self._early(decision, loop, "early", loads)
+        early = self._fill_early(decision, loop, "early", loads)
         number = Index.of(loop.name)
         used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).body(use)
         if around is None:
             another = Index((), loop.extent - 1 - ahead) - number
-            later: tuple[TileOp, ...] = (UniformIf(another, self._ahead(decision, loop, loads), link),)
+            later: tuple[TileOp, ...] = (UniformIf(another, self._fill_ahead(decision, loop, loads), link),)
         else:
             early = StageRewrite({around.loop.name: Index()}, {}, {}, self.extents).body(early)
-            later = self._across(decision, loop, around, loads)
+            later = self._fill_across(decision, loop, around, loads)
         across = ", on into the next tile" if around else ""
         about = f"{decision.stages} sets of registers: {loop.name} s + {ahead} is loaded while s is used{across}"
         first = For("early", ahead, early, True, link)
         return [Comment(about, link), *declared, first, replace(loop, body=(*later, *used))]
 
-    def _across(
-        self, decision: Decision, loop: For, around: _Around, loads: Sequence[TileOp]
+    def _fill_across(
+        self, decision: Decision, loop: For, around: _OuterLoop, loads: Sequence[TileOp]
     ) -> tuple[TileOp, ...]:
         """The loads for the iteration `stages` - 1 later, which may be one of the next iteration around."""
         ahead, loops = decision.stages - 1, (loop, around.loop)
         known = Known(self.extents | {around.loop.name: around.loop.extent + 1})
         later = Index.of(loop.name) + ahead
-        change = self._change(decision, shifted(loops, ahead, known), later.mod(decision.stages, known), known)
+        change = self._change(decision, counters_ahead(loops, ahead, known), later.mod(decision.stages, known), known)
         begins = later.mod(loop.extent, known) * -1
         return (UniformIf(begins, around.fresh, loop.at), *change.body(loads))
 
     # Both
 
     def _change(self, decision: Decision, counters: Mapping[str, Index], stage: Index, known: Known) -> StageRewrite:
-        return StageRewrite(counters, dict.fromkeys(decision.wish.buffers, stage), self.sizes, known)
+        return StageRewrite(counters, dict.fromkeys(decision.request.buffers, stage), self.sizes, known)
 
     def _enlarge(self, name: str, stages: int) -> None:
         buffer = self.buffers[name]
@@ -244,7 +248,7 @@ class _Rewriting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _LoopParts:
     """A loop's body by its part in the pipeline, each part with the names that it needs."""
 
     filled: list[TileOp]
@@ -258,7 +262,7 @@ class _Parts:
     used: list[TileOp]
 
 
-def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
+def _split_by_part(body: Sequence[TileOp], buffers: Sequence[str]) -> _LoopParts:
     """The parts of a loop's body that fill and use some buffers.
 
     Commits, the wait with its barrier, and the barrier at the end belong to the copies, which get new ones.
@@ -274,8 +278,8 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
     names = {n for n, op in enumerate(body) if isinstance(op, Let | Mask)}
     rest = set(range(len(body))) - fills - loads - declared - old - names
     issued, stored = _with_names(body, names, fills - put | loads), _with_names(body, names, put)
-    known = {id(op) for op in issued}
-    return _Parts(
+    known = {id(op) for op in issued}  # names that both parts need are written once
+    return _LoopParts(
         filled=[*issued, *(op for op in stored if id(op) not in known)],
         issued=issued,
         put=stored,

@@ -21,7 +21,7 @@ def uses(body: tuple[TileOp, ...], buffer: str) -> Uses:
     """Every operation of a program that touches a buffer."""
     fills, reads = [], []
     for path, op in numbered_operations(body):
-        if buffer in op.buffers_read:
+        if buffer in op.buffers_read:  # also what it writes there: an update in place cannot run ahead
             reads.append((path, op))
         elif buffer in op.buffers_written:
             fills.append((path, op))

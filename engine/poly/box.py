@@ -49,6 +49,7 @@ class DependenceBox:
         return self._add(size, last=True)
 
     def _add(self, size: int, last: bool) -> AffineForm:
+        # A single value needs no dimension; neither does the last value of a constant size.
         if size == 1 or (last and size < SYMBOLIC):
             return AffineForm((), size - 1 if last else 0)
         self.dimensions.append((size, last))
@@ -56,6 +57,7 @@ class DependenceBox:
 
     def generators(self, source: Iterable[AffineForm], sink: Iterable[AffineForm]) -> tuple[Generator, ...]:
         """Vertices and rays of {(source, sink)}; equal patterns give the same tuple object."""
+        # Sizes above the threshold are all symbols, so they share one cache entry.
         shape = tuple((min(size, SYMBOLIC), last) for size, last in self.dimensions)
         return _generators(shape, tuple(source), tuple(sink))
 
@@ -74,6 +76,7 @@ def _generators(
     constant = [(d, size) for d, (size, _) in enumerate(shape) if size < SYMBOLIC]
     ones = (1,) * len(symbolic)
     found: dict[Generator, None] = {}
+    # Vertices of the symbolic part are y = 0, N = 1; constant dimensions contribute their corners.
     for corner in product(*((0, size - 1) for _, size in constant)):
         at = dict(zip((d for d, _ in constant), corner, strict=True))
         found[Generator(_values(source, at, 1), _values(sink, at, 1), ones, 1)] = None
@@ -81,6 +84,7 @@ def _generators(
         unit = tuple(int(k == number) for k in range(len(symbolic)))
         at = {dimension: 1}
         found[Generator(_values(source, at, 0), _values(sink, at, 0), unit, 0)] = None
+        # A dimension fixed at its last value has only the ray along which it grows with N.
         if not shape[dimension][1]:
             found[Generator((0,) * len(source), (0,) * len(sink), unit, 0)] = None
     return tuple(found)

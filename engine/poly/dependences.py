@@ -86,6 +86,7 @@ def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Itera
         return
     array = program.arrays[source.access.array]
     names = (kind, source.statement.name, sink.statement.name, array.name)
+    # In an anti dependence the write is the sink; the writer is the side whose iterators the indices determine.
     follows, leads = (sink, source) if kind == "anti" else (source, sink)
     guarded = any(end.statement.guards or end.access.guards for end in (source, sink))
     solved = None if guarded else _solve(_AccessSide.of(follows), _AccessSide.of(leads), kind == "anti")
@@ -141,15 +142,18 @@ def _solve(follows: _AccessSide, leads: _AccessSide, backwards: bool) -> _Solved
     determined: dict[str, AffineForm] = {}
     exact = True
     for write, read in zip(follows.indices, leads.indices, strict=True):
+        # The read may touch any element along this axis: the dependence is widened and no longer exact.
         if write.is_indirect or read.is_indirect:
             exact = False
             continue
+        # Divisions and sums of iterators in the write have no closed form here: isl handles them.
         if not read.is_affine or not write.is_affine or len(write.terms) > 1:
             return None
         low, high = read.bounds(read_in)
         first, last = write.bounds(written_in)
         if high < first or low > last:
             return _Solved()
+        # The write covers only part of what is read, so the relation is no image of a box.
         if low < first or high > last:
             return None
         if write.terms:
@@ -209,6 +213,7 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
         for iterator in statement.iterators:
             inner = iterator.name in reduced and reduced.index(iterator.name) > step
             if iterator.name == stepping:
+                # y in 0 .. n-2, followed by y + 1.
                 before = box.free(iterator.extent - 1)
                 after = before.plus(1)
             elif inner:

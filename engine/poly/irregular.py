@@ -93,6 +93,7 @@ def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: in
     divisions = sum(index.divisions for end in (source, sink) for index in end.access.indices)
     for piece in _pieces(relation, names):
         if divisions > MOST_LIFTED:
+            # Over-approximates: integer divisions become rational constraints (see MOST_LIFTED).
             piece = piece.remove_divs()
         yield Dependence(*names, generators(piece, split), (), relation.exact, weight)
 
@@ -107,6 +108,7 @@ def _pieces(relation: _Relation, names: tuple[str, ...]) -> list[Any]:
     except islpy.Error as error:
         raise OverBudget("poly", f"{names[1]} -> {names[2]}", f"isl gave up on the relation ({error})") from error
     finally:
+        # 0 means no limit; the context is shared with every other use of isl in the process.
         context.set_max_operations(0)
 
 
@@ -116,13 +118,16 @@ def generators(piece: Any, split: int) -> tuple[Generator, ...]:
     Local variables (of divisions) are lifted to dimensions and dropped from the generators, which projects them out.
     """
     width = piece.dim(islpy.dim_type.set)
+    # isl_basic_set_coefficients gives the cone of valid inequalities; its facets are the generators by duality.
     cone = piece.lift().flatten().coefficients()
     rows: list[list[int]] = []
     for constraint in cone.get_constraints():
         dims = cone.dim(islpy.dim_type.set)
         row = [constraint.get_coefficient_val(islpy.dim_type.set, k).to_python() for k in range(dims)]
+        # An equality of the dual cone is a line: a ray in both directions.
         rows += [row, [-value for value in row]] if constraint.is_equality() else [row]
     found = {Generator(tuple(r[1 : 1 + split]), tuple(r[1 + split : 1 + width]), (), r[0]): None for r in rows}
+    # The all-zero ray carries no information.
     return tuple(g for g in found if g.one or any(g.source) or any(g.sink))
 
 
@@ -164,6 +169,7 @@ def same_point(statement: Statement, rows: Sequence[Index]) -> Pair | None:
 def _sample(pairs: Any, split: int) -> Pair | None:
     if pairs.is_empty():
         return None
+    # The lexicographic minimum makes the witness deterministic and small.
     point = pairs.lexmin().sample_point()
     width = pairs.dim(islpy.dim_type.set)
     values = [point.get_coordinate_val(islpy.dim_type.set, k).to_python() for k in range(width)]

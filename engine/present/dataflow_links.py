@@ -9,7 +9,7 @@ from itertools import pairwise
 from networkx.utils import UnionFind
 
 from engine.documents.model import LinkDoc
-from engine.fusion.nodes import Edge, FusionGroup, FusionPlan
+from engine.fusion.nodes import FusionGroup, FusionPlan, Intermediate
 
 PACKING = "packing"
 """Scheme of parts that share nothing but their launch."""
@@ -50,7 +50,7 @@ class _Link:
     because: str
 
 
-def _how(group: FusionGroup, operators: Mapping[str, int], edge: Edge) -> Edge:
+def _how(group: FusionGroup, operators: Mapping[str, int], edge: Intermediate) -> Intermediate:
     """The edge that says how an operator's result is handed over: what an operator makes of its reduction, a mean of a
     sum, every thread makes anew of what the reduction hands it."""
     program = group.program

@@ -129,6 +129,7 @@ def checked_entry(entry: Entry) -> Entry:
             value = (value,) if isinstance(value, str) else value
             _require(_is_names(value), entry, "takes a name", "rewrite associative S2")
             _check_rewrite(replace(entry, value=value))
+    # JSON has no infinities, and a solver could not use one.
     _require(_is_plain(value), entry, "holds a number that is not finite", "")
     return replace(entry, value=value)
 

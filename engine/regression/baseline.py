@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.api import group_values
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
-from engine.explore.addresses import made_up
+from engine.explore.addresses import dummy_inputs
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
@@ -133,7 +133,7 @@ def _counts(kernel: Kernel) -> tuple[dict[str, int], str]:
     size = sum(array.bytes for array in kernel.group.program.arrays.values())
     if size > MAX_BYTES:
         return {}, f"its arrays are {size / 2**30:.1f} GiB: no block ran"
-    values = made_up(kernel)
+    values = dummy_inputs(kernel)
     if values is None:
         expected, before = group_values(kernel.group)
         values = {**expected, **before}

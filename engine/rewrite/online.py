@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.rewrite.statements import statement_of, with_statement
+from engine.rewrite.statements import statement_of, with_statement, without_unread
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.softmax import relative_term
@@ -36,7 +36,9 @@ def online(program: TensorProgram, statement: str) -> TensorProgram:
     term, operation = relative_term(program, one, subject)
     reduction = replace(one.reduction, operation=operation, associative=True)
     changed = replace(one, expression=term.expression(one.reduction.accumulate), reduction=reduction)
-    return _early(_without_unread(with_statement(program, changed), kept=statement), statement)
+    names = [s.name for s in program.statements]
+    shorter = without_unread(with_statement(program, changed), names[: names.index(statement)])
+    return _early(shorter, statement)
 
 
 def _early(program: TensorProgram, name: str) -> TensorProgram:
@@ -46,19 +48,3 @@ def _early(program: TensorProgram, name: str) -> TensorProgram:
     others = [s for s in program.statements if s is not moved]
     behind = max((n + 1 for n, s in enumerate(others) if s.write.array in read), default=0)
     return replace(program, statements=(*others[:behind], moved, *others[behind:]))
-
-
-def _without_unread(program: TensorProgram, kept: str) -> TensorProgram:
-    """The program without statements before `kept` whose results are never read."""
-    while True:
-        needed = {access.array for s in program.statements for access in s.reads()}.union(program.outputs)
-        names = [s.name for s in program.statements]
-        idle = [s for s in program.statements[: names.index(kept)] if s.write.array not in needed]
-        if not idle:
-            return program
-        gone = {s.write.array for s in idle}
-        program = replace(
-            program,
-            statements=tuple(s for s in program.statements if s not in idle),
-            arrays={name: array for name, array in program.arrays.items() if name not in gone},
-        )

@@ -9,9 +9,8 @@ It trades arithmetic for the place where the value was kept, and takes away the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from engine.rewrite.statements import statement_of, with_statement
+from engine.rewrite.statements import statement_of, with_statement, without_unread
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
@@ -41,7 +40,7 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
     size = _size(changed.expression)
     if size > MOST:
         raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
-    return _without_unread(with_statement(program, changed), made)
+    return without_unread(with_statement(program, changed), [made.name])
 
 
 def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
@@ -103,16 +102,3 @@ def _size(value: Scalar) -> int:
             return 1 + index.divisions
         case Literal():
             return 1
-
-
-def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:
-    """The program without a statement and its array, if nothing else reads it."""
-    array = made.write.array
-    read = {access.array for s in program.statements for access in s.reads()}
-    if array in read.union(program.inputs, program.outputs):
-        return program
-    return replace(
-        program,
-        statements=tuple(s for s in program.statements if s.name != made.name),
-        arrays={name: kept for name, kept in program.arrays.items() if name != array},
-    )

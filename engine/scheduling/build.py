@@ -65,6 +65,7 @@ class ScheduleBuilder:
         common = 0 if together is None else _common(together)
         if not common or self._is_steered() or self._is_held_together():
             return together
+        # Building separate nests writes its own log; the first one is restored if they are not taken.
         decided, self.log = self.log, []
         apart = self._apart(everything, common)
         if apart is None:
@@ -106,6 +107,7 @@ class ScheduleBuilder:
         """
         self.budget.spend(self.problem.program.name)
         full = [s for s in component if len(rows[s]) == self.problem.rank(s)]
+        # Statements whose rows are complete cannot get another loop, so those with rows left must be cut from them.
         apart = must_part(self.problem, self.rules, component, rows)
         if len(full) == len(component) and not apart:
             return Leaf(self._names(component))
@@ -152,6 +154,7 @@ class ScheduleBuilder:
         found = self.general.rows(rows, inside, since, here, choice)
         if found is None or not accepts(self.problem, self.rules, rows, found):
             return
+        # A constant that an entry asks for must stay; any other offset is free.
         if not any(k == CONSTANT for rule in here if rule.demand for c in rule.demand.constraints for *_, k in c.terms):
             found = self._from_zero(found)
         self.general.remember(rows, found, here)
@@ -181,6 +184,7 @@ class ScheduleBuilder:
         key = (component, tuple(rows[s] for s in component), inside)
         if key not in self._known:
             wanted = preferences(self.problem, self.rules, component, rows, inside)
+            # The statement with most candidates leads: its preference order decides, the others follow by propagation.
             leader = max(component, key=lambda s: (len(wanted[s]), -s))
             found = choices(self.problem, wanted, leader, self.budget)
             self._known[key] = _Choices(wanted, (c for c in found if accepts(self.problem, self.rules, rows, c)))
@@ -253,6 +257,7 @@ class ScheduleBuilder:
             return None
         alone: list[Group] = [(s,) for part in parts for s in part]
         if len(parts) > 1:
+            # Last attempt before every statement gets a nest of its own.
             parts = [piece for part in parts for piece in self._without_early(part, component, rows, inside)]
             node = self._sequence(parts, rows, inside, "no parallel loop is common to all")
             if node is not None or len(alone) == len(parts):
@@ -314,6 +319,7 @@ class ScheduleBuilder:
             child = self._node(part, {s: rows[s] for s in part}, inside, len(rows[part[0]]))
             if child is None:
                 return None
+            # A sequence directly inside a sequence is one sequence.
             children += child.children if isinstance(child, Sequence) else (child,)
         self.log.append(f"cut: {' | '.join(' '.join(self._names(part)) for part in parts)} ({because})")
         return Sequence(tuple(children))

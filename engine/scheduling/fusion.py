@@ -87,6 +87,7 @@ class _Groups:
         both = 1 << first | 1 << second
         self.after[first] = (self.after[first] | self.after.pop(second)) & ~both
         self.behind[first] = (self.behind[first] | self.behind.pop(second)) & ~both
+        # Redirect edges to the second group and extend the closure of every group before the merged one.
         reached = self.behind[first] | 1 << first
         for group, behind in self.behind.items():
             if behind & both:

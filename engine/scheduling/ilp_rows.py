@@ -92,8 +92,10 @@ class General:
         constraints = [c for rule in here for c in self._constraints(rule, rows, choice)]
         if choice is not None:
             anchors = {s: choice[s] for rule in here for s in sorted(self._at_name(rule, choice))}
+            # The rule addresses the dimension by this iterator, so the row must use it.
             constraints += [Constraint(((1, s, k),), ">=", 1) for s, k in anchors.items() if _open(s, k, constraints)]
         skew = self.options.skew or any(SKEW in d.freedom for d in demands)
+        # A `terms` entry with several coefficients needs rows that are sums.
         skew = skew or any(rule.field == "terms" and d.constraints for rule in here if (d := rule.demand))
         moved = any(k == CONSTANT and s in rows for c in constraints if c.number for _, s, k in c.terms)
         return NextDimension(
@@ -131,8 +133,10 @@ class General:
         opened = bool(freedom) or self.options.skew or self.options.shift
         skewed = SKEW in freedom or self.options.skew
         parallel = any(r.field == "parallel" and r.reaches_any(self.problem, rows) for r in self.rules)
+        # LEGAL opens distances between statements, which only skewing or shifting can use.
         levels = (PARALLEL,) if parallel else (PARALLEL, ALIGNED, LEGAL) if opened else (PARALLEL, ALIGNED)
         signs = (False, True) if self.options.reverse or dimension.constraints else (False,)
+        # An earlier start keeps more dependences in the new row, so a longer band stays permutable.
         for start in range(since, depth + 1) if skewed else (depth,):
             for level in levels:
                 cones = tuple(self._cones(rows, start, level))

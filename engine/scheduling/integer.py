@@ -78,6 +78,7 @@ class IntegerProgram:
 
         Raises OutOfTime past the deadline.
         """
+        # Rows whose terms cancelled are constants: 0 must lie within their bounds.
         if any(low > 0 or high < 0 for terms, (low, high) in self.rows.items() if not terms):
             return None
         relaxed = self._solve(objectives, deadline, whole=False)
@@ -89,6 +90,7 @@ class IntegerProgram:
         import highspy  # loading it takes as long as twenty schedules, and few groups need it
 
         solver = highspy.Highs()
+        # One thread and a fixed seed, so that equal problems give equal schedules.
         for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
             solver.setOptionValue(option, value)
         solver.passModel(self._model(whole))
@@ -104,6 +106,7 @@ class IntegerProgram:
             if status != highspy.HighsModelStatus.kOptimal:
                 return values  # a later objective that fails numerically leaves the earlier optimum
             values = list(solver.getSolution().col_value)
+            # Lexicographic minimisation: later objectives may not worsen this one.
             reached = sum(coefficient * values[column] for column, coefficient in objective.items())
             terms = sorted(objective.items())
             solver.addRow(

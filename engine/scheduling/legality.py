@@ -56,10 +56,12 @@ def violation(program: TensorProgram, dependence: Dependence, source: Timeline, 
     """The violation of one dependence with two concrete instances; None if the schedule keeps it."""
     if first_fault(dependence.generators, source, sink) is None:
         return None
+    # A fault at symbolic sizes may not exist at the actual ones: the symbolic cone assumes any N >= 1.
     fault = first_fault(at_actual_sizes(dependence), source, sink)
     if fault is None:
         return None
     pair = (fault.generator.source, fault.generator.sink)
+    # Without symbols the dependence came from isl, whose convex hull may hold points that are no instances.
     if not dependence.symbols and dependence.kind != "reduction":
         found = _exact(program, dependence, fault, source, sink)
         if found is None:
@@ -84,6 +86,7 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
     face = band = list(generators)
     start = 0
     for number, (a, b) in enumerate(zip(source, sink, strict=False)):
+        # Permutability is a claim about the dependences that are open where the band begins.
         if a.opens or a.member is None:
             if not face:
                 return None
@@ -98,10 +101,12 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
                 return OrderFault(number, number, ">", generator, f"{a.level} is not parallel")
             if difference == 0:
                 kept.append(generator)
+        # Dependences that an earlier member of the band carried must still not be reversed: any member may come first.
         if a.permutable and face is not band:
             for generator, difference in zip(band, differences(band, a, b), strict=True):
                 if difference < 0:
                     return OrderFault(number, start, "<", generator, f"{a.level} is not permutable")
+        # Rays without a vertex span no instance pair: nothing is left to order.
         face = kept if any(g.one for g in kept) else []
         if not face and not a.permutable:
             return None

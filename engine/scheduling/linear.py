@@ -66,6 +66,7 @@ class NextDimension:
 
 def solve(dimension: NextDimension, deadline: Deadline) -> dict[int, Row] | None:
     """The best rows, or None where no rows within the bounds satisfy everything.  OutOfTime past the deadline."""
+    # A statement without allowed iterators has no independent row: no need to build the program.
     if not all(dimension.support.values()):
         return None
     model = DimensionProgram(dimension)
@@ -74,6 +75,7 @@ def solve(dimension: NextDimension, deadline: Deadline) -> dict[int, Row] | None
     if values is None:
         return None
     rows = {s: row_of((values[k] for k in c), values[model.constants[s]]) for s, c in model.columns.items()}
+    # HiGHS works in floating point; only the exact check makes its rounded answer a result.
     return rows if satisfies(dimension, rows) else None
 
 
@@ -127,6 +129,7 @@ class DimensionProgram:
         total: dict[int, int] = {}
         for column, factor in self._terms(terms):
             if factor < 0:
+                # min(column, 1) is linear as: wanted <= column, wanted <= 1, and wanted is maximised.
                 wanted = self.program.column(-_CONSTANT, 1)
                 self.program.require([(column, 1), (wanted, -1)], 0, _INFINITY)
                 column = wanted
@@ -150,9 +153,11 @@ class DimensionProgram:
             column = program.column(-high if dimension.signed else 0, high)
             size = column
             if dimension.signed:
+                # |coefficient| as a column: size >= c and size >= -c, and sizes are minimised.
                 size = program.column(0, high)
                 program.require([(size, 1), (column, -1)], 0, _INFINITY)
                 program.require([(size, 1), (column, 1)], 0, _INFINITY)
+            # Ties between single iterators go to the earlier one, and to parallel ones before reduced ones.
             self.sizes[size] = 1000 + k + 200 * (reduced >> k & 1)
             columns.append(column)
             sizes.append(size)
@@ -174,9 +179,11 @@ class DimensionProgram:
         basis = complement([coefficients(row, width) for row in self.dimension.rows[statement]], width)
         columns = self.columns[statement]
         products = [[(columns[k], c) for k, c in enumerate(vector) if c] for vector in basis]
+        # Non-negative terms: their sum is positive exactly if one of them is, which needs no integer variables.
         if not self.dimension.signed and all(c > 0 for product in products for _, c in product):
             self.program.require([term for product in products for term in product], 1, _INFINITY)
             return
+        # Big-M disjunction: `case` = 1 enforces sign * product >= 1, and at least one case holds.
         largest = self._largest(_COEFFICIENT)
         cases = []
         for product in products:
@@ -196,6 +203,8 @@ class DimensionProgram:
                 self.program.require(apart, 0, 0)
                 continue
             self.program.require(apart, 0, _INFINITY)
+            # One bound for all vertices, one for all rays.  A distance along a ray grows with the sizes: it costs 1000
+            # times as much.
             if generator.one not in bounds:
                 bounds[generator.one] = self.program.column(0, _DISTANCE)
                 self.distance[bounds[generator.one]] = cone.weight * (1 if generator.one else 1000)

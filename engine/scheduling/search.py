@@ -61,6 +61,7 @@ def _branch(
         if not masks[statement] >> iterator & 1:
             continue
         budget.spend(problem.program.name)
+        # Copy before propagation: a failed branch must leave the masks as they were.
         narrowed = dict(masks)
         narrowed[statement] = 1 << iterator
         if _equal_extents(problem, narrowed, problem.extents[statement][iterator]) and _propagate(problem, narrowed):

@@ -48,6 +48,7 @@ def _own(folder: Path) -> Path:
         raise MissingCapability("cache", str(folder), "is a file where a folder is wanted", hint) from error
     except OSError as error:
         raise unwritable(folder, error) from error
+    # Windows keeps the user's folders private by access lists, which stat does not show.
     if os.name != "posix":
         return folder
     if state.st_uid != os.geteuid():
@@ -118,6 +119,7 @@ def _replace(path: Path, data: bytes) -> None:
     beside = None
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        # mkstemp creates the file with mode 600.
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
@@ -157,6 +159,7 @@ def keep_folder(kind: str, name: str, made: Path) -> Path:
             file.chmod(file.stat().st_mode & ~_OTHERS)  # what a compiler wrote has the user's own mask
             _flush(file)
         try:
+            # Renaming onto an existing folder that is not empty fails, unlike os.replace for files.
             os.rename(made, place)
         except OSError:
             if read_folder(kind, name) is None:  # else another process was faster; its files are the same

@@ -97,6 +97,7 @@ def replace_whole(path: Path, data: bytes) -> None:
     if place.exists() and not place.is_file() and not place.is_dir():
         place.write_bytes(data)
         return
+    # In the same folder, because a rename is atomic within one file system only.
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:

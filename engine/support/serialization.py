@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, ForwardRef, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from engine.support.errors import BadInput
@@ -158,17 +159,22 @@ def _list_reader(item: Any) -> Reader:
     read_item = _reader_later(item)
 
     def read(data: Any, depth: int) -> tuple[Any, ...]:
-        _check(data, list, "a list", depth)
-        found: list[Any] = []
-        try:
-            for value in data:
-                found.append(read_item(value, depth + 1))
-        except _Misfit as misfit:
-            misfit.place.append(f"[{len(found)}]")
-            raise
-        return tuple(found)
+        return _read_items(data, repeat(read_item), depth)
 
     return read
+
+
+def _read_items(data: Any, readers: Iterable[Reader], depth: int) -> tuple[Any, ...]:
+    """The items of a list, each read by the reader in its place."""
+    _check(data, list, "a list", depth)
+    found: list[Any] = []
+    try:
+        for value, read_item in zip(data, readers, strict=False):
+            found.append(read_item(value, depth + 1))
+    except _Misfit as misfit:
+        misfit.place.append(f"[{len(found)}]")
+        raise
+    return tuple(found)
 
 
 def _tuple_reader(items: tuple[Any, ...]) -> Reader:
@@ -178,14 +184,7 @@ def _tuple_reader(items: tuple[Any, ...]) -> Reader:
         _check(data, list, "a list", depth)
         if len(data) != len(readers):
             raise _Misfit(f"holds {len(data)} values instead of {len(readers)}")
-        found: list[Any] = []
-        try:
-            for value, read_item in zip(data, readers, strict=True):
-                found.append(read_item(value, depth + 1))
-        except _Misfit as misfit:
-            misfit.place.append(f"[{len(found)}]")
-            raise
-        return tuple(found)
+        return _read_items(data, readers, depth)
 
     return read
 

@@ -107,6 +107,7 @@ def vector_limit(
     moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
         run = runs.get(statement.name, ())
+        # Each lane would have its own address.
         if _looks_up(statement, run):
             return 1
         for access in (*statement.reads(), statement.write):
@@ -132,6 +133,7 @@ def _is_allowed(
             return False
         if not all(uniform_along(g.index, run, width, extents) for g in (*access.guards, *statement.guards)):
             return False
+        # One aligned vector is enough to pay: other accesses are loaded lane by lane.
         wide = wide or contiguous_along(position(access, arrays), run, width, extents)
     return wide
 

@@ -139,14 +139,15 @@ class StatementBuilder:
     def value(self, name: str) -> np.ndarray | None:
         """The known value of a constant; None for everything else, opaque weights included."""
         value = self._constant_value(name)
-        self.is_particular |= value is not None and not _is_told(value)
+        self.is_particular |= value is not None and not _is_in_key(value)
         return value
 
     def constant_key(self, name: str) -> tuple[bool, bytes]:
         """Whether a constant's value is known, and the part of it that rules may depend on: a uniform element, or a few
         integers."""
         value = self._constant_value(name)
-        if value is None or not _is_told(value):
+        # Large constants are data: rules that read them mark the operator as particular instead.
+        if value is None or not _is_in_key(value):
             return value is not None, b""
         return True, (value.flat[0] if _is_uniform(value) else value).tobytes()
 
@@ -265,7 +266,8 @@ def _is_uniform(value: np.ndarray) -> bool:
     return value.dtype != object and (value.size == 1 or (value.size > 0 and not any(value.strides)))
 
 
-def _is_told(value: np.ndarray) -> bool:
+def _is_in_key(value: np.ndarray) -> bool:
+    """Whether a constant's value is part of `constant_key`: a uniform array, or a few integers."""
     return _is_uniform(value) or (value.dtype.kind in "iub" and value.size <= FEW)
 
 

@@ -181,6 +181,7 @@ class _EvaluatedBox:
             view = self.view(array, access.indices)
             return array[tuple(self.index(i) for i in access.indices)] if view is None else view
         inside = self.holds(access.guards)
+        # Guarded reads may lie outside; NumPy evaluates both sides of `where`.
         places = [np.clip(self.index(i), 0, size - 1) for i, size in zip(access.indices, array.shape, strict=True)]
         assert access.otherwise is not None
         return np.where(inside, array[tuple(places)], np.asarray(access.otherwise.value, array.dtype))

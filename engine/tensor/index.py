@@ -119,6 +119,7 @@ class Index:
             raise ValueError(f"division of an index by {by}")
         whole = Index.sum(((a, c // by) for a, c in self.terms if c % by == 0), self.constant // by)
         rest = Index.sum(((a, c) for a, c in self.terms if c % by), self.constant % by)
+        # C truncates toward zero: a negative rest would give another quotient.
         below = min(0, rest.bounds(extents)[0] // by)
         return whole + below, rest - below * by
 
@@ -127,6 +128,7 @@ class Index:
 
         So (8*c + v) / 64 becomes c / 8 when v < 8: an aligned vector never straddles the division.
         """
+        # Only divisors of `by` keep the division exact: (unit * x + fine) / by = x / (by / unit).
         for unit in sorted({abs(c) for _, c in self.terms if c and by % c == 0}, reverse=True):
             fine = Index.sum(((a, c) for a, c in self.terms if c % unit), self.constant % unit)
             low, high = fine.bounds(extents)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
-from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic, MatrixLoad
+from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic, MatrixLoadFunction
 
 _EXTENTS = {LANE: WARP, REGISTER: 8}
 _LANE, _REGISTER = Index.of(LANE), Index.of(REGISTER)
@@ -82,8 +82,8 @@ _ALL = (
 INTRINSICS: Mapping[str, Intrinsic] = {intrinsic.name: intrinsic for intrinsic in _ALL}
 """By name."""
 
-LOADS: Mapping[bool, MatrixLoad] = {
-    False: MatrixLoad("ldmatrix_x4", transposed=False),
-    True: MatrixLoad("ldmatrix_x4_trans", transposed=True),
+LOADS: Mapping[bool, MatrixLoadFunction] = {
+    False: MatrixLoadFunction("ldmatrix_x4", transposed=False),
+    True: MatrixLoadFunction("ldmatrix_x4_trans", transposed=True),
 }
 """By whether the matrices are transposed on the way."""

@@ -44,7 +44,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixLoad:
+class MatrixLoadFunction:
     """Four matrices of 8 rows of 16 bytes from shared memory; lane l gives the place of row l % 8 of matrix l / 8.
 
     transposed: lanes receive the matrices' transposes, which exists for elements of 2 bytes.

@@ -14,12 +14,13 @@ from engine.tile.nodes import Buffer, TileOp, TileProgram, operations
 from engine.tile.storage import shared_bytes_of
 
 
-def placed(program: TileProgram) -> TileProgram:
+def assign_offsets(program: TileProgram) -> TileProgram:
     """The program with an offset for each shared buffer: the largest first, at the lowest bytes that are free."""
     lives = _Lives(program.buffers)
     lives.walk(program.body)
     shared = [b for b in program.buffers.values() if b.scope == "shared"]
     offsets: dict[str, int] = {}
+    # The largest first: small buffers fit the gaps that are left, a large one fits none.
     for buffer in sorted(shared, key=lambda b: -shared_bytes_of(b)):
         beside = [b for b in shared if b.name in offsets and lives.meet(b.name, buffer.name)]
         offsets[buffer.name] = _lowest(shared_bytes_of(buffer), [(offsets[b.name], shared_bytes_of(b)) for b in beside])

@@ -23,7 +23,7 @@ def check_tile(program: TileProgram) -> tuple[str, ...]:
         *_unknown_names(program.body, {BLOCK, THREAD}),
         *_odd_widths(program),
     )
-    return found or tuple(hazards(program))
+    return found or tuple(hazards(program))  # hazards look buffers and variables up, so these must be right first
 
 
 def _collectives(body: tuple[TileOp, ...], mask: str | None) -> Iterator[str]:
@@ -38,6 +38,7 @@ def _collectives(body: tuple[TileOp, ...], mask: str | None) -> Iterator[str]:
 def _branches_that_differ(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
     """Branches that all threads take together may depend only on what is the `same` in all of them."""
     for op in body:
+        # A variable over the block and loop counters alone has one value in all threads, too.
         if isinstance(op, Let) and same.issuperset(op.index.iterators()):
             same |= {op.name}
         for condition in op.uniform:

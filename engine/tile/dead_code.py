@@ -7,7 +7,7 @@ from engine.tile.nodes import Let, Mask, TileOp, names_in
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
     """The operations without each `Let` and `Mask` whose name appears nowhere."""
-    while True:
+    while True:  # what only an unused variable needed is unused in the next round
         shorter = _keep_used(body, names_in(body))
         if shorter == body:
             return body

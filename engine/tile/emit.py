@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
@@ -129,26 +129,21 @@ class Emitter(Scope):
         else:
             self.read_from.add(source)
         self.depth[name] = depth
-        self._load(slot, source, position, width, mask, otherwise, depth, at)
+        self._load(Load(slot, source, position, width, mask, otherwise, at), depth)
         self.loads[0 if kept else depth][key] = slot
         return self._element(slot, varies)
 
-    def _load(
-        self, slot: Slot, source: str, position: Index, width: int, mask: str | None, otherwise: Literal, depth: int,
-        at: Line,
-    ) -> None:  # fmt: skip
+    def _load(self, load: Load, depth: int) -> None:
         """One vector load where lanes are consecutive, else one load a lane."""
-        if width == 1:
-            self._insert(depth, Load(slot, source, position, 1, mask, otherwise, at))
+        position, width = load.position, load.width
+        if width > 1 and self._fits(load.source, width) and self.contiguous(position, width):
+            load = replace(load, position=position.substitute({LANE_OF_VECTOR: Index()}, self.extents))
+        elif width > 1:
+            slot = Slot(load.slot.buffer, (*load.slot.indices, Index.of(LANE_OF_VECTOR)))
+            one = replace(load, slot=slot, width=1)
+            self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, load.at))
             return
-        start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
-        if self._fits(source, width) and self.contiguous(position, width):
-            self._insert(depth, Load(slot, source, start, width, mask, otherwise, at))
-            return
-        one = Load(
-            Slot(slot.buffer, (*slot.indices, Index.of(LANE_OF_VECTOR))), source, position, 1, mask, otherwise, at
-        )
-        self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
+        self._insert(depth, load)
 
     def _fits(self, buffer: str, width: int) -> bool:
         """Whether one access moves that many elements."""
@@ -273,7 +268,7 @@ class Emitter(Scope):
         constants: Mapping[str, int],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
-        wishes: tuple[PipelineRequest, ...] = (),
+        requests: tuple[PipelineRequest, ...] = (),
         sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""
@@ -291,7 +286,7 @@ class Emitter(Scope):
             body=without_unused(tuple(self.bodies[0])),
             footprints=tuple(self.footprints),
             assertions=assertions,
-            wishes=wishes,
+            requests=requests,
             sequential=sequential,
             placements=placements,
         )
@@ -302,7 +297,7 @@ def at(statement: Statement, *dimensions: str) -> Line:
     return Line((statement.name,), dimensions)
 
 
-def merged(lines: Sequence[Line]) -> Line:
+def merge_lines(lines: Sequence[Line]) -> Line:
     """One link for operations that serve several statements."""
     return Line(
         tuple(dict.fromkeys(s for line in lines for s in line.statements)),

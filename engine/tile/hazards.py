@@ -49,7 +49,7 @@ class _Variables:
     """What bound variables stand for, in terms of those with extents."""
 
     def bind(self, name: str, index: Index, limit: int | None) -> _Variables:
-        values = {n: value for n, value in self.values.items() if n != name}
+        values = {n: value for n, value in self.values.items() if n != name}  # a name may be bound again
         if self._is_known(index):
             expanded = index.substitute(self.values, self.extents)
             if limit is None or expanded.bounds(self.extents)[1] <= limit:
@@ -120,6 +120,7 @@ class _HazardWalk:
         for other in self._read:
             if touched.meets(other):
                 yield f"{touched.buffer} is stored with no barrier after the reads of {other.buffer} at the same bytes"
+        # Stores to one buffer are told apart by their lanes, which bounds do not see; two buffers must not overlap.
         for other in self._stored:
             if touched.meets(other) and other.buffer != touched.buffer:
                 yield f"{touched.buffer} and {other.buffer} are stored at the same bytes with no barrier between them"

@@ -10,8 +10,7 @@ from engine.tile.nodes import BLOCK, THREAD, Buffer, TileProgram
 from engine.tile.nodes.expressions import STORED
 from engine.tile.nodes.writer import CudaWriter
 from engine.tile.registers import register_forms
-from engine.tile.source import Buffer as Parameter
-from engine.tile.source import CudaSource
+from engine.tile.source import CudaSource, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
 ARENA = "shared_memory"

@@ -31,6 +31,8 @@ def _packs(program: TileProgram) -> frozenset[str]:
     return frozenset(
         name
         for name, found in widths.items()
+        # An access of a part of the axis needs an array: a pack is only moved whole.
         if found == {program.buffers[name].shape[-1]}
+        # 16-bit floats are widened on their way into registers, element by element.
         and HELD[program.buffers[name].dtype] == STORED[program.buffers[name].dtype]
     )

@@ -73,7 +73,7 @@ class Scope:
 
     @contextmanager
     def when(self, mask: str | None, at: Line = NOWHERE) -> Iterator[None]:
-        """A `When` around the operations added inside; no mask, no branch."""
+        """An `If` around the operations added inside; no mask, no branch."""
         if mask is None:
             yield
             return
@@ -133,7 +133,7 @@ class Scope:
             name = self.fresh(name)
         self.bound[-1].add(name)
         self.masks[name] = everything
-        self.buffers[name] = Buffer(name, "bool", (), "register")
+        self.buffers[name] = Buffer(name, "bool", (), "register")  # so that no register takes the name
         self.depth[name] = len(self.bodies) - 1
         self.add(Mask(name, open_ones, outer, at))
         return name
@@ -151,7 +151,7 @@ class Scope:
     def expand(self, index: Index) -> Index:
         """The index in terms of block, thread and loop counters only."""
         result = index
-        for _ in range(8):
+        for _ in range(8):  # definitions name others; no lowering nests them deeper
             names = [n for n in result.iterators() if n in self.definitions]
             if not names:
                 return result

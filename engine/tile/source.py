@@ -11,7 +11,7 @@ from engine.tensor.index import Index
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Parameter:
     """One kernel parameter: a raw pointer, in this order."""
 
     parameter: str
@@ -84,7 +84,7 @@ class CudaSource:
     block: tuple[int, int, int]
     shared_bytes: int
     """Dynamic shared memory of one block."""
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     """Entry n describes line n + 1 of `text`."""
     footprints: tuple[Footprint, ...] = ()

@@ -9,6 +9,7 @@ from engine.tile.nodes import Buffer, TileProgram, operations
 from engine.tile.source import GlobalWorkspace
 
 ALIGNMENT = 16
+"""Bytes of the widest access to shared memory, at a multiple of which every buffer begins."""
 
 
 def alignments(program: TileProgram) -> dict[str, int]:

@@ -24,6 +24,7 @@ def trip_counts(
             holds, of = _share_of_iterations(inner.condition, around) if inner.condition else (1, 1)
             counters = {inner.counter: inner.extent} if inner.counter else {}
             yield from trip_counts(inner.operations, times * inner.extent * holds // of, {**around, **counters})
+        # A loop that some iterations leave, and a kernel that some blocks leave: fewer come to what follows.
         some, every = op.passing
         times = times * some // every
 
@@ -36,5 +37,6 @@ def _share_of_iterations(condition: Index, loops: Mapping[str, int]) -> tuple[in
     for values in itertools.product(*ranges):
         point = {name: Index((), value) for name, value in zip(names, values, strict=True)}
         left = condition.substitute(point, loops)
+        # What still names the block or a thread differs between them: counted as if all took the branch.
         holds += bool(left.terms) or left.constant >= 0
     return holds, math.prod(map(len, ranges))

@@ -14,7 +14,7 @@ import numpy as np
 from engine.execution.nodes import Finding
 from engine.tensor.index import Element, Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Statement, TensorProgram
-from engine.tile.source import Buffer, CudaSource, Footprint
+from engine.tile.source import CudaSource, Footprint, Parameter
 
 CHUNK = 4_000_000
 """Elements evaluated at once."""
@@ -54,7 +54,7 @@ def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Findin
     )
 
 
-def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Buffer) -> Finding | None:
+def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Parameter) -> Finding | None:
     times = _times(source, buffer.array, buffer.elements, range(_blocks(source)))
     if times is None:
         return Finding("out of bounds", 0, f"a store to {buffer.array} can leave the array")
@@ -107,6 +107,7 @@ def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int])
                 first = int(position.min())
                 counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
                 reached = times[first : first + counted.size]
+                # Saturate: only 0, 1 and more than 1 matter.
                 reached[:] = np.minimum(counted + reached, 255)
     return times
 

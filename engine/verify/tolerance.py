@@ -48,6 +48,7 @@ class Tolerance:
         if not is_float(expected.dtype):
             return np.where(got == expected, 0.0, np.inf)
         a, b = got.astype(np.float64), expected.astype(np.float64)
+        # Equal infinities have the difference NaN and must count as equal.
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.abs(a - b) / (np.abs(b) + scale)

@@ -25,12 +25,12 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
-from engine.fusion.attention import ATTENTION
 from engine.fusion.attention_groups import with_attention
-from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.concat_fusion import join_concatenations
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import Partition, partition
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Fixed, Kernel
 from engine.fusion.stitching.search import accurate
 from engine.fusion.stitching.xla_rules import xla_kernels
@@ -103,7 +103,7 @@ def measured(path: Path) -> Row:
     """One model under all policies."""
     graph = engine.load(path)
     lowered, unsupported = lower_supported(graph)
-    program = joined_parts(fold_layouts(lowered, graph.constants)).program
+    program = join_concatenations(fold_layouts(lowered, graph.constants)).program
     left_out = [op for op in graph.operators if op.name in unsupported]
 
     def explored(policy: str, packing: bool = True, attention: bool = False) -> tuple[Partition, float]:
@@ -144,18 +144,18 @@ def _by_rule(flow: Flow, seconds: float) -> Counted:
 
 def with_whole_arrays(flow: Flow) -> Flow:
     """The flow with all parts of an array made in one step, as a concatenation is one operation to XLA."""
-    joined: dict[frozenset[str], list[Step]] = {}
+    joined: dict[frozenset[str], list[FlowStep]] = {}
     for step in flow.steps:
         joined.setdefault(step.made if not step.closed else frozenset((f"{id(step)}",)), []).append(step)
     steps = [
-        parts[0] if len(parts) == 1 else Step(
+        parts[0] if len(parts) == 1 else FlowStep(
             tuple(s for part in parts for s in part.statements), frozenset().union(*(p.reads for p in parts)), made
         )
         for made, parts in joined.items()
     ]  # fmt: skip
     place = {s.name: n for n, s in enumerate(flow.program.statements)}
 
-    def last(step: Step) -> int:
+    def last(step: FlowStep) -> int:
         return max((place[s.name] for s in step.statements), default=len(place))
 
     return Flow(flow.program, sorted(steps, key=last))

@@ -25,7 +25,7 @@ from engine.suite import read_suite, suite_names
 from engine.support.errors import BadInput, EngineError
 from engine.support.serialization import from_json, to_json
 from engine.target import target as target_of
-from engine.tile.source import Buffer, GlobalWorkspace
+from engine.tile.source import GlobalWorkspace, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PreparedKernel:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    parameters: tuple[Buffer, ...]
+    parameters: tuple[Parameter, ...]
     launched: Launched
     """As the model of times sees it; its count is that of the whole row."""
     workspaces: tuple[GlobalWorkspace, ...] = ()

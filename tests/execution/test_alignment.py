@@ -9,7 +9,7 @@ import pytest
 
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nodes import Finding
-from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.execution.written_kernels import ALL, Written, matmul, vector_add
 from tests.support.needs import needs_compiler
 
@@ -45,8 +45,8 @@ def test_an_address_is_a_multiple_of_what_is_asked_and_of_no_more(
     kind: str, stored: str, alignment: int, checked: bool
 ) -> None:
     buffers = (
-        Buffer("x_", "x", stored, 4, True, False, alignment),
-        Buffer("y_", "y", "int64", 3, False, True, 8),
+        Parameter("x_", "x", stored, 4, True, False, alignment),
+        Parameter("y_", "y", "int64", 3, False, True, 8),
     )
     own = (GlobalWorkspace("parts_", "parts", "float32", 4, 16, False),)
     text = ADDRESSES.format(kind=kind)
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(32) shared(const f16* __restrict__ 
 
 def shared() -> Written:
     x = np.arange(256, dtype=np.float16)
-    buffers = (Buffer("x_", "x", "float16", 256, True, False), Buffer("y_", "y", "float16", 256, False, True))
+    buffers = (Parameter("x_", "x", "float16", 256, True, False), Parameter("y_", "y", "float16", 256, False, True))
     source = CudaSource(SHARED, "shared", (1, 1, 1), (32, 1, 1), 1024, buffers, ())
     return Written(source, {"x": x}, "y", x, 0.0)
 
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(32) meet(float* __restrict__ y_, in
 }
 """
     own = GlobalWorkspace("arrivals_", "arrivals", "int32", 1, 4, True)
-    buffers = (Buffer("y_", "y", "float32", 1, False, True, 4),)
+    buffers = (Parameter("y_", "y", "float32", 1, False, True, 4),)
     source = CudaSource(text, "meet", (2, 1, 1), (32, 1, 1), 0, buffers, (), team=2, workspaces=(own,))
     run, outputs, _ = emulate(source, {})
     assert run.findings == () and outputs["y"] == [1.0]

@@ -14,7 +14,7 @@ from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nodes import Finding
 from engine.execution.nvrtc import CompileError
 from engine.support.errors import BadInput
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from tests.execution.written_kernels import ALL, Written, block_reduction, matmul, transpose, vector_add, warp_softmax
 
 pytestmark = pytest.mark.skipif(host_compiler() is None, reason="needs g++ or clang++")
@@ -270,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(32) copy(const float* __restrict__ 
 def copy_kernel() -> Written:
     """Each thread copies four elements; of the last four only two exist."""
     x = np.random.default_rng(14).standard_normal(126).astype(np.float32)
-    buffers = (Buffer("x_", "x", "float32", 126, True, False), Buffer("y_", "y", "float32", 128, False, True))
+    buffers = (Parameter("x_", "x", "float32", 126, True, False), Parameter("y_", "y", "float32", 128, False, True))
     source = CudaSource(COPY, "copy", (1, 1, 1), (32, 1, 1), 512, buffers, ())
     return Written(source, {"x": x}, "y", np.concatenate([x, np.zeros(2, np.float32)]), 0.0)
 

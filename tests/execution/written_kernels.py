@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 
 FOLDER = Path(__file__).parent / "kernels"
 
@@ -41,8 +41,8 @@ def _kernel(
     name: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int, inputs: Arrays, output: str,
     expected: np.ndarray, tolerance: float,
 ) -> Written:  # fmt: skip
-    buffers = [Buffer(f"{n}_", n, str(v.dtype), v.size, True, False) for n, v in inputs.items()]
-    buffers.append(Buffer(f"{output}_", output, str(expected.dtype), expected.size, False, True))
+    buffers = [Parameter(f"{n}_", n, str(v.dtype), v.size, True, False) for n, v in inputs.items()]
+    buffers.append(Parameter(f"{output}_", output, str(expected.dtype), expected.size, False, True))
     text = (FOLDER / f"{name}.cu").read_text()
     source = CudaSource(text, name, grid, block, shared, tuple(buffers), ())
     return Written(source, inputs, output, expected, tolerance)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.fusion.nodes import FusionGroup, Instance
+from engine.fusion.nodes import FusionGroup, GroupInstance
 from engine.target import DEFAULT_TARGET
 from engine.tensor.nodes import TensorProgram
 
@@ -33,7 +33,7 @@ def group_of(file: str) -> FusionGroup:
 
 def made_of(program: TensorProgram, kind: str = "row reduction") -> FusionGroup:
     """A group of one hand-written program."""
-    instance = Instance((), {}, {})
+    instance = GroupInstance((), {}, {})
     return FusionGroup(program.name, program.name, kind, program, (instance,), (), "written by hand", DEFAULT_TARGET)
 
 

@@ -10,12 +10,12 @@ import pytest
 import engine
 from engine.documents.exploration import LanesDoc
 from engine.execution.emulate.build import host_compiler
-from engine.execution.emulate.emulate import emulate
+from engine.execution.emulate.emulate import emulate, trace_warp
 from engine.execution.nodes import Finding
-from engine.explore.addresses import addresses, made_up
+from engine.explore.addresses import addresses, dummy_inputs
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, TensorProgram
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from tests.explore.groups import MODELS, advised, group_of, made_of
 from tests.support import programs
 
@@ -75,11 +75,12 @@ def test_lanes_past_the_end_take_no_part() -> None:
 def test_an_emulation_tells_addresses_only_where_it_is_asked_to() -> None:
     source = engine.compile(group_of(SOFTMAX)).source
     values = {"x": np.zeros((96, 512), np.float32)}
-    plain, traced = (emulate(source, values, blocks=(1,), trace=trace)[0] for trace in (None, (1, 3)))
+    plain, _, _ = emulate(source, values, blocks=(1,))
+    traced = trace_warp(source, values, (1, 3), blocks=(1,))
     assert plain.accesses == () and plain.counts == traced.counts
     row = 8 + 3
     assert [a.offsets[0] for a in traced.accesses] == [row * 512 * 4] * 2
-    assert emulate(source, values, blocks=(1,), trace=(0, 0))[0].accesses == ()
+    assert trace_warp(source, values, (0, 0), blocks=(1,)).accesses == ()
 
 
 def looking_up() -> engine.Kernel:
@@ -90,7 +91,7 @@ def looking_up() -> engine.Kernel:
 
 
 def made(kernel: engine.Kernel) -> dict[str, np.ndarray]:
-    values = made_up(kernel)
+    values = dummy_inputs(kernel)
     assert values is not None
     return values
 
@@ -127,13 +128,13 @@ def test_addresses_that_depend_on_fractions_need_the_reference() -> None:
     gather = programs.statement("S0", [("i", 8)], programs.at("y", "i"), programs.apply("exp", read))
     program = programs.program("fractions", {"x": (16,), "c": (8,), "y": (8,)}, [gather], "y")
     kernel = engine.compile(group_of(SOFTMAX))
-    assert made_up(replace(kernel, group=made_of(program), source=sources_of(program))) is None
+    assert dummy_inputs(replace(kernel, group=made_of(program), source=sources_of(program))) is None
 
 
 def sources_of(program: TensorProgram) -> CudaSource:
     """Only the buffers of a program's inputs."""
     buffers = tuple(
-        Buffer(a, a, program.arrays[a].dtype, program.arrays[a].elements, read=True, written=False)
+        Parameter(a, a, program.arrays[a].dtype, program.arrays[a].elements, read=True, written=False)
         for a in program.inputs
     )
     return CudaSource("", "", (1, 1, 1), (32, 1, 1), 0, buffers, ())

@@ -17,7 +17,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
-from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.support.commands import MODELS, document, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -48,7 +48,7 @@ def pointers_of(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -> None:
     """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces."""
     buffers = tuple(
-        Buffer(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
+        Parameter(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
         for p in kernel["parameters"]
     )
     workspaces = tuple(
@@ -165,7 +165,7 @@ def test_a_gpu_with_less_shared_memory_than_the_target_is_told(folder: Path, man
     driver = EmulatedDriver(folder, manifest)
     driver.shared_limit = max(kernel["shared_bytes"] for kernel in manifest["kernels"]) - 1
     with pytest.raises(SystemExit, match=r"needs [\d,]+ bytes of shared memory a block, this GPU refuses them"):
-        harness.Run(driver, folder, dict(np.load(folder / "constants.npz")))
+        harness.FolderRun(driver, folder, dict(np.load(folder / "constants.npz")))
 
 
 def test_the_harness_is_a_program_that_says_what_it_lacks(

@@ -107,7 +107,7 @@ def test_rows_beyond_shared_memory_are_refused_with_the_bytes(tmp_path: Path) ->
     )
     group = Fixed(groups=(("n0", "n1", "n2"),))
     assert len(engine.fuse(legal, fixed=group).launches) == 1
-    with pytest.raises(BadInput, match=r"a block of h200 may have 158,720; n\d is the cheapest"):
+    with pytest.raises(BadInput, match=r"a block of h200 may have 224,256; n\d is the cheapest"):
         engine.fuse(large, fixed=group)
 
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import engine
-from engine.fusion.nodes import Instance, Part
+from engine.fusion.nodes import GroupInstance, TensorBlock
 from engine.tensor.nodes import Array
 
 
@@ -42,7 +42,7 @@ def test_equal_steps_are_one_group_at_several_places(tmp_path: Path) -> None:
     (read,), (written,) = exp.program.inputs, exp.program.outputs
     assert exp.program.arrays[read].shape == (2, 8, 4)
     # The slice that starts at the first element and the later ones: 2 x 8 x 4 elements further each.
-    assert [i.parts[read] for i in exp.instances] == [Part(first, 192) for first in (0, 64, 128)]
+    assert [i.parts[read] for i in exp.instances] == [TensorBlock(first, 192) for first in (0, 64, 128)]
     assert all(s.covers for s in exp.program.statements), written
     assert engine.check_model(graph, plan).status == "pass"
     for group in plan.groups:
@@ -82,7 +82,7 @@ def test_a_block_that_vectors_cannot_start_at_stays_whole(tmp_path: Path) -> Non
 
 
 def test_a_view_shares_the_tensors_memory() -> None:
-    own = Instance((), {"a": "t", "b": "t"}, {}, {"a": Part(4, 12)})
+    own = GroupInstance((), {"a": "t", "b": "t"}, {}, {"a": TensorBlock(4, 12)})
     tensor = np.arange(12.0).reshape(3, 4)
     own.view(Array("a", (2, 2), "float64"), tensor)[...] = -1
     assert tensor.reshape(-1).tolist() == [0, 1, 2, 3, -1, -1, -1, -1, 8, 9, 10, 11]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.fusion.legality import Fits
-from engine.fusion.nodes import FusionGroup, Instance
+from engine.fusion.legality import KernelLegality
+from engine.fusion.nodes import FusionGroup, GroupInstance
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import POLICIES
 from engine.support.errors import Unsupported
@@ -108,14 +108,14 @@ def updated(columns: int) -> TensorProgram:
 
 
 def test_rows_that_threads_cannot_keep_are_more_kernels() -> None:
-    fits = Fits(updated(1).arrays, target("h200"))
+    fits = KernelLegality(updated(1).arrays, target("h200"))
     limit = MAX_PRIVATE * 1024
     assert not isinstance(fits(updated(limit).statements, frozenset("xy")), str)
     assert isinstance(fits(updated(limit + 4).statements, frozenset("xy")), str)
 
 
 def made(source: TensorProgram) -> engine.Kernel:
-    instance = Instance((), {n: n for n in source.arrays}, {s.name: s.operator for s in source.statements})
+    instance = GroupInstance((), {n: n for n in source.arrays}, {s.name: s.operator for s in source.statements})
     group = FusionGroup(source.name, source.name, "row reduction", source, (instance,), (), "", "h200")
     one_thread = engine.entry("S0", at="innermost", mark=("lane", 1))
     return engine.compile(group, engine.default_recipe(group).advise("user", one_thread))

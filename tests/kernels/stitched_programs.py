@@ -33,7 +33,8 @@ def stitched(source: TensorProgram) -> FusionGroup:
     assert isinstance(shape, Shape), shape
     built = GroupBuilder(source, frozenset(source.outputs), {}).build(source.statements, shape)
     named = replace(built.program, name=source.name)
-    return FusionGroup(source.name, source.name, built.kind, named, (built.instance,), (), "a test", DEFAULT_TARGET)
+    name, kind = source.name, built.kind.name
+    return FusionGroup(name, name, kind, named, (built.instance,), (), "a test", DEFAULT_TARGET)
 
 
 def kernel_of(source: TensorProgram, *entries: Entry) -> engine.Kernel:

@@ -14,7 +14,7 @@ from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
 from engine.execution.reference import reference_values
 from engine.graph.nodes import BFLOAT16
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from engine.verify.tolerance import UNIT
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc
@@ -103,8 +103,8 @@ extern "C" __global__ void __launch_bounds__(256) k(const float* __restrict__ x_
 
 def rounding() -> CudaSource:
     buffers = (
-        Buffer("x_", "x", "float32", 65536, read=True, written=False),
-        Buffer("y_", "y", "bfloat16", 65536, read=False, written=True),
+        Parameter("x_", "x", "float32", 65536, read=True, written=False),
+        Parameter("y_", "y", "bfloat16", 65536, read=False, written=True),
     )
     return CudaSource(ROUNDING, "k", (256, 1, 1), (256, 1, 1), 0, buffers, ())
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import compile_cuda, compile_ptx
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 HEAD = '#include "loom.cuh"\nextern "C" __global__ void __launch_bounds__(128)\n'
@@ -149,8 +149,8 @@ def run_elementwise(expression: str, result: str, **inputs: np.ndarray) -> np.nd
       {" ".join(loads)}
       Global<{names[result]}>(result_, {count}).store(at, {expression}); }}
     """
-    buffers = [Buffer(f"{n}_", n, str(v.dtype), count, True, False) for n, v in inputs.items()]
-    buffers.append(Buffer("result_", "result", result, count, False, True))
+    buffers = [Parameter(f"{n}_", n, str(v.dtype), count, True, False) for n, v in inputs.items()]
+    buffers.append(Parameter("result_", "result", result, count, False, True))
     source = CudaSource(text, "elementwise", ((count + 127) // 128, 1, 1), (128, 1, 1), 0, tuple(buffers), ())
     emulation, outputs, _ = emulate(source, inputs)
     assert emulation.findings == ()

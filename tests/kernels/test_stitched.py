@@ -16,7 +16,7 @@ from engine.kernels.stitched.walk import shared_out
 from engine.scheduling.nodes import HONOURED, RELAXED
 from engine.support.errors import Unsupported
 from engine.tensor.evaluate import evaluate
-from engine.tile.arena import placed
+from engine.tile.arena import assign_offsets
 from engine.tile.check import check_tile
 from engine.tile.hazards import hazards
 from engine.tile.nodes import Barrier, TileOp, TileProgram
@@ -285,7 +285,7 @@ def test_bytes_are_used_again_when_nobody_needs_them_any_more() -> None:
     assert used < apart
     assert life(offsets, tile)
     assert not list(hazards(tile))
-    assert placed(tile) == tile
+    assert assign_offsets(tile) == tile
 
 
 @needs_compiler

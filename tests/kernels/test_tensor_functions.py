@@ -13,7 +13,7 @@ from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
 from engine.target.hardware import WARP
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Fragment, Intrinsic
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 ALL = pytest.mark.parametrize("intrinsic", INTRINSICS.values(), ids=list(INTRINSICS))
@@ -56,7 +56,7 @@ def product_text(intrinsic: Intrinsic) -> str:
     return PRODUCT.format(name=intrinsic.name, stored=stored, word=word)
 
 
-def source(text: str, *buffers: Buffer) -> CudaSource:
+def source(text: str, *buffers: Parameter) -> CudaSource:
     return CudaSource(text, "k", (1, 1, 1), (32, 1, 1), 512, buffers, ())
 
 
@@ -69,8 +69,9 @@ def test_emulated_product_is_numpys(intrinsic: Intrinsic, order: str) -> None:
     b = rng.integers(-8, 9, intrinsic.b.shape).astype(np.float32)
     arrays = {"a": words_of(intrinsic.a, a), "b": words_of(intrinsic.b, b)}
     kernel = source(
-        product_text(intrinsic), Buffer("a_", "a", str(arrays["a"].dtype), 128, True, False),
-        Buffer("b_", "b", str(arrays["b"].dtype), 64, True, False), Buffer("d_", "d", "float32", 128, False, True),
+        product_text(intrinsic), Parameter("a_", "a", str(arrays["a"].dtype), 128, True, False),
+        Parameter("b_", "b", str(arrays["b"].dtype), 64, True, False),
+        Parameter("d_", "d", "float32", 128, False, True),
     )  # fmt: skip
     emulation, outputs, _ = emulate(kernel, arrays, order=order)
     assert not emulation.findings
@@ -88,8 +89,8 @@ def test_emulated_matrix_load(name: str, transposed: bool, order: str) -> None:
     fragment = INTRINSICS["mma_m16n8k16_f16"].a
     x = np.arange(256, dtype=np.float16).reshape(16, 16)
     kernel = source(
-        LOAD.format(name=name), Buffer("x_", "x", "float16", 256, True, False),
-        Buffer("y_", "y", "int32", 128, False, True),
+        LOAD.format(name=name), Parameter("x_", "x", "float16", 256, True, False),
+        Parameter("y_", "y", "int32", 128, False, True),
     )  # fmt: skip
     emulation, outputs, _ = emulate(kernel, {"x": x}, order=order)
     assert not emulation.findings

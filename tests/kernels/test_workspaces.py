@@ -15,9 +15,9 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
-from engine.explore.addresses import made_up
+from engine.explore.addresses import dummy_inputs
 from engine.suite import read_suite, suite_names
-from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.kernels.test_attention_parts import split as split_attention
 from tests.pipeline.test_split_k import split as split_product
 from tests.semantics.single import write_model
@@ -74,7 +74,7 @@ TEAMS: tuple[Callable[[], engine.Kernel], ...] = (three_tiles, on_tensor_cores, 
 
 def values_of(kernel: engine.Kernel, seed: int = 0) -> dict[str, np.ndarray]:
     stream = np.random.default_rng(seed)
-    found = made_up(kernel)
+    found = dummy_inputs(kernel)
     assert found is not None
     return {n: stream.standard_normal(v.size).astype(v.dtype) if v.dtype.kind == "f" else v for n, v in found.items()}
 
@@ -145,7 +145,7 @@ def test_every_pointer_may_be_aligned_as_stated_and_no_worse(make: Callable[[], 
         assert blamed and all(re.search(rf"\b{name}\b", line) for line in blamed), (pointer, found)
 
 
-def with_alignment(source: CudaSource, pointer: Buffer | GlobalWorkspace, alignment: int) -> CudaSource:
+def with_alignment(source: CudaSource, pointer: Parameter | GlobalWorkspace, alignment: int) -> CudaSource:
     """The kernel as if less were asked of one pointer."""
     return replace(
         source,
@@ -171,7 +171,7 @@ def twice(source: CudaSource) -> CudaSource:
     (declared,) = head.findall(source.text)
     once = head.sub(lambda found: f"static void once(int number, {found[1]})\n", source.text)
     kinds = dict(reversed(words.rsplit(" ", 1)) for words in declared.split(", "))
-    def renamed(k: str) -> tuple[tuple[Buffer, ...], tuple[GlobalWorkspace, ...]]:
+    def renamed(k: str) -> tuple[tuple[Parameter, ...], tuple[GlobalWorkspace, ...]]:
         buffers = (replace(b, parameter=f"{b.parameter}{k}", array=f"{b.array} {k}") for b in source.buffers)
         own = (replace(w, parameter=f"{w.parameter}{k}", name=f"{w.name} {k}") for w in source.workspaces)
         return tuple(buffers), tuple(own)

@@ -29,7 +29,7 @@ CHUNK, PART = 16, 4
 
 
 def figure_7(shared: int = 3, register: int = 2, ko: int = KO, ki: int = KI) -> TileProgram:
-    """One thread adds up A, a chunk at a time; the wishes ask for stages of both levels."""
+    """One thread adds up A, a chunk at a time; the requests ask for stages of both levels."""
     outer, inner, lane = Index.of("ko"), Index.of("ki"), Index.of("v")
     body: tuple[TileOp, ...] = (
         Declare("acc", Literal(0.0, "float32")),
@@ -54,5 +54,5 @@ def figure_7(shared: int = 3, register: int = 2, ko: int = KO, ki: int = KI) -> 
     }
     program = TileProgram("figure", (), 1, 1, {}, buffers, frozenset(), frozenset(("A",)), body, ())
     inner = PipelineRequest(("A_reg",), register, "register_stages")
-    wishes = (PipelineRequest(("A_shared",), shared, "stages"), inner)
-    return replace(program, wishes=wishes)
+    requests = (PipelineRequest(("A_shared",), shared, "stages"), inner)
+    return replace(program, requests=requests)

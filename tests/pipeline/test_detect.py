@@ -141,7 +141,7 @@ def two_buffers(stages: tuple[int, int], tail: bool = False) -> TileProgram:
     buffers["B_shared"] = replace(buffers["A_shared"], name="B_shared")
     buffers["late"] = Buffer("late", "float32", (), "register")
     wishes = (PipelineRequest(("A_shared",), stages[0], "stages"), PipelineRequest(("B_shared",), stages[1], "stages"))
-    return edited(beside, buffers=buffers, wishes=wishes)
+    return edited(beside, buffers=buffers, requests=wishes)
 
 
 def test_rule_3_all_buffers_of_a_scope_alike() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.pipeline.stage_indices import counter, shifted
-from engine.pipeline.transform import pipelined
+from engine.pipeline.stage_indices import counter, counters_ahead
+from engine.pipeline.transform import pipeline_loops
 from engine.target.devices import H200
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access
@@ -35,7 +35,7 @@ def loop(program: TileProgram, name: str) -> For:
 
 def test_figure_7_index_by_index() -> None:
     """Stages, chunks and the guard of the wait are the figure's; past the last chunk a guard stands for the wrap."""
-    program = pipelined(figure_7(), H200)
+    program = pipeline_loops(figure_7(), H200)
     assert check_tile(program) == ()
     assert (program.stages, program.register_stages) == (3, 2)
     assert program.buffers["A_shared"].elements == 3 * CHUNK
@@ -59,7 +59,7 @@ def test_figure_7_index_by_index() -> None:
 def test_shifted_counters_wrap_and_carry() -> None:
     """k -> (k + S - 1) mod E, and the carry goes to the loop around."""
     loops = [For("k", 4, ()), For("j", 5, ()), For("i", 6, ())]
-    values = shifted(loops, 3, {"k": 4, "j": 5, "i": 6})
+    values = counters_ahead(loops, 3, {"k": 4, "j": 5, "i": 6})
     assert str(values["k"]) == "(k + 3) % 4"
     assert str(values["j"]) == "((k + 3) / 4 + j) % 5"
     for i in range(6):
@@ -96,7 +96,7 @@ COMBINATIONS = [(s, r) for s in range(1, 7) for r in (1, 2, 4)]
 @pytest.mark.parametrize(("shared", "register"), COMBINATIONS)
 def test_every_use_finds_its_part(shared: int, register: int, ko: int) -> None:
     """A thread that runs the rewritten loop adds every part of every chunk once, from copies that have finished."""
-    program = pipelined(figure_7(shared, register, ko), H200)
+    program = pipeline_loops(figure_7(shared, register, ko), H200)
     assert check_tile(program) == ()
     assert program.stages == min(shared, ko)
     assert program.register_stages == register
@@ -135,10 +135,10 @@ def barriers_of_an_iteration(program: TileProgram) -> int:
 @pytest.mark.parametrize(("shared", "register"), COMBINATIONS)
 def test_one_barrier_an_iteration(shared: int, register: int) -> None:
     """The barrier after the wait is also what frees the stage to be filled next; a single stage needs another."""
-    assert barriers_of_an_iteration(pipelined(figure_7(shared, register), H200)) == (2 if shared == 1 else 1)
+    assert barriers_of_an_iteration(pipeline_loops(figure_7(shared, register), H200)) == (2 if shared == 1 else 1)
 
 
 def test_a_program_that_asks_for_nothing_stays_as_it_is() -> None:
     program = figure_7(1, 1)
-    kept = tuple(op for op in pipelined(program, H200).body if not isinstance(op, Comment))
+    kept = tuple(op for op in pipeline_loops(program, H200).body if not isinstance(op, Comment))
     assert kept == program.body

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.fusion.nodes import FusionGroup, Instance
+from engine.fusion.nodes import FusionGroup, GroupInstance
 from engine.target import DEFAULT_TARGET
 from engine.verify.kernel import check_kernel
 from tests.support.programs import apply, at, program, statement
@@ -30,7 +30,7 @@ def test_a_row_is_centred_in_place_and_summed_again(columns: int, lanes: int) ->
         "x y",
         "x",
     )
-    instance = Instance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
+    instance = GroupInstance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
     group = FusionGroup("centred", "centred", "row reduction", body, (instance,), (), "", DEFAULT_TARGET)
     recipe = engine.default_recipe(group).advise("user", engine.entry("S1", at="innermost", mark=("lane", lanes)))
     kernel = engine.compile(group, recipe)
@@ -57,7 +57,7 @@ def test_a_running_value_of_each_row_is_updated(columns: int) -> None:
         "a y",
         "a",
     )
-    instance = Instance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
+    instance = GroupInstance((), {n: n for n in body.arrays}, {s.name: s.operator for s in body.statements})
     group = FusionGroup("running", "running", "row reduction", body, (instance,), (), "", DEFAULT_TARGET)
     kernel = engine.compile(group)
     draw = np.random.default_rng(8)

@@ -22,7 +22,7 @@ from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
 from tests.support.needs import needs_compiler
@@ -91,11 +91,11 @@ promised far more time are gone; test_rules asks how all of them are ranked."""
 
 
 @pytest.fixture(scope="module", params=CASES)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, Problem]:
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, SearchProblem]:
     chosen = CASES[request.param]
     group = chosen.make(tmp_path_factory.mktemp("models"))
     found = problem(group, engine.default_recipe(group))
-    assert isinstance(found, Problem), found
+    assert isinstance(found, SearchProblem), found
     return chosen, found
 
 
@@ -103,7 +103,7 @@ def sampled(task: Task, count: int) -> list[Program]:
     return random.Random(task.name).sample(task.programs, min(count, len(task.programs)))
 
 
-def test_tasks_and_their_funnels(case: tuple[Case, Problem]) -> None:
+def test_tasks_and_their_funnels(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     assert tuple(task.name for task in found.tasks) == chosen.mappings
     assert found.advised in found.tasks[0].programs
@@ -119,7 +119,7 @@ def test_tasks_and_their_funnels(case: tuple[Case, Problem]) -> None:
             assert all(value in task.dimensions[name] for name, value in program.values)
 
 
-def test_kernels_are_those_that_were_asked_for(case: tuple[Case, Problem]) -> None:
+def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     promised: list[float] = []
     came: list[float] = []
@@ -133,7 +133,7 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, Problem]) -> No
         assert rank_correlation(np.array(promised), np.array(came)) >= chosen.correlation
 
 
-def differences(chosen: Case, found: Problem, task: Task, program: Program) -> dict[str, tuple[object, object]]:
+def differences(chosen: Case, found: SearchProblem, task: Task, program: Program) -> dict[str, tuple[object, object]]:
     """Field of `Work` -> (what was known before, what the kernel does), where it is said to be known and differs."""
     before, kernel = task.family.work(program), engine.compile(found.group, found.tuned(program))
     names = [one.name for one in fields(Work) if one.name not in AFTERWARDS | chosen.estimated]
@@ -142,7 +142,7 @@ def differences(chosen: Case, found: Problem, task: Task, program: Program) -> d
 
 
 @pytest.mark.parametrize("count", [SAMPLE, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_work_is_known_before_compiling(case: tuple[Case, Problem], count: int) -> None:
+def test_work_is_known_before_compiling(case: tuple[Case, SearchProblem], count: int) -> None:
     """Field by field what is counted of the compiled kernel's tile program."""
     chosen, found = case
     for task in found.tasks:
@@ -151,7 +151,7 @@ def test_work_is_known_before_compiling(case: tuple[Case, Problem], count: int) 
 
 
 @needs_compiler
-def test_kernels_are_right(case: tuple[Case, Problem]) -> None:
+def test_kernels_are_right(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     for task in found.tasks:
         for program in sampled(task, RUN):
@@ -159,7 +159,7 @@ def test_kernels_are_right(case: tuple[Case, Problem]) -> None:
             assert result.status == "pass", (program, result.message)
 
 
-def test_features_have_names_and_differ(case: tuple[Case, Problem]) -> None:
+def test_features_have_names_and_differ(case: tuple[Case, SearchProblem]) -> None:
     _, found = case
     for task in found.tasks:
         features = [task.features(program) for program in sampled(task, SAMPLE)]
@@ -168,7 +168,7 @@ def test_features_have_names_and_differ(case: tuple[Case, Problem]) -> None:
         assert len(set(features)) == len(features)
 
 
-def test_entries_print_and_replay(case: tuple[Case, Problem]) -> None:
+def test_entries_print_and_replay(case: tuple[Case, SearchProblem]) -> None:
     """A recipe that went through its text gives the same kernel."""
     _, found = case
     program = found.programs[len(found.programs) // 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.fusion.stitching.pattern_reduction import Candidate
+from engine.fusion.stitching.pattern_reduction import ScoredPattern
 
 WIDTH = 3
 """Plans kept at each step."""
@@ -18,12 +18,12 @@ class _Plan:
     score: float
     covered: int
     """The vertices of its patterns, as bits."""
-    last: Candidate | None = None
+    last: ScoredPattern | None = None
     before: _Plan | None = None
 
-    def patterns(self) -> tuple[Candidate, ...]:
+    def patterns(self) -> tuple[ScoredPattern, ...]:
         """All patterns, in the order in which they were chosen."""
-        found: list[Candidate] = []
+        found: list[ScoredPattern] = []
         plan: _Plan | None = self
         while plan is not None and plan.last is not None:
             found.append(plan.last)
@@ -31,7 +31,9 @@ class _Plan:
         return tuple(reversed(found))
 
 
-def plans(vertices: Iterable[int], candidates: Mapping[int, Sequence[Candidate]]) -> list[tuple[Candidate, ...]]:
+def plans(
+    vertices: Iterable[int], candidates: Mapping[int, Sequence[ScoredPattern]]
+) -> list[tuple[ScoredPattern, ...]]:
     """The best plans, best first.  vertices: producers before consumers.  Patterns that save nothing are left out."""
     kept = [_Plan(0.0, 0)]
     for vertex in vertices:

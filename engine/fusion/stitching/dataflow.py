@@ -1,4 +1,4 @@
-"""The data flow of a program in steps: statements that no policy parts."""
+"""The data-flow graph that the search works on; a vertex is statements that no policy separates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.tensor.nodes import Statement, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FlowStep:
     """Statements that are always computed together."""
 
     statements: tuple[Statement, ...]
@@ -27,7 +27,7 @@ class Flow:
     Where a step overwrites an input of the program, everyone who reads its old contents comes before it.
     """
 
-    def __init__(self, program: TensorProgram, steps: Sequence[Step]) -> None:
+    def __init__(self, program: TensorProgram, steps: Sequence[FlowStep]) -> None:
         self.program = program
         self.steps = tuple(steps)
         self.outputs = frozenset(program.outputs)

@@ -1,4 +1,4 @@
-"""Remote fusion: kernels that nothing connects share a launch (FusionStitching, section 5.2).
+"""Horizontal fusion: independent kernels share a launch (FusionStitching, section 5.2, "remote fusion").
 
 A virtual vertex before all kernels makes them its consumers, and PatternReduction finds which to take together.  Only
 kernels at one depth of the graph are packed: none of them waits for another, whatever else is packed.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.pattern_reduction import Candidate, Pattern, of_consumers
+from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
 
 VIRTUAL = -1
 """The vertex before all."""
@@ -18,14 +18,14 @@ MOST_PACKED = 64
 """Kernels looked at together."""
 
 
-def packed(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
+def pack_kernels(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels, independent ones of one depth in one launch where that saves time."""
     joins = Joins(graph)
     for level in _levels(graph):
         ordered = _by_size(graph, level)
         for start in range(0, len(ordered), MOST_PACKED):
             _pack(assessor, joins, ordered[start : start + MOST_PACKED])
-    return joins.joined()
+    return joins.joined_graph()
 
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
@@ -39,12 +39,12 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
         if len(inside) < 2:
             return 0.0
         if inside not in scores:
-            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merged(inside))
+            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merge(inside))
             scores[inside] = found.microseconds if found else None
         return scores[inside]
 
     while len(left) > 1:
-        alone = {n: (Candidate(frozenset((n,)), 0.0),) for n in left}
+        alone = {n: (ScoredPattern(frozenset((n,)), 0.0),) for n in left}
         best = of_consumers(VIRTUAL, left, alone, score)[0]
         pack = best.pattern - {VIRTUAL}
         if len(pack) < 2 or best.score <= 0 or not joins.join(pack):

@@ -1,4 +1,4 @@
-"""Kernels as a graph, what merging some of them leaves to be written, and whether that would close a cycle."""
+"""Kernels as a graph: merging several, which results still need storing, and whether a merge closes a cycle."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KernelGraph:
         assert at == len(self.kernels), "kernels wait for each other"
         return tuple(place)
 
-    def merged(self, pattern: Collection[int]) -> Kernel:
+    def merge(self, pattern: Collection[int]) -> Kernel:
         """One kernel of several; what only they read is written no more."""
         inside, outputs, steps = frozenset(pattern), self.flow.outputs, self.flow.steps
         members = frozenset[int]().union(*[self.kernels[n].members for n in pattern])
@@ -79,14 +79,14 @@ class Joins:
         """The kernels that kernel `n` is one with by now."""
         return self._group[n]
 
-    def merged(self) -> list[Kernel]:
+    def kernels(self) -> list[Kernel]:
         """One kernel for each group."""
         groups = dict.fromkeys(self._group[n] for n in self._at)
-        return [self.graph.merged(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
+        return [self.graph.merge(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
 
-    def joined(self) -> KernelGraph:
+    def joined_graph(self) -> KernelGraph:
         """The graph of these kernels: the same one where none were joined."""
-        return KernelGraph(self.graph.flow, self.merged()) if any(len(g) > 1 for g in self._group) else self.graph
+        return KernelGraph(self.graph.flow, self.kernels()) if any(len(g) > 1 for g in self._group) else self.graph
 
     def in_order(self) -> tuple[int, ...]:
         """The kernels of the graph in an order that respects data flow, those of a group side by side."""
@@ -102,6 +102,7 @@ class Joins:
         behind = self._behind(whole)
         if behind is None:
             return False
+        # Keep a topological order (Pearce and Kelly): only kernels between the first and the last of the group move.
         slots = [self._slot[n] for n in whole]
         span = range(min(slots), max(slots) + 1)
         between = [n for n in (self._at[slot] for slot in span) if n not in whole]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,6 +59,11 @@ class Fixed:
     def __bool__(self) -> bool:
         return bool(self.groups or self.apart)
 
+    def why_apart(self, operators: Collection[str]) -> str:
+        """Why operators are not to share a kernel, or ""."""
+        pairs = (pair for pair in self.apart if pair[0] in operators and pair[1] in operators)
+        return next((f"you keep {producer} and {consumer} apart" for producer, consumer in pairs), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Gain:
@@ -112,7 +117,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PlanFigures:
     """What a choice of kernels comes to, by the models of the search."""
 
     kernels: int

@@ -25,7 +25,7 @@ TOGETHER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScoredPattern:
     """A pattern with its score."""
 
     pattern: Pattern
@@ -34,37 +34,33 @@ class Candidate:
 
 def pattern_reduction(
     vertices: Iterable[int], consumers: Callable[[int], Sequence[int]], score: Score
-) -> dict[int, tuple[Candidate, ...]]:
+) -> dict[int, tuple[ScoredPattern, ...]]:
     """The best patterns that start at each vertex, best first; every vertex alone is one that saves nothing.
 
     vertices: consumers before producers.  consumers: those among the vertices.
     """
-    found: dict[int, tuple[Candidate, ...]] = {}
+    found: dict[int, tuple[ScoredPattern, ...]] = {}
     for vertex in vertices:
         found[vertex] = of_consumers(vertex, consumers(vertex), found, score)
     return found
 
 
 def of_consumers(
-    vertex: int, consumers: Sequence[int], found: Mapping[int, Sequence[Candidate]], score: Score
-) -> tuple[Candidate, ...]:
+    vertex: int, consumers: Sequence[int], found: Mapping[int, Sequence[ScoredPattern]], score: Score
+) -> tuple[ScoredPattern, ...]:
     """The best patterns of a vertex with some of its consumers."""
     if len(consumers) <= TOGETHER:
-        return best((combined for combined in combinations(vertex, consumers, found)), score)
-    half = parted(len(consumers))
+        return best(combinations(vertex, consumers, found), score)
+    # Combinations of n consumers are exponential; halving keeps WIDTH patterns of each half instead.
+    half = -(-len(consumers) // 2)
     parts = [of_consumers(vertex, part, found, score) for part in (consumers[:half], consumers[half:])]
     alone = [c.pattern for part in parts for c in part]
     unions = [a.pattern | b.pattern for a in parts[0] for b in parts[1]]
     return best([*alone, *unions], score)
 
 
-def parted(count: int) -> int:
-    """How many of `count` consumers come into the first part."""
-    return -(-count // 2)
-
-
 def combinations(
-    vertex: int, consumers: Sequence[int], found: Mapping[int, Sequence[Candidate]]
+    vertex: int, consumers: Sequence[int], found: Mapping[int, Sequence[ScoredPattern]]
 ) -> Iterable[Pattern]:
     """The vertex with one or none of each consumer's patterns; combinations of equal union are given once."""
     own: Pattern = frozenset((vertex,))
@@ -72,8 +68,8 @@ def combinations(
     return dict.fromkeys(own.union(*chosen) for chosen in product(*choices))
 
 
-def best(patterns: Iterable[Pattern], score: Score) -> tuple[Candidate, ...]:
+def best(patterns: Iterable[Pattern], score: Score) -> tuple[ScoredPattern, ...]:
     """The legal patterns with the highest scores; of equal ones the larger."""
     scored = ((pattern, score(pattern)) for pattern in dict.fromkeys(patterns))
-    legal = [Candidate(pattern, value) for pattern, value in scored if value is not None]
+    legal = [ScoredPattern(pattern, value) for pattern, value in scored if value is not None]
     return tuple(sorted(legal, key=lambda c: (-c.score, -len(c.pattern), sorted(c.pattern)))[:WIDTH])

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.horizontal_fusion import packed
+from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Kernel, Why
-from engine.fusion.stitching.rematerialize import lean
-from engine.fusion.stitching.repair import makeable
-from engine.fusion.stitching.search import stitched
+from engine.fusion.stitching.rematerialize import read_stored_values
+from engine.fusion.stitching.repair import split_unsupported
+from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
 
 APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
@@ -19,7 +19,7 @@ APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rule
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenKernels:
     """The kernels of a plan, which can say why they are not fewer."""
 
     assessor: Assessor
@@ -36,7 +36,7 @@ class Chosen:
         """Why two kernels are not one."""
         pair = (first, second)
         parts = [self.graph.kernels[n] for n in pair]
-        whole = self.graph.merged(pair)
+        whole = self.graph.merge(pair)
         reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
         reason = reason or self.assessor.because(whole)
         if reason:
@@ -65,17 +65,18 @@ class Chosen:
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
 
 
-def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
+def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKernels:
     """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
     flow = assessor.flow
     if policy == NONE:
         graph = _by_operator(assessor)
     else:
-        graph = KernelGraph(flow, makeable(assessor, xla_kernels(flow)))
+        graph = KernelGraph(flow, split_unsupported(assessor, xla_kernels(flow)))
     if policy == STITCH:
-        graph = lean(assessor, stitched(assessor, lean(assessor, graph)))
-        graph = packed(assessor, graph) if packing else graph
-    return Chosen(assessor, graph, Joins(graph), policy)
+        # The rules copy freely: the first pass drops copies that cost more than a load, the second those of the search.
+        graph = read_stored_values(assessor, stitch_kernels(assessor, read_stored_values(assessor, graph)))
+        graph = pack_kernels(assessor, graph) if packing else graph
+    return ChosenKernels(assessor, graph, Joins(graph), policy)
 
 
 def _by_operator(assessor: Assessor) -> KernelGraph:
@@ -89,9 +90,9 @@ def _by_operator(assessor: Assessor) -> KernelGraph:
             (member,) = kernel.members
             groups.setdefault(flow.steps[member].statements[-1].operator, []).append(n)
     for members in groups.values():
-        if len(members) > 1 and assessor.cost(joins.graph.merged(members)) is not None:
+        if len(members) > 1 and assessor.cost(joins.graph.merge(members)) is not None:
             joins.join(members)
-    return joins.joined()
+    return joins.joined_graph()
 
 
 def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int], bool]) -> set[int]:

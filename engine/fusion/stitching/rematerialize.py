@@ -1,4 +1,4 @@
-"""What is written for someone in any case is read where that moves less than computing it once more."""
+"""Load a value that another kernel stores anyway, if that moves fewer bytes than recomputing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.fusion.stitching.kernel_graph import KernelGraph
 from engine.fusion.stitching.nodes import Kernel
 
 
-def lean(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
+def read_stored_values(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels without copies that cost more than reading their result, and without results that nobody reads."""
     home = {
         root: n
@@ -21,7 +21,7 @@ def lean(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
         _without_copies(assessor, graph, n, {m for m in kernel.members - kernel.roots if m in home}, home)
         for n, kernel in enumerate(graph.kernels)
     ]
-    kernels = tuple(_needed(assessor, found))
+    kernels = tuple(_with_needed_roots(assessor, found))
     return graph if kernels == graph.kernels else KernelGraph(assessor.flow, kernels)
 
 
@@ -35,6 +35,7 @@ def _without_copies(
         if copy not in kernel.members or graph.place[home[copy]] >= graph.place[n]:
             continue
         less = _without(assessor, kernel, copy)
+        # Bytes alone decide: what is computed again here is memory-bound.
         old, new = assessor.cost(kernel), assessor.cost(less)
         if old and new and new.bytes_read + new.bytes_written <= old.bytes_read + old.bytes_written:
             kernel = less
@@ -51,7 +52,7 @@ def _without(assessor: Assessor, kernel: Kernel, copy: int) -> Kernel:
     return Kernel(frozenset(left), kernel.roots, kernel.closed)
 
 
-def _needed(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def _with_needed_roots(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with those roots that the program gives out or another kernel reads."""
     flow = assessor.flow
     read = {

@@ -1,4 +1,4 @@
-"""Kernels that rules ask for and no code can be made of are parted, no further than needed."""
+"""Split kernels of XLA's rules that no kernel family can generate, into as few parts as fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import Kernel
 
 
-def makeable(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def split_unsupported(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels, those that do not fit grown anew from each of their results, and joined again as far as they fit."""
     together: dict[int, int] = {}
     """Root of a part -> the kernel that asked for it."""
@@ -22,16 +22,16 @@ def makeable(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     for number, kernel in enumerate(kernels):
         if kernel.roots <= homes:
             continue
-        for part in _grown(assessor, kernel):
+        for part in _grow_parts(assessor, kernel):
             (root,) = part.roots
             if root not in homes:  # what two kernels had to part with is written once
                 homes.add(root)
                 together[root] = number
                 found.append(part)
-    return _joined(assessor, found, together) if together else found
+    return _join_parts(assessor, found, together) if together else found
 
 
-def _grown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
+def _grow_parts(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
     """Consumers before producers: each step goes into the parts that read it, or is the result of one of its own."""
     flow = assessor.flow
     parts: dict[int, Kernel] = {}
@@ -48,7 +48,7 @@ def _grown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
     return list(parts.values())
 
 
-def _joined(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
+def _join_parts(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
     """Parts of one kernel joined where they fit."""
     graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)
@@ -59,8 +59,8 @@ def _joined(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, i
             continue
         for other in seeds.setdefault(asked, []):
             both = joins.group(n) | joins.group(other)
-            if assessor.cost(graph.merged(both)) is not None and joins.join(both):
+            if assessor.cost(graph.merge(both)) is not None and joins.join(both):
                 break
         else:
             seeds[asked].append(n)
-    return joins.merged()
+    return joins.kernels()

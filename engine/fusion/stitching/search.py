@@ -12,7 +12,7 @@ from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.latency import latency
 from engine.fusion.stitching.nodes import Cost, Kernel
-from engine.fusion.stitching.pattern_reduction import Candidate, Pattern, pattern_reduction
+from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, pattern_reduction
 from engine.fusion.stitching.shared_memory import shared_layout
 from engine.support.errors import Unsupported
 from engine.support.units import MICROSECONDS
@@ -25,7 +25,7 @@ MOST_KERNELS = 32
 """Kernels of one pattern: what a pattern costs to look at grows with it."""
 
 
-def stitched(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS) -> KernelGraph:
+def stitch_kernels(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS) -> KernelGraph:
     """Kernels of kernels, as long as a round finds some."""
     for _ in range(rounds):
         before, graph = graph, _round(assessor, graph)
@@ -50,11 +50,12 @@ def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
         reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
     )
     joins = Joins(graph)
+    # Plans of unconnected regions do not compete: one beam for each keeps the width for real alternatives.
     for region in _regions(graph, downwards):
         best = min(plans(region, candidates), key=lambda plan: _microseconds(assessor, graph, plan))
         for candidate in best:
             joins.join(candidate.pattern)  # but where two patterns wait for each other
-    return joins.joined()
+    return joins.joined_graph()
 
 
 def _score(assessor: Assessor, apart: Joins, pattern: Pattern) -> float | None:
@@ -64,7 +65,7 @@ def _score(assessor: Assessor, apart: Joins, pattern: Pattern) -> float | None:
     if len(pattern) > MOST_KERNELS or apart.closes_cycle(pattern):
         return None
     graph = apart.graph
-    found = assessor.gain([graph.kernels[n] for n in sorted(pattern)], graph.merged(pattern))
+    found = assessor.gain([graph.kernels[n] for n in sorted(pattern)], graph.merge(pattern))
     return None if found is None else found.microseconds
 
 
@@ -84,12 +85,12 @@ def _regions(graph: KernelGraph, downwards: Sequence[int]) -> list[list[int]]:
     return list(members.values())
 
 
-def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[Candidate]) -> float:
+def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[ScoredPattern]) -> float:
     """What a plan saves by the accurate model, negated: the less, the better."""
     saved = 0.0
     for candidate in plan:
         parts = [graph.kernels[n] for n in sorted(candidate.pattern)]
-        saved += sum(accurate(assessor, part) for part in parts) - accurate(assessor, graph.merged(candidate.pattern))
+        saved += sum(accurate(assessor, part) for part in parts) - accurate(assessor, graph.merge(candidate.pattern))
     return -saved
 
 

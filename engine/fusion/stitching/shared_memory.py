@@ -23,7 +23,7 @@ _START = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SharedPlace:
     """Where a value lies in the block's shared memory."""
 
     array: str
@@ -34,10 +34,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SharedLayout:
     """The shared memory of one block."""
 
-    places: tuple[Place, ...]
+    places: tuple[SharedPlace, ...]
     bytes: int
 
 
@@ -46,13 +46,13 @@ def stitched_limit(target: Target) -> int:
     return target.shared_limit - SCRATCH_BYTES
 
 
-def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], align: int = 16) -> Layout:
+def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], align: int = 16) -> SharedLayout:
     """Places for the arrays of `sizes` (bytes of one block), made by statements in an order that is legal to run."""
     makers = {s.write.array: s for s in statements}
     number = {s.name: n for n, s in enumerate(statements)}
     last_use = {a.array: number[s.name] for s in statements for a in s.reads()}
     above = _dominators(statements, makers)
-    taken: dict[str, Place] = {}
+    taken: dict[str, SharedPlace] = {}
     top = 0
     for statement in statements:
         array = statement.write.array
@@ -69,11 +69,11 @@ def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], ali
         ]
         if free:
             place = min(free, key=lambda p: p.bytes)
-            taken[array] = Place(array, place.offset, place.bytes, place.array)
+            taken[array] = SharedPlace(array, place.offset, place.bytes, place.array)
         else:
-            taken[array] = Place(array, top, wanted)
+            taken[array] = SharedPlace(array, top, wanted)
             top += wanted
-    return Layout(tuple(taken.values()), top)
+    return SharedLayout(tuple(taken.values()), top)
 
 
 def _dominators(statements: Sequence[Statement], makers: Mapping[str, Statement]) -> dict[str, set[str]]:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Kernel
 from engine.tensor.nodes import Apply, Scalar
@@ -86,7 +86,7 @@ def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], 
     return not needed or _is_unary(flow, step)
 
 
-def _is_loop(flow: Flow, step: Step) -> bool:
+def _is_loop(flow: Flow, step: FlowStep) -> bool:
     """Whether any element can be computed alone, where it is read."""
     if any(len(flow.makers[array]) > 1 for array in step.made):
         return False
@@ -99,11 +99,11 @@ def _is_reused(flow: Flow, n: int) -> bool:
     return any(_points(flow.steps[c]) > own for c in flow.consumers[n])
 
 
-def _points(step: Step) -> int:
+def _points(step: FlowStep) -> int:
     return max((s.points for s in step.statements), default=0)
 
 
-def _is_unary(flow: Flow, step: Step) -> bool:
+def _is_unary(flow: Flow, step: FlowStep) -> bool:
     """Whether the step reads at most one array that is not much smaller than what it writes."""
     own = sum(flow.program.arrays[a].elements for a in step.made)
     large = [a for a in step.reads if a in flow.program.arrays and flow.program.arrays[a].elements * 2 > own]
@@ -142,7 +142,7 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     for readers in _siblings(flow, graph):
         for a, b in pairwise(readers):
             join(a, b)
-    return joins.merged()
+    return joins.kernels()
 
 
 def _elements(flow: Flow, kernel: Kernel) -> tuple[int, ...]:

@@ -233,7 +233,7 @@ class Block:
 
     def finish(
         self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
-        wishes: tuple[PipelineRequest, ...],
+        requests: tuple[PipelineRequest, ...],
     ) -> TileProgram:
         """The tile program.  held: where scores and results live, for the reader."""
         placements = {s.name: held for s in self.program.statements}
@@ -245,5 +245,9 @@ class Block:
         sizes |= {"TILE_HEAD": self.tiles.heads} if self.tiles.heads < self.heads else {}
         sizes |= {"PARTS": self.parts} if self.parts > 1 else {}
         return self.emitter.finish(
-            self.group, constants={**sizes, **constants}, assertions=assertions, placements=placements, wishes=wishes
+            self.group,
+            constants={**sizes, **constants},
+            assertions=assertions,
+            placements=placements,
+            requests=requests,
         )

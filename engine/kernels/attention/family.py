@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.fusion.attention import ATTENTION
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.advise import attention_group
 from engine.kernels.attention.lower import lower_attention
@@ -27,7 +27,7 @@ class AttentionFamily(KernelFamily):
     """
 
     name = "attention"
-    kinds = frozenset((ATTENTION,))
+    kinds = frozenset((ATTENTION.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""

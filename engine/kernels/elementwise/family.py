@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.fusion.kinds import ELEMENTWISE, LAYOUT
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.elementwise.advise import map_threads, vectorize
@@ -19,8 +20,6 @@ from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
-LAYOUT = "layout"
-
 
 class ElementwiseFamily(KernelFamily):
     """Each thread computes vectors of elements, or a block turns a tile in shared memory.
@@ -30,7 +29,7 @@ class ElementwiseFamily(KernelFamily):
     """
 
     name = "element-wise"
-    kinds = frozenset(("element-wise", LAYOUT))
+    kinds = frozenset((ELEMENTWISE.name, LAYOUT.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
@@ -47,7 +46,7 @@ class ElementwiseFamily(KernelFamily):
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""
         titles = {"block": "Elements per block", "thread": "Threads per block"}
-        return MarkMenu(titles, ("vector", "block", "tile") if group.kind == LAYOUT else ("vector", "block"))
+        return MarkMenu(titles, ("vector", "block", "tile") if group.kind == LAYOUT.name else ("vector", "block"))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""

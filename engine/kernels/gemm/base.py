@@ -239,7 +239,7 @@ class Product:
 
     def finish(
         self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
-        wishes: tuple[PipelineRequest, ...],
+        requests: tuple[PipelineRequest, ...],
     ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
         (rows, columns, depth), parts = self.config.block, self.config.split_k
@@ -254,7 +254,7 @@ class Product:
             },
             assertions=assertions,
             placements=placements | {self.statement.name: held},
-            wishes=wishes,
+            requests=requests,
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
         # Rows of results stay in registers to the end: left to itself, the compiler spills some for a block more.

@@ -60,7 +60,7 @@ def _emit(product: Product, chosen: Chosen) -> TileProgram:
         constants={"OWNED": of_thread * across},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
-        wishes=pipeline_requests(
+        requests=pipeline_requests(
             config.stages, config.register_stages, (operand.tile for operand in operands),
             tuple(part.registers for part in factors),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from engine.fusion.kinds import CONTRACTION
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
@@ -39,7 +40,7 @@ class GemmFamily(KernelFamily):
     """
 
     name = "gemm"
-    kinds = frozenset(("contraction",))
+    kinds = frozenset((CONTRACTION.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""

@@ -63,7 +63,7 @@ def _emit(product: Product, chosen: Chosen, intrinsic: Intrinsic) -> TileProgram
             ("TILE_DEPTH % (SLICES * MMA_DEPTH) == 0", "a slice is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
-        wishes=pipeline_requests(
+        requests=pipeline_requests(
             config.stages, config.register_stages, (operand.tile for operand in operands), (warps.first, warps.second)
         ),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
-from engine.fusion.stitched import KIND as STITCHED
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import vectorize
 from engine.kernels.elementwise.plans import plans
@@ -29,7 +29,7 @@ def pack_group(group: FusionGroup, machine: Target) -> Advice:
 
 def _of_part(part: FusionGroup, machine: Target) -> Iterator[Entry]:
     statements = tuple(s.name for s in part.program.statements)
-    if part.kind == STITCHED:
+    if part.kind == STITCHED.name:
         yield from (e for e in stitch_group(part, machine).scenario.entries if _suits_a_pack(e))
     else:
         scenario = vectorize(part.program, plans(part.program, machine.resident_threads)).scenario

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
-from engine.fusion.packing import KIND
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
@@ -24,7 +24,7 @@ class PackedFamily(KernelFamily):
     """
 
     name = "packed"
-    kinds = frozenset((KIND,))
+    kinds = frozenset((PACKED.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""

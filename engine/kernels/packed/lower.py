@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_group, part_groups
-from engine.fusion.stitched import KIND as STITCHED
 from engine.kernels.elementwise.lower import lower_elementwise
 from engine.kernels.loop_nest import block_nest, loop_nest
 from engine.kernels.marks import Marks
@@ -35,7 +35,7 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> Til
     taken: dict[str, Buffer] = {}
     programs: list[TileProgram] = []
     for part, node in parts_of(group, tree.root):
-        is_stitched = part.kind == STITCHED
+        is_stitched = part.kind == STITCHED.name
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
         if is_stitched:
             programs.append(lower_stitched(part, nest, Marks(nest), machine, taken))
@@ -58,7 +58,7 @@ def parts_of(group: FusionGroup, root: Node) -> Iterator[tuple[FusionGroup, Node
                 f"{' '.join(sorted(names))} share a loop with statements of another part of the kernel",
                 "cut them at the outermost dimension",
             )
-        if part.kind == STITCHED:
+        if part.kind == STITCHED.name:
             yield part, mine[0] if len(mine) == 1 else Sequence(tuple(mine))
             continue
         for child in mine:

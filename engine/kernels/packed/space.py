@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from engine.cost.nodes import Work
+from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
-from engine.fusion.stitched import KIND as STITCHED
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import widest
 from engine.kernels.nodes import Kernel
@@ -164,7 +164,7 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
 
 def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _Part:
     """A part with its loops and what the advisers say of it."""
-    program, is_stitched = part.program, part.kind == STITCHED
+    program, is_stitched = part.program, part.kind == STITCHED.name
     names, target = {s.name for s in program.statements}, widest(program)
     what = "block" if is_stitched else "vector"
     own = (_number(e) for e in entries if set(e.statements) <= names and kind_of(e) == what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
@@ -17,8 +18,6 @@ from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
-BY_ROW, BY_COLUMN = "row reduction", "column reduction"
-
 
 class ReductionFamily(KernelFamily):
     """Neighbouring threads share a row, or own neighbouring columns whose terms the warps of a block share.
@@ -28,11 +27,11 @@ class ReductionFamily(KernelFamily):
     """
 
     name = "reduction"
-    kinds = frozenset((BY_ROW, BY_COLUMN))
+    kinds = frozenset((ROW_REDUCTION.name, COLUMN_REDUCTION.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        if group.kind == BY_COLUMN:
+        if group.kind == COLUMN_REDUCTION.name:
             return with_content(map_columns(group.program))
         return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
 
@@ -42,12 +41,12 @@ class ReductionFamily(KernelFamily):
         marks = Marks(nest)
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
-        by_row = wish == "lane" if wish else group.kind == BY_ROW
+        by_row = wish == "lane" if wish else group.kind == ROW_REDUCTION.name
         return lower_reduction(group, nest, marks, by_row)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""
-        if group.kind == BY_COLUMN:
+        if group.kind == COLUMN_REDUCTION.name:
             return MarkMenu({"warp": "Warps per block", "lane": "Threads per column"}, ("vector", "lane"))
         across = "Threads across rows, warps per block"
         return MarkMenu({"block": "Rows per block", "lane": "Threads per row", "warp": across}, ("vector", "warp"))

@@ -38,7 +38,7 @@ def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> T
     tile = _Reduction(group, nest, config).emit()
     if config.turns == 1:
         return tile
-    return replace(tile, turns=config.turns, wishes=(PipelineRequest((), config.stages, "stages"),))
+    return replace(tile, turns=config.turns, requests=(PipelineRequest((), config.stages, "stages"),))
 
 
 class _Reduction:

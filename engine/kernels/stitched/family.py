@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
-from engine.fusion.stitched import KIND
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.loop_nest import block_nest
@@ -25,7 +25,7 @@ class StitchedFamily(KernelFamily):
     """
 
     name = "stitched"
-    kinds = frozenset((KIND,))
+    kinds = frozenset((STITCHED.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""

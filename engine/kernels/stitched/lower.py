@@ -28,7 +28,7 @@ from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
-from engine.tile.arena import placed
+from engine.tile.arena import assign_offsets
 from engine.tile.emit import Emitter, Staged, at
 from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Note, Slot, TileProgram
 from engine.tile.scope import LANE_OF_VECTOR, Loaded
@@ -120,7 +120,7 @@ class _Kernel:
         )
         # Left to itself, the compiler spills some of what a thread holds, for one more block on its SM.
         together = 1 if any(b.scope == "register" and b.elements > MANY for b in program.buffers.values()) else 0
-        return placed(replace(program, schemes=self._schemes(), together=together))
+        return assign_offsets(replace(program, schemes=self._schemes(), together=together))
 
     def _bind_outer(self, flat: Index) -> None:
         members = self.nest.outer

@@ -1,31 +1,16 @@
 """The operators that can be compiled.  Importing the package fills `registry.RULES`, family by family."""
 
-from engine.tensor.operators import (
-    activations,
-    bits,
-    contractions,
-    convolution,
-    einsum,
-    elementwise,
-    fourier,
-    gather,
-    layout,
-    local,
-    normalization,
-    pooling,
-    recurrent,
-    reductions,
-    resize,
-    sample,
-    scan,
-    scatter,
-    strided,
-)
+from importlib import import_module
+
 from engine.tensor.operators.registry import RULES, OperatorRule, rule_of
 
-__all__ = [
-    "RULES", "OperatorRule", "rule_of",
-    "activations", "bits", "contractions", "convolution", "einsum", "elementwise", "fourier", "gather", "layout",
-    "local", "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
-    "strided",
-]  # fmt: skip
+__all__ = ["RULES", "OperatorRule", "rule_of"]
+
+FAMILIES = (
+    "activations bits contractions convolution einsum elementwise fourier gather layout local normalization "
+    "pooling recurrent reductions resize sample scan scatter strided "
+)
+"""Modules of operators; each enters its own into the registry when it is imported."""
+
+for _family in FAMILIES.split():
+    import_module(f"{__name__}.{_family}")

@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.operators.attributes import real, text
-from engine.tensor.operators.elementwise import elementwise, logistic
+from engine.tensor.operators.attributes import text
+from engine.tensor.operators.elementwise import elementwise, formula, logistic
 from engine.tensor.operators.special import erf
 from engine.tensor.terms import (
     Term,
@@ -37,11 +37,7 @@ def _softplus(x: Term) -> Term:
     return maximum(x, 0) + log(1 + exp(-absolute(x)))
 
 
-_SELU = (1.67326319217681884765625, 1.05070102214813232421875)
-"""Alpha and gamma of the ONNX standard."""
-
-
-def _angle(op: Operator, y: Term, x: Term) -> Term:
+def _angle(y: Term, x: Term) -> Term:
     """atan2: the angle of the point (x, y), with the signs of zeros respected."""
     ends = both(test("isinf", x), test("isinf", y))
     slope = select(ends, apply("sign", x) * apply("sign", y), y / x)
@@ -67,111 +63,90 @@ def _gelu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
     return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
 
 
-elementwise("onnx.Relu", lambda op, x: maximum(x, 0), lambda op, x: np.maximum(x, 0))
+formula("onnx.Relu", lambda x: maximum(x, 0), lambda x: np.maximum(x, 0))
 elementwise("onnx.Gelu", _gelu, _gelu_meaning, compound=True)
-elementwise(
+formula(
     "onnx.LeakyRelu",
-    lambda op, x: select(compare("less", x, 0), x * real(op, "alpha", 0.01), x),
-    lambda op, x: np.where(x < 0, x * real(op, "alpha", 0.01), x),
+    lambda x, alpha: select(compare("less", x, 0), x * alpha, x),
+    lambda x, alpha: np.where(x < 0, x * alpha, x),
     compound=True,
+    alpha=0.01,
 )
-elementwise(
-    "onnx.PRelu", lambda op, x, s: select(compare("less", x, 0), x * s, x), lambda op, x, s: np.where(x < 0, x * s, x)
-)
-elementwise(
+formula("onnx.PRelu", lambda x, s: select(compare("less", x, 0), x * s, x), lambda x, s: np.where(x < 0, x * s, x))
+formula(
     "onnx.Elu",
-    lambda op, x: select(compare("less", x, 0), (exp(x) - 1) * real(op, "alpha", 1.0), x),
-    lambda op, x: np.where(x < 0, np.expm1(np.minimum(x, 0)) * real(op, "alpha", 1.0), x),
+    lambda x, alpha: select(compare("less", x, 0), (exp(x) - 1) * alpha, x),
+    lambda x, alpha: np.where(x < 0, np.expm1(np.minimum(x, 0)) * alpha, x),
     compound=True,
+    alpha=1.0,
 )
-elementwise(
+formula(
     "onnx.Celu",
-    lambda op, x: maximum(x, 0) + minimum((exp(x / real(op, "alpha", 1.0)) - 1) * real(op, "alpha", 1.0), 0),
-    lambda op, x: np.maximum(x, 0) + np.minimum(real(op, "alpha", 1.0) * np.expm1(x / real(op, "alpha", 1.0)), 0),
+    lambda x, alpha: maximum(x, 0) + minimum((exp(x / alpha) - 1) * alpha, 0),
+    lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0),
     compound=True,
+    alpha=1.0,
 )
-
-
-def _selu(op: Operator, x: Term) -> Term:
-    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
-    return select(compare("greater", x, 0), x, (exp(x) - 1) * alpha) * gamma
-
-
-def _selu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
-    return np.asarray(gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
-
-
-elementwise("onnx.Selu", _selu, _selu_meaning, compound=True)
-elementwise(
+formula(
+    "onnx.Selu",
+    lambda x, alpha, gamma: select(compare("greater", x, 0), x, (exp(x) - 1) * alpha) * gamma,
+    lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+    compound=True,
+    alpha=1.67326319218681884765625,
+    gamma=1.05070102214813232421875,
+)
+formula(
     "onnx.ThresholdedRelu",
-    lambda op, x: select(compare("greater", x, real(op, "alpha", 1.0)), x, 0),
-    lambda op, x: np.where(x > real(op, "alpha", 1.0), x, 0),
+    lambda x, alpha: select(compare("greater", x, alpha), x, 0),
+    lambda x, alpha: np.where(x > alpha, x, 0),
+    alpha=1.0,
 )
-elementwise(
+formula(
     "onnx.HardSigmoid",
-    lambda op, x: maximum(minimum(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 1), 0),
-    lambda op, x: np.clip(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 0, 1),
+    lambda x, alpha, beta: maximum(minimum(x * alpha + beta, 1), 0),
+    lambda x, alpha, beta: np.clip(x * alpha + beta, 0, 1),
     compound=True,
+    alpha=0.2,
+    beta=0.5,
 )
-elementwise(
+formula(
     "onnx.HardSwish",
-    lambda op, x: x * maximum(minimum(x / 6 + 0.5, 1), 0),
-    lambda op, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    lambda x: x * maximum(minimum(x / 6 + 0.5, 1), 0),
+    lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     compound=True,
 )
-elementwise("onnx.Softplus", lambda op, x: _softplus(x), lambda op, x: np.logaddexp(0, x), compound=True)
-elementwise("onnx.Softsign", lambda op, x: x / (absolute(x) + 1), lambda op, x: x / (1 + np.abs(x)), compound=True)
-elementwise(
-    "onnx.Mish",
-    lambda op, x: x * tanh(_softplus(x)),
-    lambda op, x: x * np.tanh(np.logaddexp(0, x)),
-    compound=True,
-)
-elementwise(
+formula("onnx.Softplus", _softplus, lambda x: np.logaddexp(0, x), compound=True)
+formula("onnx.Softsign", lambda x: x / (absolute(x) + 1), lambda x: x / (1 + np.abs(x)), compound=True)
+formula("onnx.Mish", lambda x: x * tanh(_softplus(x)), lambda x: x * np.tanh(np.logaddexp(0, x)), compound=True)
+formula(
     "onnx.Swish",
-    lambda op, x: x * sigmoid(x * real(op, "alpha", 1.0)),
-    lambda op, x: x * logistic(x * real(op, "alpha", 1.0)),
+    lambda x, alpha: x * sigmoid(x * alpha),
+    lambda x, alpha: x * logistic(x * alpha),
     compound=True,
+    alpha=1.0,
 )
-
-
-def _shrink(op: Operator, x: Term) -> Term:
-    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
-    return select(compare("less", x, -edge), x + bias, select(compare("greater", x, edge), x - bias, 0))
-
-
-def _shrink_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
-    return np.where(x < -edge, x + bias, np.where(x > edge, x - bias, 0))
-
-
-elementwise("onnx.Shrink", _shrink, _shrink_meaning, compound=True)
+formula(
+    "onnx.Shrink",
+    lambda x, lambd, bias: select(
+        compare("less", x, -lambd), x + bias, select(compare("greater", x, lambd), x - bias, 0)
+    ),
+    lambda x, lambd, bias: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)),
+    compound=True,
+    lambd=0.5,
+    bias=0.0,
+)
 
 # -- trigonometry that the scalar functions can express
-elementwise("onnx.Tan", lambda op, x: apply("sin", x) / apply("cos", x), lambda op, x: np.tan(x), compound=True)
-elementwise("onnx.Sinh", lambda op, x: (exp(x) - exp(-x)) * 0.5, lambda op, x: np.sinh(x), compound=True)
-elementwise("onnx.Cosh", lambda op, x: (exp(x) + exp(-x)) * 0.5, lambda op, x: np.cosh(x), compound=True)
-elementwise(
-    "onnx.Asinh akg.Asinh",
-    lambda op, x: apply("sign", x) * log(absolute(x) + sqrt(x * x + 1)),
-    lambda op, x: np.arcsinh(x),
-    compound=True,
+formula("onnx.Tan", lambda x: apply("sin", x) / apply("cos", x), np.tan, compound=True)
+formula("onnx.Sinh", lambda x: (exp(x) - exp(-x)) * 0.5, np.sinh, compound=True)
+formula("onnx.Cosh", lambda x: (exp(x) + exp(-x)) * 0.5, np.cosh, compound=True)
+formula(
+    "onnx.Asinh akg.Asinh", lambda x: apply("sign", x) * log(absolute(x) + sqrt(x * x + 1)), np.arcsinh, compound=True
 )
-elementwise("onnx.Acosh akg.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lambda op, x: np.arccosh(x), compound=True)
-elementwise("onnx.Atanh", lambda op, x: log((1 + x) / (1 - x)) * 0.5, lambda op, x: np.arctanh(x), compound=True)
+formula("onnx.Acosh akg.Acosh", lambda x: log(x + sqrt(x * x - 1)), np.arccosh, compound=True)
+formula("onnx.Atanh", lambda x: log((1 + x) / (1 - x)) * 0.5, np.arctanh, compound=True)
 
-elementwise("onnx.Atan akg.Atan", lambda op, x: apply("atan", x), lambda op, x: np.arctan(x))
-elementwise("akg.Atan2", _angle, lambda op, y, x: np.arctan2(y, x), compound=True)
-elementwise(
-    "onnx.Asin akg.Asin",
-    lambda op, x: apply("atan", x / sqrt(1 - x * x)),
-    lambda op, x: np.arcsin(x),
-    compound=True,
-)
-elementwise(
-    "onnx.Acos akg.Acos",
-    lambda op, x: apply("atan", sqrt((1 - x) / (1 + x))) * 2,
-    lambda op, x: np.arccos(x),
-    compound=True,
-)
+formula("onnx.Atan akg.Atan", lambda x: apply("atan", x), np.arctan)
+formula("akg.Atan2", _angle, np.arctan2, compound=True)
+formula("onnx.Asin akg.Asin", lambda x: apply("atan", x / sqrt(1 - x * x)), np.arcsin, compound=True)
+formula("onnx.Acos akg.Acos", lambda x: apply("atan", sqrt((1 - x) / (1 + x))) * 2, np.arccos, compound=True)

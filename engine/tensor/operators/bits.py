@@ -7,15 +7,15 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import text
-from engine.tensor.operators.elementwise import elementwise
+from engine.tensor.operators.elementwise import elementwise, formula
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, reinterpret
 
-elementwise("onnx.BitwiseAnd", lambda op, a, b: apply("bit_and", a, b), lambda op, a, b: np.bitwise_and(a, b))
-elementwise("onnx.BitwiseOr", lambda op, a, b: apply("bit_or", a, b), lambda op, a, b: np.bitwise_or(a, b))
-elementwise("onnx.BitwiseXor", lambda op, a, b: apply("bit_xor", a, b), lambda op, a, b: np.bitwise_xor(a, b))
-elementwise("onnx.BitwiseNot", lambda op, x: apply("bit_not", x), lambda op, x: np.bitwise_not(x))
+formula("onnx.BitwiseAnd", lambda a, b: apply("bit_and", a, b), np.bitwise_and)
+formula("onnx.BitwiseOr", lambda a, b: apply("bit_or", a, b), np.bitwise_or)
+formula("onnx.BitwiseXor", lambda a, b: apply("bit_xor", a, b), np.bitwise_xor)
+formula("onnx.BitwiseNot", lambda x: apply("bit_not", x), np.bitwise_not)
 
 
 def _shift(op: Operator, a: Term, b: Term) -> Term:

@@ -51,6 +51,7 @@ def window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Se
     if how in ("SAME_UPPER", "SAME_LOWER"):
         reach = zip(result, stride, kernel, dilation, image, strict=True)
         total = [max(0, (r - 1) * s + (k - 1) * d + 1 - size) for r, s, k, d, size in reach]
+        # ONNX: SAME_UPPER puts the odd element at the end, SAME_LOWER and output_shape at the start.
         before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
     elif how == "VALID":
         before = (0,) * rank
@@ -147,12 +148,14 @@ def _sliding(shape: Sequence[int], groups: int, filters: Sequence[int], has_loop
     """
     per = shape[1] // groups
     if has_loop and groups > 1 and per > 1 and filters[0] > 1:
+        # As two iterators the group is a batch axis of matrix products, which tensor cores can take.
         space = box((shape[0], groups, per, *shape[2:]), filters)
         n, group, place, *rest = space.point
         channel = group * per + place
     else:
         space = box(shape, filters)
         n, channel, *rest = space.point
+        # Depthwise and ungrouped convolutions keep one channel iterator: a contiguous axis for vectors.
         group, place = channel.floordiv(per, space.extents), channel.mod(per, space.extents)
     at, (reduced, *inside) = rest[: len(shape) - 2], rest[len(shape) - 2 :]
     return _Sliding(space, n, channel, group, place, tuple(at), reduced, tuple(inside))
@@ -315,6 +318,7 @@ def col2im(op: Operator, build: StatementBuilder) -> None:
     for axis in range(rank):
         away = rest[axis] + over.before[axis] - rest[rank + axis] * dilation[axis]
         block.append(away.floordiv(stride[axis], space.extents))
+        # `-(away mod stride) >= 0` is the condition that the stride divides `away`.
         guards += [away, away.mod(stride[axis], space.extents) * -1, block[-1] * -1 + (blocks[axis] - 1)]
     row = linear((c, *rest[rank:]), (shape[1], *kernel))
     column = linear(block, blocks)

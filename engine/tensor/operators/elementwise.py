@@ -57,16 +57,32 @@ def elementwise(names: str, expression: Expression, meaning: Callable[..., np.nd
     operator(*names.split(), meaning=means)(lower)
 
 
-def _unary(names: str, function: str, meaning: Callable[[np.ndarray], np.ndarray]) -> None:
-    elementwise(names, lambda op, x: apply(function, x), lambda op, x: meaning(x))
+def formula(
+    names: str,
+    expression: Callable[..., Term],
+    meaning: Callable[..., np.ndarray],
+    compound: bool = False,
+    **defaults: float,
+) -> None:
+    """`elementwise` for functions of the operands and of real attributes, which are given with their defaults."""
+
+    def attributes(op: Operator) -> dict[str, float]:
+        return {name: real(op, name, default) for name, default in defaults.items()}
+
+    elementwise(
+        names,
+        lambda op, *x: expression(*x, **attributes(op)),
+        lambda op, *x: meaning(*x, **attributes(op)),
+        compound,
+    )
 
 
-def _binary(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
-    elementwise(names, lambda op, a, b: apply(function, a, b), lambda op, a, b: meaning(a, b))
+def _function(names: str, function: str, meaning: Callable[..., np.ndarray]) -> None:
+    formula(names, lambda *x: apply(function, *x), meaning)
 
 
-def _comparison(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
-    elementwise(names, lambda op, a, b: compare(function, a, b), lambda op, a, b: meaning(a, b))
+def _comparison(names: str, function: str, meaning: Callable[..., np.ndarray]) -> None:
+    formula(names, lambda a, b: compare(function, a, b), meaning)
 
 
 def _variadic(
@@ -112,39 +128,39 @@ def logistic(x: np.ndarray) -> np.ndarray:
 
 
 # -- one function of one operand
-_unary("onnx.Abs akg.Abs", "abs", np.abs)
-_unary("onnx.Neg akg.Neg", "neg", np.negative)
-_unary("onnx.Exp akg.Exp", "exp", np.exp)
-_unary("onnx.Log akg.Log", "log", np.log)
-_unary("onnx.Sqrt akg.Sqrt", "sqrt", np.sqrt)
-_unary("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
-_unary("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
-_unary("onnx.Tanh akg.Tanh", "tanh", np.tanh)
-_unary("onnx.Erf akg.Erf", "erf", erf)
-_unary("onnx.Sigmoid", "sigmoid", logistic)
-_unary("onnx.Floor akg.Floor", "floor", np.floor)
-_unary("onnx.Ceil akg.Ceil", "ceil", np.ceil)
-_unary("onnx.Round akg.Round", "round", np.round)
-_unary("onnx.Sign akg.Sign", "sign", np.sign)
-_unary("onnx.Sin akg.Sin", "sin", np.sin)
-_unary("onnx.Cos akg.Cos", "cos", np.cos)
-_unary("onnx.Not akg.LogicalNot", "not", np.logical_not)
-elementwise("onnx.IsNaN akg.IsNan", lambda op, x: test("isnan", x), lambda op, x: np.isnan(x))
-elementwise("akg.IsInf", lambda op, x: test("isinf", x), lambda op, x: np.isinf(x))
-elementwise("akg.IsFinite", lambda op, x: compare("less", absolute(x), math.inf), lambda op, x: np.isfinite(x))
-elementwise("akg.Square", lambda op, x: x * x, lambda op, x: x * x)
+_function("onnx.Abs akg.Abs", "abs", np.abs)
+_function("onnx.Neg akg.Neg", "neg", np.negative)
+_function("onnx.Exp akg.Exp", "exp", np.exp)
+_function("onnx.Log akg.Log", "log", np.log)
+_function("onnx.Sqrt akg.Sqrt", "sqrt", np.sqrt)
+_function("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
+_function("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
+_function("onnx.Tanh akg.Tanh", "tanh", np.tanh)
+_function("onnx.Erf akg.Erf", "erf", erf)
+_function("onnx.Sigmoid", "sigmoid", logistic)
+_function("onnx.Floor akg.Floor", "floor", np.floor)
+_function("onnx.Ceil akg.Ceil", "ceil", np.ceil)
+_function("onnx.Round akg.Round", "round", np.round)
+_function("onnx.Sign akg.Sign", "sign", np.sign)
+_function("onnx.Sin akg.Sin", "sin", np.sin)
+_function("onnx.Cos akg.Cos", "cos", np.cos)
+_function("onnx.Not akg.LogicalNot", "not", np.logical_not)
+formula("onnx.IsNaN akg.IsNan", lambda x: test("isnan", x), np.isnan)
+formula("akg.IsInf", lambda x: test("isinf", x), np.isinf)
+formula("akg.IsFinite", lambda x: compare("less", absolute(x), math.inf), np.isfinite)
+formula("akg.Square", lambda x: x * x, lambda x: x * x)
 
 # -- two operands, or any number of them
-_binary("onnx.Add akg.Add akg.TensorAdd", "add", np.add)
-_binary("onnx.Sub akg.Sub", "sub", np.subtract)
-_binary("onnx.Mul akg.Mul", "mul", np.multiply)
-_binary("akg.RealDiv", "div", np.true_divide)
-_binary("akg.Maximum", "max", np.maximum)
-_binary("akg.Minimum", "min", np.minimum)
-_binary("akg.Pow", "pow", np.power)
-_binary("onnx.And akg.LogicalAnd", "and", np.logical_and)
-_binary("onnx.Or akg.LogicalOr", "or", np.logical_or)
-_binary("onnx.Xor", "xor", np.logical_xor)
+_function("onnx.Add akg.Add akg.TensorAdd", "add", np.add)
+_function("onnx.Sub akg.Sub", "sub", np.subtract)
+_function("onnx.Mul akg.Mul", "mul", np.multiply)
+_function("akg.RealDiv", "div", np.true_divide)
+_function("akg.Maximum", "max", np.maximum)
+_function("akg.Minimum", "min", np.minimum)
+_function("akg.Pow", "pow", np.power)
+_function("onnx.And akg.LogicalAnd", "and", np.logical_and)
+_function("onnx.Or akg.LogicalOr", "or", np.logical_or)
+_function("onnx.Xor", "xor", np.logical_xor)
 _variadic("onnx.Max", "max", np.maximum)
 _variadic("onnx.Min", "min", np.minimum)
 _variadic("onnx.Sum akg.AddN", "add", np.add)
@@ -155,32 +171,28 @@ _comparison("onnx.Less akg.Less", "less", np.less)
 _comparison("onnx.LessOrEqual akg.LessEqual", "less_equal", np.less_equal)
 _comparison("onnx.Greater akg.Greater", "greater", np.greater)
 _comparison("onnx.GreaterOrEqual akg.GreaterEqual", "greater_equal", np.greater_equal)
-elementwise(
-    "onnx.Where akg.Select",
-    lambda op, c, a, b: select(c, a, b),
-    lambda op, c, a, b: np.asarray(np.where(c, a, b)),
-)
+formula("onnx.Where akg.Select", select, lambda c, a, b: np.asarray(np.where(c, a, b)))
 
 
 # -- operators whose meaning depends on element types and attributes
-def _divide(op: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Integers are divided toward zero."""
     return np.asarray(np.trunc(a / b).astype(a.dtype) if a.dtype.kind in "iu" else a / b)
 
 
-elementwise("onnx.Div akg.Div", lambda op, a, b: a / b, _divide)
+formula("onnx.Div akg.Div", lambda a, b: a / b, _divide)
 
 
-def _floor_divide(op: Operator, a: Term, b: Term) -> Term:
+def _floor_divide(a: Term, b: Term) -> Term:
     """Down to the next integer, also of integers, whose own division is toward zero."""
     return apply("floor", a / b) if "float" in a.dtype else (a - apply("mod", a, b)) / b
 
 
-elementwise("akg.FloorDiv", _floor_divide, lambda op, a, b: np.floor_divide(a, b))
-_binary("akg.FloorMod", "mod", np.mod)
+formula("akg.FloorDiv", _floor_divide, np.floor_divide)
+_function("akg.FloorMod", "mod", np.mod)
 
 
-def _power(op: Operator, base: Term, exponent: Term) -> Term:
+def _power(base: Term, exponent: Term) -> Term:
     """The result has the base's type; an integer to a real power is computed in reals."""
     kind = exponent.dtype if "float" in exponent.dtype and "float" not in base.dtype else base.dtype
     if (exponent.scalar == number(2, exponent.dtype).scalar) and kind == base.dtype:
@@ -188,21 +200,21 @@ def _power(op: Operator, base: Term, exponent: Term) -> Term:
     return cast(apply("pow", cast(base, kind), cast(exponent, kind)), base.dtype)
 
 
-elementwise("onnx.Pow", _power, lambda op, a, b: np.power(a, b.astype(np.result_type(a, b))).astype(a.dtype))
+formula("onnx.Pow", _power, lambda a, b: np.power(a, b.astype(np.result_type(a, b))).astype(a.dtype))
 
 
 def _modulo(op: Operator, a: Term, b: Term) -> Term:
     """`mod` has the divisor's sign, as Python's %; with `fmod` the result has the dividend's."""
-    return _remainder(op, a, b) if integer(op, "fmod", 0) else apply("mod", a, b)
+    return _remainder(a, b) if integer(op, "fmod", 0) else apply("mod", a, b)
 
 
-def _remainder(op: Operator, a: Term, b: Term) -> Term:
+def _remainder(a: Term, b: Term) -> Term:
     """What division toward zero leaves: it has the dividend's sign."""
     return apply("sign", a) * apply("mod", absolute(a), absolute(b))
 
 
 elementwise("onnx.Mod", _modulo, lambda op, a, b: np.fmod(a, b) if integer(op, "fmod", 0) else np.mod(a, b))
-elementwise("akg.Mod", _remainder, lambda op, a, b: np.fmod(a, b))
+formula("akg.Mod", _remainder, np.fmod)
 
 
 def _isinf(op: Operator, x: Term) -> Term:

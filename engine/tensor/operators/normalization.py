@@ -116,6 +116,7 @@ def _moments(op: Operator, build: StatementBuilder, source: str, axes: tuple[int
     value = wide(build.read(source, rows.point))
     build.emit(total, rows, value, reduction="sum", because="row sum")
     build.emit(mean, per_row, build.read(total, per_row.written) / count, because="mean")
+    # Around the mean: E[x^2] - E[x]^2 would cancel where the mean is large.
     squares = build.temporary(target, "squares", kept, kind)
     centred = value - wide(build.read(mean, rows.written))
     build.emit(squares, rows, centred * centred, reduction="sum", because="sum of squares around the mean")

@@ -74,6 +74,7 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
 
     old = layer.element(cell, space.written)
     enter = gate(0, old, 0)
+    # input_forget couples the gates: f = 1 - i.
     keep = 1 - enter if integer(op, "input_forget", 0) else gate(2, old, 0)
     kept = keep * old if old is not None else None
     value = _sum(kept, enter * gate(3, None, 1))

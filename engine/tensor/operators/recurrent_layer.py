@@ -106,6 +106,7 @@ class Layer:
         for direction in range(self.directions):
             space = box((self.steps, self.batch, width), (size,))
             step, batch, gate, inner = space.point
+            # The products are stored by step, so a backward layer reads the inputs from the end.
             time = step if self.time(0, direction) == 0 else step * -1 + (self.steps - 1)
             at = (batch, time, inner) if self.batchwise else (time, batch, inner)
             row = Index((), direction)
@@ -128,6 +129,7 @@ class Layer:
             return None
         name = self.op.inputs[at]
         value = self.build.value(name)
+        # A zero state needs no product in the first step.
         if value is not None and not np.any(value):
             return None
         state = self.temporary(f"initial{at}", self.state)

@@ -134,6 +134,7 @@ def _coordinate(op: Operator, axis: ResizedAxis) -> Coordinate:
         case "half_pixel":
             return Coordinate.of(inverse, centred)
         case "pytorch_half_pixel":
+            # For one result the standard's text says 0, its reference implementation (which makes the tests) -1/2.
             return Coordinate.of(inverse, centred) if whole != 1 else Coordinate.of(Fraction(0), -half)
         case "half_pixel_symmetric":
             return Coordinate.of(inverse, centred + Fraction(axis.size, 2) * (1 - axis.result / whole))

@@ -77,6 +77,7 @@ def neighbours(build: StatementBuilder, owner: str, shape: Sequence[int], value:
     space = box((*shape, len(offsets)))
     here = build.read(place, space.written[:-1])
     whole = apply("round" if len(offsets) == 1 else "floor", here)
+    # Converting a float outside the integer range is undefined in C++.
     near = cast(minimum(maximum(whole, -FAR * size), FAR * size), "int64")
     tap = position(space.written[-1] + offsets[0])
     build.emit(places, space, axis.map_place(near + tap, size) + 1, because="places of the neighbours")
@@ -212,6 +213,7 @@ def _region_axis(op: Operator, build: StatementBuilder, axis: int, shape: tuple[
     start, end = (wide(build.read(rois, (roi, Index((), at)))) * scale - shift for at in (1 - axis, 3 - axis))
     length = end - start if half else maximum(end - start, 1)
     step = length / shape[1]
+    # Samples lie in the middle of equal parts of a cell.
     inside = (cast(position(sample), kind) + 0.5) / shape[2]
     value = start + (cast(position(cell), kind) + inside) * step
     within = both(compare("greater_equal", value, -1), compare("less_equal", value, size))

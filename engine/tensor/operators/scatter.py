@@ -53,6 +53,7 @@ def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     space = box(shape, (count[axis],))
     at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
     wanted = wrap(cast(read_padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
+    # Every element of the result compares its place with every update along the axis.
     hit = compare("equal", wanted, position(space.written[axis]))
     how = text(op, "reduction", "none")
     if how in _JOINED:

@@ -135,10 +135,10 @@ class BreakIf(TileOp):
 
 @dataclass(frozen=True, slots=True)
 class LastArrival(TileOp):
-    """The blocks of a team meet at a counter: all but the last to come leave the kernel.
+    """Each block of a team increments the team's counter; all but the last to arrive leave the kernel.
 
-    That one sees what the others stored to workspaces before, sets the counter back to zero, and alone runs what
-    follows.  A team are blocks whose numbers are equally far apart, over the whole grid.
+    The last one sees what the others stored to workspaces before, sets the counter back to zero, and alone runs what
+    follows.  The blocks of a team have numbers that are equally far apart over the whole grid (split-K).
     """
 
     counters: str

@@ -71,6 +71,7 @@ def index_text(index: Index) -> str:
     if not index.terms:
         return str(index.constant)
     pieces: list[str] = []
+    # The largest step first, as people write row-major positions.
     for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
         match atom:
             case str():
@@ -98,6 +99,7 @@ def permuted_text(position: Index, buffer: Buffer, stored: str) -> str:
     stored: the element type.
     """
     period = buffer.period
+    # The compiler folds what stays outside into the address; inside the permutation it would compute it each time.
     whole = Index.sum(((a, c) for a, c in position.terms if c % period == 0), position.constant // period * period)
     text = f"swizzle<{buffer.row_bytes}, {stored}>({index_text(position - whole)})"
     return f"{index_text(whole)} + {text}" if whole != Index() else text

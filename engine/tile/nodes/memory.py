@@ -83,6 +83,7 @@ class Load(TileOp):
         out.line(f"const {pack} {name}_pack = {value};", self.at)
         out.line("#pragma unroll", self.at)
         element = widen(f"{name}_pack[v]", source.dtype)
+        # An empty pack holds zeros, so that another value alone needs a selection for each element.
         if self.mask and self.otherwise is not None and self.otherwise.value != 0:
             element = f"{self.mask} ? {element} : {scalar_text(self.otherwise)}"
         into = slot_text(Slot(name, (*self.slot.indices, LANE)))
@@ -128,6 +129,7 @@ class Store(TileOp):
             out.line(f"{guard}{self.target}.store<{self.width}>({place}, {slot_text(self.slot)});", self.at)
             return
         packed = f"{self.target}_pack"
+        # A scope of its own: several stores to one target may stand in one body.
         with out.block("{", self.at, tail=""):
             out.line(f"Pack<{STORED[dtype]}, {self.width}> {packed};", self.at)
             out.line("#pragma unroll", self.at)
@@ -159,6 +161,7 @@ class AsyncCopy(TileOp):
 
     @property
     def writes(self) -> tuple[Region, ...]:
+        # Without the mask: where that is false the copy fills in zeros.
         return (Region(self.target, self.target_position, self.width),)
 
     def write(self, out: CudaWriter) -> None:

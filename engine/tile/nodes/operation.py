@@ -174,7 +174,7 @@ class TileOp:
 
     def map_bodies(self, change: Callable[[tuple[TileOp, ...]], Sequence[TileOp]]) -> Self:
         """The operation with each of its bodies changed."""
-        return self.rewrite(_BodyRewrite(change)) if self.bodies else self
+        return self.rewrite(_BodyRewrite(change)) if self.bodies else self  # most have none: no copy of them
 
 
 class Rewrite:

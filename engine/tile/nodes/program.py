@@ -72,7 +72,7 @@ class TileProgram:
     """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
     turns: int = 1
     """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
-    wishes: tuple[PipelineRequest, ...] = ()
+    requests: tuple[PipelineRequest, ...] = ()
     """Pipelines asked for that the program does not have yet."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from engine.fusion.group_signature import Patterns
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import Kernel
 from engine.target import target
 from engine.tensor.nodes import Statement, TensorProgram
@@ -18,9 +18,10 @@ H200 = target("h200")
 def flow_of(program: TensorProgram, closed: Collection[str] = ()) -> Flow:
     """Each statement a step; those named in `closed` take no part in fusion."""
 
-    def step(statement: Statement) -> Step:
+    def step(statement: Statement) -> FlowStep:
         made = frozenset((statement.write.array,))
-        return Step((statement,), frozenset(a.array for a in statement.reads()) - made, made, statement.name in closed)
+        read = frozenset(a.array for a in statement.reads())
+        return FlowStep((statement,), read - made, made, statement.name in closed)
 
     return Flow(program, [step(s) for s in program.statements])
 
@@ -28,7 +29,7 @@ def flow_of(program: TensorProgram, closed: Collection[str] = ()) -> Flow:
 def assessor_of(flow: Flow) -> Assessor:
     """An assessor with the code generator's loop spaces."""
     patterns = Patterns(flow.program.arrays, ())
-    return Assessor(flow, Fits(flow.program.arrays, H200), patterns.statement, H200)
+    return Assessor(flow, KernelLegality(flow.program.arrays, H200), patterns.statement, H200)
 
 
 def alone(flow: Flow) -> list[Kernel]:

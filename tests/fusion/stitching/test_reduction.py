@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from engine.fusion.stitching.pattern_reduction import Candidate, Pattern, combinations, of_consumers, pattern_reduction
+from engine.fusion.stitching.pattern_reduction import (
+    Pattern,
+    ScoredPattern,
+    combinations,
+    of_consumers,
+    pattern_reduction,
+)
 
 CONSUMERS = {8: (5, 6, 7), 5: (2,), 6: (3,), 7: (4,), 2: (1,), 3: (1,), 4: (1,), 1: ()}
 """Vertex 0, the output of the whole graph, is in no published pattern."""
@@ -28,11 +34,11 @@ def published(pattern: Pattern) -> float:
     return 100.0 - place if place is not None else len(pattern) / 10
 
 
-def chains() -> dict[int, list[Candidate]]:
-    return {v: [Candidate(frozenset(p), published(frozenset(p))) for p in lists] for v, lists in CHAINS.items()}
+def chains() -> dict[int, list[ScoredPattern]]:
+    return {v: [ScoredPattern(frozenset(p), published(frozenset(p))) for p in lists] for v, lists in CHAINS.items()}
 
 
-def sets(candidates: tuple[Candidate, ...]) -> list[set[int]]:
+def sets(candidates: tuple[ScoredPattern, ...]) -> list[set[int]]:
     return [set(one.pattern) for one in candidates]
 
 

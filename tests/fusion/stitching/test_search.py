@@ -8,12 +8,12 @@ import time
 import pytest
 
 from engine.fusion.stitching.beam_search import plans
-from engine.fusion.stitching.horizontal_fusion import packed
+from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import Kernel
-from engine.fusion.stitching.pattern_reduction import Candidate
-from engine.fusion.stitching.rematerialize import lean
-from engine.fusion.stitching.search import stitched
+from engine.fusion.stitching.pattern_reduction import ScoredPattern
+from engine.fusion.stitching.rematerialize import read_stored_values
+from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
 from engine.support.garbage_collection import cycles_left_alone
 from engine.tensor.nodes import Statement, TensorProgram
@@ -82,7 +82,7 @@ def test_joins_agree_with_a_search_of_the_whole_graph(seed: int) -> None:
         cycle = bool(reachable(graph, joins, whole) & whole)
         assert joins.closes_cycle(pair) is cycle
         assert joins.join(pair) is not cycle
-    assert KernelGraph(flow, joins.merged())  # has an order
+    assert KernelGraph(flow, joins.kernels())  # has an order
 
 
 ROWS = statement("S1", BOX, at("t1", "i"), at("t0", "i", "j"), ("sum", "j"))
@@ -100,38 +100,39 @@ def test_xla_copies_what_is_cheap_and_writes_what_is_expensive(function: str, ke
 def test_a_copy_of_what_is_written_anyway_is_read_where_that_moves_less() -> None:
     flow = flow_of(made(element(0, "x", "y"), element(1, "t0"), element(2, "t1", "x"), outputs="t1 t2"))
     kernels = [Kernel(frozenset((0, 1)), frozenset((1,))), Kernel(frozenset((0, 1, 2)), frozenset((2,)))]
-    assert names(flow, lean(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*", "S2*"]
+    assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*", "S2*"]
 
 
 def test_a_result_that_nobody_reads_any_more_is_not_written() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), outputs="t1"))
     kernels = [Kernel(frozenset((0,)), frozenset((0,))), Kernel(frozenset((0, 1)), frozenset((1,)))]
-    assert names(flow, lean(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*"]
+    assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*"]
 
 
 def test_independent_kernels_of_one_depth_share_a_launch() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "y"), element(2, "t0"), outputs="t0 t1 t2"), closed=["S2"])
-    assert sorted(names(flow, packed(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels)) == ["S0* S1*", "S2*"]
+    kernels = pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels
+    assert sorted(names(flow, kernels)) == ["S0* S1*", "S2*"]
 
 
 def test_kernels_that_wait_for_each_other_are_not_packed() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), element(2, "t1"), outputs="t0 t2"), closed=["S1"])
-    assert names(flow, packed(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == ["S0*", "S1*", "S2*"]
+    assert names(flow, pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == ["S0*", "S1*", "S2*"]
 
 
 def test_the_best_disjoint_patterns_are_chosen() -> None:
-    def one(score: float, *pattern: int) -> tuple[Candidate, ...]:
-        return (Candidate(frozenset(pattern), score), Candidate(frozenset((pattern[0],)), 0.0))
+    def one(score: float, *pattern: int) -> tuple[ScoredPattern, ...]:
+        return (ScoredPattern(frozenset(pattern), score), ScoredPattern(frozenset((pattern[0],)), 0.0))
 
-    candidates = {0: one(5, 0, 1), 1: one(7, 1, 2), 2: one(4, 2, 3), 3: (Candidate(frozenset((3,)), 0.0),)}
+    candidates = {0: one(5, 0, 1), 1: one(7, 1, 2), 2: one(4, 2, 3), 3: (ScoredPattern(frozenset((3,)), 0.0),)}
     found = plans([0, 1, 2, 3], candidates)
     assert [set(c.pattern) for c in found[0]] == [{0, 1}, {2, 3}]
     assert [sum(c.score for c in plan) for plan in found] == [9, 7, 5]
 
 
 def test_what_saves_nothing_is_in_no_plan() -> None:
-    candidates = {0: (Candidate(frozenset((0, 1)), -1.0), Candidate(frozenset((0,)), 0.0)),
-                  1: (Candidate(frozenset((1,)), 0.0),)}  # fmt: skip
+    candidates = {0: (ScoredPattern(frozenset((0, 1)), -1.0), ScoredPattern(frozenset((0,)), 0.0)),
+                  1: (ScoredPattern(frozenset((1,)), 0.0),)}  # fmt: skip
     assert plans([0, 1], candidates)[0] == ()
 
 
@@ -146,19 +147,20 @@ def test_a_softmax_is_one_kernel_and_two_parts_that_a_product_divides_are_two() 
     arrays = {"x": (256, 512), "m": (256,), "e": (256, 512), "s": (256,), "y": (256, 512)}
     for closed, expected in (((), ["S0 S1 S2 S3*"]), (("S2",), ["S0 S1*", "S2*", "S3*"])):
         flow = flow_of(program("softmax", arrays, softmax, "y"), closed)
-        assert names(flow, stitched(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == expected
+        assert names(flow, stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == expected
 
 
 @pytest.mark.parametrize("operators", [1, 2])
 def test_the_smallest_graphs(operators: int) -> None:
     statements = [element(n, f"t{n - 1}" if n else "x") for n in range(operators)]
     flow = flow_of(made(*statements, outputs=f"t{operators - 1}"))
-    assert len(stitched(assessor_of(flow), KernelGraph(flow, xla_kernels(flow))).kernels) == 1
+    assert len(stitch_kernels(assessor_of(flow), KernelGraph(flow, xla_kernels(flow))).kernels) == 1
 
 
 def test_parts_that_nothing_connects_are_explored_apart() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), element(2, "y"), element(3, "t2"), outputs="t1 t3"))
-    assert names(flow, stitched(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == ["S0 S1*", "S2 S3*"]
+    kernels = stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels
+    assert names(flow, kernels) == ["S0 S1*", "S2 S3*"]
 
 
 def test_time_is_in_proportion_to_the_graph() -> None:
@@ -168,6 +170,6 @@ def test_time_is_in_proportion_to_the_graph() -> None:
         flow = flow_of(made(*statements, outputs=f"t{size - 1}"), closed=[f"S{n}" for n in range(0, size, 5)])
         start = time.process_time()
         with cycles_left_alone():
-            assert len(stitched(assessor_of(flow), KernelGraph(flow, xla_kernels(flow))).kernels) == 2 * size // 5
+            assert len(stitch_kernels(assessor_of(flow), KernelGraph(flow, xla_kernels(flow))).kernels) == 2 * size // 5
         spent.append(time.process_time() - start)
     assert spent[1] < 8 * spent[0] * 3, "eight times the operators may take thrice as long each, for noise"
