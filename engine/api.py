@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_group
+from engine.compilation import Observer, compile_group, default_microseconds
 from engine.compilation import default_recipe as _default_recipe
 from engine.cost.calibration import Calibration
-from engine.cost.calibration import predict as _predict
+from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.documents.exploration import (
     DecisionsDoc,
@@ -75,7 +75,7 @@ def fuse(
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), policy, machine, fixed)
+        return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
 
 
 def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
@@ -160,7 +160,7 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
 
     registers: of one thread, if the kernel was compiled.
     """
-    return _predict(replace(kernel.facts, registers=registers), kernel.target)
+    return estimate(replace(kernel.facts, registers=registers), kernel.target)
 
 
 def measure(

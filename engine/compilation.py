@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from engine.cost.tile_counts import work_of_tile
+from engine.cost.estimate import model_microseconds
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
@@ -27,6 +28,7 @@ from engine.target import target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
+from engine.tile.work import work_of_tile
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
@@ -44,6 +46,18 @@ def default_recipe(
     setting = Setting(target(target_name or what.target), numerics or {})
     advice = {group.name: advise(group, setting) for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
+
+
+def default_microseconds(group: FusionGroup) -> float:
+    """What one launch of a group's kernel is predicted to take under its advisers' recipe; infinite without a kernel.
+
+    By the figures of its target's description: what is fused never depends on a user's calibration.
+    """
+    try:
+        kernel = _unchecked(group, default_recipe(group))
+    except Unsupported:
+        return math.inf
+    return model_microseconds(kernel.facts, kernel.target)
 
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.calibration.nodes import Observation
-from engine.cost.roofline import predict
+from engine.cost.estimate import model_microseconds
 from engine.target import Target
 
 SPREAD = 0.05
@@ -35,7 +35,7 @@ Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 def predicted_time(observation: Observation, target: Target) -> float:
     """Microseconds of all launches of an observation."""
-    return sum(times * predict(facts, target).microseconds for times, facts in observation.launches)
+    return sum(times * model_microseconds(facts, target) for times, facts in observation.launches)
 
 
 def fit_target(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:

@@ -26,13 +26,11 @@ from __future__ import annotations
 
 from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
 from engine.cost.alcop_text import pace_terms, wave_terms
-from engine.cost.nodes import Occupancy, Work
-from engine.cost.occupancy import occupancy
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
 from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
-from engine.target.occupancy import REGISTER_UNIT
+from engine.target.occupancy import REGISTER_UNIT, Occupancy, occupancy
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
@@ -207,8 +205,4 @@ def allowed_registers(threads: int, target: Target) -> int:
 def _occupancy(work: AlcopWork, target: Target) -> Occupancy:
     """Resident blocks; an estimate of more registers than a thread may have means spills, not a refusal."""
     registers = None if work.registers is None else min(work.registers, allowed_registers(work.threads, target))
-    facts = Work(
-        blocks=work.blocks, threads=work.threads, flops=0, special=0, dram_bytes_read=0, dram_bytes_written=0,
-        l2_bytes=0, shared_bytes=work.shared_bytes, registers=registers,
-    )  # fmt: skip
-    return occupancy(facts, target)
+    return occupancy(work.threads, work.shared_bytes, registers, target)

@@ -8,14 +8,13 @@ on them: a recipe makes the same CUDA text everywhere.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.cost.nodes import Prediction, Work
-from engine.cost.roofline import predict as modelled
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json, to_json
 from engine.support.user_data import data_folder
@@ -84,39 +83,54 @@ class Calibration:
         return replace(target, **figures)
 
 
-def predict(facts: Work, target: Target) -> Prediction:
-    """The modelled time of one launch; Unsupported when a block does not fit an SM.
+def calibrated(target: Target) -> Target:
+    """The target with the figures of the user's calibration of it, or itself without one.
 
-    With the user's calibration of the target where there is one.  Raises BadInput where its file is broken.
+    Raises BadInput where the calibration's file is broken.
     """
-    found = calibration_of(target.name)
-    return modelled(facts, target) if found is None else modelled(facts, found.applied(target), found.note)
+    file = _kept_file(target.name)
+    return target if file is None else _calibrated(*file, target)
 
 
 def calibration_file(target: str) -> Path:
     """Where a target's calibration is kept; deleting the file undoes it."""
-    return data_folder() / "calibration" / f"{target}.json"
+    return Path(_file_in(data_folder(), target))
 
 
 def calibration_of(target: str) -> Calibration | None:
     """The kept calibration of a target, None without one.  Raises BadInput for a broken file."""
-    path = calibration_file(target)
+    file = _kept_file(target)
+    return None if file is None else _read(*file)
+
+
+def _kept_file(target: str) -> tuple[str, int] | None:
+    """(path, time of its last change), asked for at every prediction: it may have been written or deleted since."""
+    path = _file_in(data_folder(), target)
     try:
-        changed = path.stat().st_mtime_ns
+        return path, os.stat(path).st_mtime_ns
     except OSError:
         return None
-    return _read(path, changed)
+
+
+@lru_cache(maxsize=64)
+def _file_in(folder: Path, target: str) -> str:
+    return str(folder / "calibration" / f"{target}.json")
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, changed: int) -> Calibration:
+def _calibrated(path: str, changed: int, target: Target) -> Target:
+    return _read(path, changed).applied(target)
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, changed: int) -> Calibration:
     hint = "delete it, or take a new one with `loomscope calibrate`"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput("calibration", str(path), f"cannot be read: {error}", hint) from error
+        raise BadInput("calibration", path, f"cannot be read: {error}", hint) from error
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
-        raise BadInput("calibration", str(path), f"is no calibration of version {VERSION}", hint)
+        raise BadInput("calibration", path, f"is no calibration of version {VERSION}", hint)
     try:
         found = from_json(Calibration, {key: data[key] for key in data.keys() - {"format", "version"}})
     except BadInput as error:
@@ -124,7 +138,7 @@ def _read(path: Path, changed: int) -> Calibration:
     strange = found.figures.keys() - set(FITTED)
     if strange or not found.files or not found.errors or any(not f.value > 0 for f in found.figures.values()):
         reason = f"speaks of {sorted(strange)[0]}" if strange else "lacks its files or errors, or has figures below 0"
-        raise BadInput("calibration", str(path), reason, hint)
+        raise BadInput("calibration", path, reason, hint)
     return found
 
 

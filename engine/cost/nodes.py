@@ -47,6 +47,14 @@ class Work:
     """Blocks that hand sums to the last of them, which alone does what follows."""
     team_bytes: int = 0
     """Bytes that the blocks of one team leave in global memory, and the last one reads."""
+    global_requests: int = 0
+    """Instructions of a warp that load from, store to or copy from global memory."""
+    global_sectors: int = 0
+    """Sectors of 32 bytes that these touch, each counted once a request."""
+    shared_requests: int = 0
+    """Instructions of a warp that load from or store to shared memory."""
+    bank_conflicts: int = 0
+    """Passes over the banks of shared memory beyond the fewest that these and the copies to it need."""
 
 
 @dataclass(frozen=True, slots=True)

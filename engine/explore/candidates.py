@@ -11,6 +11,8 @@ from engine.explore.interchange import neighbours, pins
 from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
 from engine.explore.scheduled_group import dimension_names
 from engine.explore.why_not_fused import why_apart
+from engine.kernels.families import family_of
+from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
 from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
 from engine.scheduling.address import places
@@ -19,19 +21,7 @@ from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts
 from engine.scheduling.text import entry_text
 
-_WHAT = {
-    ("row reduction", "block"): "Rows per block",
-    ("row reduction", "lane"): "Threads per row",
-    ("row reduction", "warp"): "Threads across rows, warps per block",
-    ("contraction", "warp"): "Warp tile along {}",
-    ("column reduction", "warp"): "Warps per block",
-    ("column reduction", "lane"): "Threads per column",
-    ("element-wise", "block"): "Elements per block",
-    ("layout", "block"): "Elements per block",
-    ("element-wise", "thread"): "Threads per block",
-    ("layout", "thread"): "Threads per block",
-}
-_WORDS = {
+_TITLES = {
     "block": "Block along {}",
     "thread": "Elements of {} per thread",
     "tile": "Tile along {}",
@@ -42,14 +32,6 @@ _WORDS = {
     "slices": "Slices of {} in a block",
     "split_k": "Blocks that share {}",
 }
-_MENU = {
-    "row reduction": ("vector", "warp"),
-    "column reduction": ("vector", "lane"),
-    "element-wise": ("vector", "block"),
-    "layout": ("vector", "block", "tile"),
-    "contraction": ("split_k",),
-}
-"""Marks that a kind of kernel may take although nobody has given them yet."""
 _FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,), "split_k": (2, 4)}
 """What to try first of a mark that nobody has given."""
 _CUTS = 8
@@ -94,13 +76,14 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
 
 
 def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
-    """The marks with a number that the kernel goes by: the first author's, for a contraction of every dimension."""
+    """The marks with a number that the kernel goes by: the first author's, where dimensions have their own of each."""
     marks = [(member, mark) for member in members(now) for mark in member.marks if isinstance(mark.value, int)]
+    by_dimension = _menu(now).by_dimension
     found: dict[tuple[str, str], tuple[Member, Mark]] = {}
     for member, mark in sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author)):
-        where = member.name if now.group.kind == "contraction" else ""
+        where = member.name if by_dimension else ""
         found.setdefault((mark.name, where), (member, mark))
-    return [pair for pair in found.values() if pair[1].name in _WORDS]
+    return [pair for pair in found.values() if pair[1].name in _TITLES]
 
 
 def members(now: Kernel) -> tuple[Member, ...]:
@@ -115,7 +98,11 @@ def _steps(name: str, value: int) -> tuple[int, ...]:
 
 
 def _what(now: Kernel, name: str, member: Member) -> str:
-    return (_WHAT.get((now.group.kind, name)) or _WORDS[name]).format(member.name)
+    return _menu(now).titles.get(name, _TITLES[name]).format(member.name)
+
+
+def _menu(now: Kernel) -> MarkMenu:
+    return family_of(now.group).menu(now.group)
 
 
 def _absent(now: Kernel) -> Iterator[Candidate]:
@@ -124,7 +111,7 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
     statements = now.program.statements
     anchor = next((s for s in statements if s.reduction), statements[-1])
     where = places(now.schedule.root)[anchor.name].members
-    for name in _MENU.get(now.group.kind, ()):
+    for name in _menu(now).offered:
         if name in given or not where:
             continue
         for value in _FIRST.get(name) or _blocks(now):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from engine.compilation import default_microseconds
 from engine.fusion.build_partition import build_partition
 from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
@@ -36,7 +37,8 @@ class LocalRefusion:
         groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))
         apart = tuple(pair for pair in fixed.apart if operators.issuperset(pair))
         try:
-            new = build_partition(program, (), self._policy, self._target, Fixed(groups, apart)).figures()
+            fixed = Fixed(groups, apart)
+            new = build_partition(program, (), self._policy, self._target, fixed, default_microseconds).figures()
         except BadInput:
             return None
         old = self._choice.figures(places)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.compilation import compile_group
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate
 from engine.documents.model import Time
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
@@ -64,7 +64,7 @@ def attempt(group: FusionGroup, recipe: Recipe, change: AdviceChange) -> RecipeT
 def predicted_time(kernel: Kernel) -> Time | None:
     """The modelled time of a kernel; None where it does not fit the target."""
     try:
-        return predict(kernel.facts, kernel.target).time()
+        return estimate(kernel.facts, kernel.target).time()
     except EngineError:
         return None
 

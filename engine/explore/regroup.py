@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
@@ -39,7 +40,7 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:
-        new = build_partition(program, left_out, plan.policy, target, fixed).figures()
+        new = build_partition(program, left_out, plan.policy, target, fixed, default_microseconds).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
     return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)

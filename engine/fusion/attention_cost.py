@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from engine.fusion.attention import Attention
-from engine.fusion.attention_sharing import Sharing, Walk, share_keys
+from engine.fusion.attention_sharing import Walk
 from engine.graph.nodes import DTYPES
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
@@ -19,8 +19,6 @@ from engine.tensor.traffic import compulsory_bytes
 
 TILES = (128, 64, 32, 16)
 """Queries that one block may take, the most reuse of a tile of keys first."""
-FED = 0.5
-"""Part of the CUDA cores' rate that products reach: each step reads as much from shared memory as it multiplies."""
 MOST_HEADS = 256
 """Elements of a result whose sums stay in the registers of a block's threads; longer ones several blocks make."""
 MOST_DEPTH = 384
@@ -40,8 +38,6 @@ SHARERS, FLOATS = 16, 4
 rate (128 lanes, 32 banks)."""
 MOST_STAGES = 3
 """Tiles of keys and values in shared memory."""
-LAUNCHES = 3
-"""Kernels of an attention that is not fused: scores, softmax, values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,49 +52,6 @@ class Tiles:
     """Of a tile."""
     own: int
     """Queries of a warp on tensor cores, of a thread without them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """Bytes and predicted seconds of an attention as one kernel and as three."""
-
-    between: int
-    """Bytes of scores and weights, each written once and read once: one kernel never moves them."""
-    outside: int
-    """Bytes of queries, keys, values, masks and results, which both move."""
-    fused: float
-    separate: float
-    sharing: Sharing
-
-    @property
-    def pays(self) -> bool:
-        """Whether one kernel is predicted to be faster."""
-        return self.fused < self.separate
-
-    def __str__(self) -> str:
-        times = f"{self.fused * 1e6:.3g} µs predicted in place of {self.separate * 1e6:.3g}"
-        shared = f"; {self.sharing}" if self.sharing.parts > 1 else ""
-        return f"{_text(self.outside)} moved in place of {_text(self.outside + self.between)}, {times}{shared}"
-
-
-def gain(program: TensorProgram, found: Attention, target: Target) -> Gain:
-    """What one kernel brings on a GPU, by traffic, arithmetic, launches and the blocks that keep it busy."""
-    masked = (found.scores, *found.chain)[-1].write.array
-    between = 2 * (program.arrays[masked].bytes + program.arrays[found.weights].bytes)
-    outside = sum(compulsory_bytes(_alone(program, found)))
-    is_narrow = program.arrays[found.weights].dtype in NARROW
-    tiles = _tiles(found, is_narrow, int(target.sms.value))
-    sharing = share_keys(walk_of(program, found, tiles, is_narrow, target), target)
-    bandwidth, launch = target.dram_bandwidth.value, target.launch_overhead.value
-    rate = target.tensor_rate.value if is_narrow else target.fp32_rate.value * FED
-    products = sum(_operations(found)) / rate
-    return Gain(
-        between,
-        outside,
-        fused=launch + sharing.seconds,
-        separate=LAUNCHES * launch + max((outside + between) / bandwidth, products),
-        sharing=sharing,
-    )
 
 
 def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_cores: bool, target: Target) -> Walk:
@@ -188,10 +141,3 @@ def _alone(program: TensorProgram, found: Attention) -> TensorProgram:
 
 def _points(iterators: tuple[Iterator, ...]) -> int:
     return math.prod(i.extent for i in iterators)
-
-
-def _text(count: float) -> str:
-    for scale, prefix in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.3g} {prefix}"
-    return f"{count:.0f} B"

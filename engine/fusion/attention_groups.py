@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from engine.fusion.attention import Attention, Finder, refusal
-from engine.fusion.attention_cost import gain
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
 from engine.fusion.group_signature import ShapeCache, likeness
+from engine.fusion.group_times import Saving
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
@@ -44,7 +44,10 @@ class _AttentionJoiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
+        self._savings: dict[int, tuple[Saving, float]] = {}
         self._shapes = ShapeCache()
+        self._saving_of: dict[Hashable, Saving] = {}
+        """What one kernel saves, by the same keys."""
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
@@ -53,7 +56,7 @@ class _AttentionJoiner:
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
-        return self._before.with_groups(self.groups, self.refusals)
+        return self._before.with_groups(self.groups, self.refusals, self._savings)
 
     def join(self, found: Attention) -> None:
         """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
@@ -64,7 +67,8 @@ class _AttentionJoiner:
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_wishes(found, statements)
         check_closed(found, statements, self._needs(statements))
-        shape = self._loops(found, statements, inlined)
+        shape, saving = self._loops(found, statements, inlined, numbers)
+        self._savings[numbers[-1]] = saving, self._before.joined_time(numbers, saving)
         for number in numbers:
             del self.groups[number]
         self.groups[numbers[-1]] = statements, shape
@@ -72,29 +76,33 @@ class _AttentionJoiner:
             self.refusals |= {(a.array, statement.operator): OPERANDS for a in statement.reads()}
         self.home |= {s.name: numbers[-1] for s in statements}
 
-    def _loops(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
-        """The loops of one kernel, found once for attentions that differ in names alone.  Unsupported, saying why,
-        where it cannot be one or does not pay."""
+    def _loops(
+        self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...], numbers: Sequence[int]
+    ) -> tuple[Shape, Saving]:
+        """The loops of one kernel and what it saves, found once for attentions that differ in names alone.
+
+        Unsupported, saying why, where it cannot be one or does not pay.
+        """
         place = {s.name: n for n, s in enumerate(statements)}
         roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
+        key = likeness(statements, ()), roles
 
         def find() -> Shape | str:
             shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
-            return self._drawback(found, statements, inlined) or shape
+            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in numbers])
+            self._saving_of[key] = saving
+            reason = self._drawback(found, statements, inlined)
+            return reason or (shape if saving.pays else f"one kernel would not be faster: {saving}")
 
-        shape = self._shapes.find((likeness(statements, ()), roles), statements, find)
+        shape = self._shapes.find(key, statements, find)
         if isinstance(shape, str):
             raise refusal(found.values, shape)
-        return shape
+        return shape, self._saving_of[key]
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
-        """Why one kernel would be wrong or slow, in no names; or ""."""
+        """Why one kernel would be wrong, in no names; or ""."""
         target = self._before.chosen.assessor.target
-        reason = excess(found, self.program.arrays, target) or padding(found, statements, inlined)
-        if reason:
-            return reason
-        saved = gain(self.program, found, target)
-        return "" if saved.pays else f"one kernel would not be faster: {saved}"
+        return excess(found, self.program.arrays, target) or padding(found, statements, inlined)
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}

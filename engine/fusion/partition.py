@@ -6,12 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.fusion.anchors import is_product
-from engine.fusion.attention_figures import attention_figures
 from engine.fusion.group_signature import Patterns
-from engine.fusion.kinds import ATTENTION
+from engine.fusion.group_times import GroupTime, GroupTimes, Saving
 from engine.fusion.legality import KernelLegality
-from engine.fusion.row_cost import row_microseconds
-from engine.fusion.row_sides import row_sizes
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.steps import Steps, steps_of
@@ -35,6 +32,8 @@ class Partition:
     """With the copies that some kernels hold of what others compute as well."""
     groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
     chosen: ChosenKernels
+    times: GroupTimes = field(repr=False, compare=False)
+    """Of its groups, and of those that may come to their place."""
     numbers: tuple[int, ...]
     """The number of each group among the chosen kernels; of several that became one, that of the last."""
     views: Mapping[str, str]
@@ -44,6 +43,10 @@ class Partition:
     from elsewhere than the choice of kernels."""
     firsts: Mapping[int, int] = field(default_factory=dict)
     """Number of a group that is several of the chosen kernels -> that of the first, which reads its operands."""
+    savings: Mapping[int, Saving] = field(default_factory=dict)
+    """Number of a group that is several of the chosen kernels -> what that saves."""
+    spent: Mapping[int, float] = field(default_factory=dict)
+    """Number of such a group -> its microseconds beside those that the search's models tell of the others."""
 
     def why(self, first: int, second: int) -> Why:
         """Why two groups, by their places, are not one."""
@@ -61,15 +64,11 @@ class Partition:
         graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Subprograms(self.program)
         found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
-            statements, shape = self.groups[place]
+            statements, _ = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
-            # The search costed the kernels that these two were made of, so that each has a model of its own.
-            if shape.kind == ATTENTION:
-                moved, spent = attention_figures(alone(statements), assessor.target)
-            elif shape.kind.takes_reductions and sum(s.reduction is not None for s in statements) > 1:
-                moved = sum(compulsory_bytes(alone(statements)))
-                spent = row_microseconds(row_sizes(statements, shape, self.program.arrays), moved, assessor.target)
+            if self.numbers[place] in self.spent:
+                moved, spent = sum(compulsory_bytes(alone(statements))), self.spent[self.numbers[place]]
             else:
                 cost = assessor.cost(kernel)
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
@@ -84,11 +83,26 @@ class Partition:
         self,
         groups: Mapping[int, tuple[tuple[Statement, ...], Shape]],
         refusals: Mapping[tuple[str, str], str],
+        savings: Mapping[int, tuple[Saving, float]],
     ) -> Partition:
-        """Some groups in the place of others.  groups: by the place that they take among the present ones."""
+        """Some groups in the place of others.  groups: by the place that they take among the present ones.
+
+        savings: of those that several became, by the same places, with what the search's models say that they spend.
+        """
         places = sorted(groups)
         numbers = tuple(self.numbers[place] for place in places)
-        return replace(self, groups=tuple(groups[p] for p in places), numbers=numbers, refusals=refusals)
+        return replace(
+            self,
+            groups=tuple(groups[p] for p in places),
+            numbers=numbers,
+            refusals=refusals,
+            savings={self.numbers[p]: saving for p, (saving, _) in savings.items()},
+            spent={self.numbers[p]: spent for p, (_, spent) in savings.items()},
+        )
+
+    def joined_time(self, places: Iterable[int], saving: Saving) -> float:
+        """What the search's models say of groups that become one: theirs, less what the estimate says that it saves."""
+        return self.figures(places).microseconds - saving.separate + saving.fused
 
 
 def partition(
@@ -97,22 +111,23 @@ def partition(
     policy: str,
     target: Target,
     fixed: Fixed,
+    time_of: GroupTime,
     packing: bool = True,
 ) -> Partition:
     """Partition a program whose layout statements are folded.
 
     without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
-    packing: whether independent kernels may share a launch.
+    time_of: what a kernel takes.  packing: whether independent kernels may share a launch.
     """
     program = in_parts(program) if policy == STITCH else program
     fits = KernelLegality(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())
     chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
-    return _with_copies(program, steps, chosen)
+    return _with_copies(program, steps, chosen, time_of)
 
 
-def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels) -> Partition:
+def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
     order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
@@ -134,7 +149,9 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels) ->
             statements, shape = _copies(statements, shape, copied, n, arrays)
         groups.append((_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
-    return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order), views)
+    program = replace(program, arrays=arrays, statements=ordered)
+    times = GroupTimes(program, chosen.assessor.target, time_of)
+    return Partition(program, tuple(groups), chosen, times, tuple(order), views)
 
 
 def _shape(assessor: Assessor, kernel: Kernel) -> Shape:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.fusion.build_partition import build_partition
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
+from engine.fusion.group_times import GroupTime, Saving
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import Partition
@@ -25,19 +26,25 @@ def plan(
     unsupported: Mapping[str, str],
     policy: str,
     target: Target,
+    time_of: GroupTime,
     fixed: Fixed | None = None,
 ) -> FusionPlan:
     """Partition the graph into groups.
 
-    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  fixed: what a person decided
-    about groups; it stays, and the rest is explored.  Raises BadInput where that cannot be.
+    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  time_of: what a kernel
+    takes.  fixed: what a person decided about groups; it stays, and the rest is explored.  Raises BadInput where that
+    cannot be.
     """
     own = fold_program(program, graph)
     left_out = [op for op in graph.operators if op.name in unsupported]
-    parts = build_partition(own.program, left_out, policy, target, fixed or Fixed())
+    parts = build_partition(own.program, left_out, policy, target, fixed or Fixed(), time_of)
     builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
     built = [_with_graph_tensors(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
-    groups, launches = _collect(built, graph, target)
+    savings = {
+        one.structure: parts.savings[number]
+        for one, number in zip(reversed(built), reversed(parts.numbers), strict=True) if number in parts.savings
+    }  # fmt: skip
+    groups, launches = _collect(built, graph, target, savings)
     return FusionPlan(
         graph=graph.name,
         policy=policy,
@@ -89,7 +96,7 @@ def _together(groups: Sequence[FusionGroup]) -> tuple[FusionGroup, ...]:
 
 
 def _collect(
-    built: Sequence[Built], graph: OperatorGraph, target: Target
+    built: Sequence[Built], graph: OperatorGraph, target: Target, savings: Mapping[str, Saving]
 ) -> tuple[list[FusionGroup], list[Launch]]:
     """Equal groups once, named after what they do, and the launches in order."""
     kinds = {op.name: op.kind for op in graph.operators}
@@ -111,7 +118,7 @@ def _collect(
             program=replace(first.program, name=name),
             instances=instances,
             edges=schemes(first.program, first.kind),
-            because=group_reason(first, kinds, len(instances), target),
+            because=group_reason(first, kinds, len(instances), savings.get(structure)),
             graph=graph,
             target=target.name,
         )

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from engine.fusion.attention import attention_of
-from engine.fusion.attention_cost import gain
 from engine.fusion.group_programs import Built
+from engine.fusion.group_times import Saving
 from engine.fusion.kinds import ATTENTION, COLUMN_REDUCTION, Kind
 from engine.fusion.legality import handed_over
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
@@ -16,7 +16,6 @@ from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import stitched_shape
-from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 
 WORDS = {
@@ -98,12 +97,12 @@ def _rows_reason(program: TensorProgram, anchor: Statement, kinds: Mapping[str, 
     )
 
 
-def group_reason(built: Built, kinds: Mapping[str, str], instances: int, target: Target) -> str:
-    """Why the operators of a group are one kernel."""
+def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving: Saving | None) -> str:
+    """Why the operators of a group are one kernel.  saving: what it saves, where kernels were joined for that."""
     together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
     if built.kind == ATTENTION:
-        saved = gain(built.program, attention_of(built.program), target)
-        return f"scores and their softmax never leave the block that uses them: {saved}{together}"
+        told = f": {saving}" if saving else ""
+        return f"scores and their softmax never leave the block that uses them{told}{together}"
     statements = built.program.statements
     anchor = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
@@ -113,7 +112,7 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, target:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
     elif anchor is not None and len(reductions) > 1:
-        text = _rows_reason(built.program, anchor, kinds)
+        text = _rows_reason(built.program, anchor, kinds) + (f": {saving.times}" if saving else "")
     elif anchor is not None:
         text = f"{kinds.get(anchor.operator, anchor.operator)} keeps its tile of results in registers"
         text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""

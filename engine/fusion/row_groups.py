@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from engine.fusion.group_signature import ShapeCache, likeness
+from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
-from engine.fusion.row_cost import row_gain
-from engine.fusion.row_sides import row_sizes
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitching.kernel_graph import Joins
-from engine.fusion.stitching.nodes import Fixed, Gain
-from engine.fusion.subprogram import Subprograms
+from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
-from engine.tensor.traffic import compulsory_bytes
 
 OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
 """Why what such a kernel reads is made in another one."""
@@ -35,7 +32,6 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
 class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
-        self._alone = Subprograms(partition.program)
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
@@ -50,7 +46,11 @@ class _RowJoiner:
         self._joins = Joins(partition.chosen.graph)
         self._unite_attentions(before)
         self._firsts: dict[int, int] = {}
+        self._savings = dict(partition.savings)
+        self._spent = dict(partition.spent)
         self._shapes = ShapeCache()
+        self._saving_of: dict[Hashable, Saving] = {}
+        """What one kernel saves, by the same keys."""
 
     def _unite_attentions(self, before: Partition) -> None:
         """What became one group after the kernels were chosen is one here, too."""
@@ -70,6 +70,8 @@ class _RowJoiner:
             numbers=tuple(self._before.numbers[n] for n in ordered),
             refusals=self.refusals,
             firsts=self._firsts,
+            savings=self._savings,
+            spent=self._spent,
         )
 
     def try_to_join(self, place: int) -> None:
@@ -102,9 +104,12 @@ class _RowJoiner:
         reason = self._wish(statements) or self._between(numbers, statements)
         if reason:
             return reason
-        shape = self._loops(both, statements, {product, place})
-        if isinstance(shape, str):
-            return shape
+        found = self._loops(both, statements, {product, place})
+        if isinstance(found, str):
+            return found
+        shape, saving = found
+        self._savings[numbers[1]] = saving
+        self._spent[numbers[1]] = self._time_before(product, place) - saving.separate + saving.fused
         self._joins.join(numbers)
         del self.groups[product]
         self.groups[place] = statements, shape
@@ -139,30 +144,34 @@ class _RowJoiner:
         both: tuple[Sequence[Statement], Sequence[Statement]],
         statements: Sequence[Statement],
         inside: set[int],
-    ) -> Shape | str:
+    ) -> tuple[Shape, Saving] | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
         kept = self._arrays_needed(statements, inside)
+        key = likeness(statements, kept)
 
         def find() -> Shape | str:
             shape = common_shape(statements, kept)
             if isinstance(shape, str):
                 return shape
-            gain = self._gain(both, statements, shape)
-            return shape if gain.microseconds > 0 else f"one kernel would be slower: {gain}"
+            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in sorted(inside)])
+            self._saving_of[key] = saving
+            return shape if saving.pays else f"one kernel would be slower: {saving}"
 
-        return self._shapes.find(likeness(statements, kept), statements, find)
+        shape = self._shapes.find(key, statements, find)
+        return shape if isinstance(shape, str) else (shape, self._saving_of[key])
 
     def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""
         outputs, made = self._before.program.outputs, {s.write.array for s in statements}
         return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)
 
-    def _gain(
-        self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement], shape: Shape
-    ) -> Gain:
-        sizes = row_sizes(statements, shape, self._before.program.arrays)
-        first, second, together = (sum(compulsory_bytes(self._alone(part))) for part in (*both, statements))
-        return row_gain(sizes, first + second, together, self._before.chosen.assessor.target)
+    def _time_before(self, *places: int) -> float:
+        """Microseconds of groups by the search's models."""
+        known = [self._spent.get(self._before.numbers[place]) for place in places]
+        return sum(
+            self._before.figures([place]).microseconds if time is None else time
+            for place, time in zip(places, known, strict=True)
+        )
 
 
 def _read(statements: Sequence[Statement]) -> set[str]:

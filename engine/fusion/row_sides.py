@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from engine.fusion.axis_splitting import split
-from engine.fusion.row_cost import Sizes
 from engine.fusion.row_epilogue import row_reductions
-from engine.fusion.shape import Shape, is_contraction, product_operands
-from engine.tensor.nodes import Array, Scalar, Statement, TensorProgram, accesses
+from engine.fusion.shape import product_operands
+from engine.tensor.nodes import Scalar, Statement, accesses
 
 
 def reduced_columns(statements: Sequence[Statement], anchor: Statement) -> tuple[str, ...]:
@@ -27,32 +24,6 @@ def factors_of(anchor: Statement, columns: Collection[str]) -> tuple[Scalar, Sca
     assert factors is not None, anchor
     first, second = factors
     return (second, first) if _moving(first).intersection(columns) else (first, second)
-
-
-def row_sizes(statements: Sequence[Statement], shape: Shape, arrays: Mapping[str, Array]) -> Sizes:
-    """What a block with whole rows of a product has to do with, of statements with a loop space."""
-    anchor = split(next(s for s in statements if is_contraction(s)), shape.splits)
-    columns = [i.name for i in anchor.parallel if shape.axes[anchor.name, i.name] in shape.columns]
-    return _sizes(anchor, columns, arrays)
-
-
-def sizes_of(program: TensorProgram) -> Sizes | None:
-    """The same of a group's program; None where no rows of a product's results are reduced."""
-    anchor = next((s for s in program.statements if is_contraction(s)), None)
-    columns = reduced_columns(program.statements, anchor) if anchor else ()
-    return _sizes(anchor, columns, program.arrays) if anchor and columns else None
-
-
-def _sizes(anchor: Statement, columns: Collection[str], arrays: Mapping[str, Array]) -> Sizes:
-    first, second = factors_of(anchor, columns)
-    moved = _moving(first), _moving(second)
-    m, n, wide = (_points(anchor, names) for names in (moved[0] - moved[1], columns, moved[1] - moved[0]))
-    batches, depth = (math.prod(i.extent for i in side) for side in (anchor.parallel, anchor.reduced))
-    return Sizes(m, n, depth, batches // (m * n), arrays[next(iter(accesses(first))).array].dtype, wide // n)
-
-
-def _points(anchor: Statement, names: Collection[str]) -> int:
-    return math.prod(i.extent for i in anchor.parallel if i.name in names)
 
 
 def _moving(factor: Scalar) -> set[str]:

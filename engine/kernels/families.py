@@ -18,16 +18,15 @@ from engine.tile.nodes import TileProgram
 FAMILIES: tuple[KernelFamily, ...] = (
     ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
 )  # fmt: skip
+"""One that recognises some groups of another's kind stands before it."""
 
 MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 
-_OF_KIND = {kind: family for family in FAMILIES for kind in family.kinds}
-
 
 def family_of(group: FusionGroup) -> KernelFamily:
-    """The family that makes a group's kernel."""
-    return _OF_KIND[group.kind]
+    """The family that makes a group's kernel: the first that recognises it."""
+    return next(family for family in FAMILIES if family.recognises(group))
 
 
 def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Compile, Kernel
@@ -24,25 +25,48 @@ class Setting:
     """As in `Recipe`: whether tensor cores may round float32."""
 
 
-class KernelFamily(Protocol):
+@dataclass(frozen=True, slots=True)
+class MarkMenu:
+    """The marks that a person may give to kernels of one kind of group, as a menu offers them."""
+
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Mark -> what its number means here, where that is not the usual; {} stands for the dimension."""
+    offered: tuple[str, ...] = ()
+    """Marks that such a kernel may take although nobody has given them yet."""
+    by_dimension: bool = False
+    """Whether every dimension has a number of its own for a mark."""
+
+
+class KernelFamily(ABC):
     """The single place that knows one kind of kernel."""
 
-    @property
-    def name(self) -> str:
-        """In one or two words."""
+    name: ClassVar[str]
+    """In one or two words."""
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of fusion groups (`FusionGroup.kind`) whose kernels are of this family."""
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Kinds of fusion groups (`FusionGroup.kind`) whose kernels are of this family."""
+    def recognises(self, group: FusionGroup) -> bool:
+        """Whether a group's kernel is of this family: by its kind, or by what its statements compute."""
+        return group.kind in self.kinds
 
+    @abstractmethod
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """The default configuration as recipe entries of the analyses, in order of precedence."""
 
+    @abstractmethod
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """The tile program of a group under a schedule; Unsupported where no kernel of this family follows it."""
+        """The tile program of a group under a schedule; Unsupported where no kernel of this family follows it.
+
+        Marks are read into a configuration (`TileProgram.config`), from which alone the program is emitted.
+        """
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """What a search may choose.  kernel: the group's under its recipe, whose user entries stay fixed.
 
         compile_group: makes the kernels of other mappings.
         """
+        return Space(())
+
+    def menu(self, group: FusionGroup) -> MarkMenu:
+        """What a menu offers for a group of this family."""
+        return MarkMenu()

@@ -73,7 +73,7 @@ def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """
     refuse_general_rows(program, tree)
     outer, node = _outer(program, tree)
-    phases = tuple(_distributed(node, (), program))
+    phases = tuple(_distribute(node, (), program))
     waiting = {s.write.array for s in program.statements}
     for statement in (s for phase in phases for s in phase.statements):
         early = [a.array for a in statement.reads() if a.array in waiting]
@@ -98,13 +98,13 @@ def _outer(program: TensorProgram, tree: ScheduleTree) -> tuple[tuple[Member, ..
     return outer, node
 
 
-def _distributed(node: Node, above: tuple[Member, ...], program: TensorProgram) -> Iterator[Phase]:
+def _distribute(node: Node, above: tuple[Member, ...], program: TensorProgram) -> Iterator[Phase]:
     match node:
         case Sequence(children):
             for child in children:
-                yield from _distributed(child, above, program)
+                yield from _distribute(child, above, program)
         case Band(members, _, child):
-            yield from _distributed(child, (*above, *members), program)
+            yield from _distribute(child, (*above, *members), program)
         case Leaf(names):
             yield Phase(above, tuple(program.statement(n) for n in names))
 

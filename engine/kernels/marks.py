@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from engine.kernels.loop_nest import Nest
 from engine.recipe import AUTHORS
 from engine.scheduling.nodes import Mark, Member
-from engine.tile.nodes import Note, PipelineRequest
+from engine.tile.nodes import KernelConfig, Note, PipelineRequest, TileProgram
 
 Fit = Callable[[int], int]
 """The nearest number to the one asked for that a kernel can take."""
@@ -21,6 +22,8 @@ class Marks:
         self._marks = sorted(marks, key=lambda pair: (not pair[1].required, AUTHORS.index(pair[1].author)))
         self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], Note] = {}
+        self._stages: dict[str, dict[tuple[int, ...], int]] = {}
+        """Name of a mark that asks for stages -> place in the recipe -> its number."""
 
     def first(self, *names: str, members: Collection[Member] | None = None) -> str | None:
         """Which of these marks (on one of `members`) the first author gives, or None."""
@@ -54,7 +57,7 @@ class Marks:
         for name, reason in because.items():
             self.notes |= {mark.path: Note(reason) for _, mark in self._named(name, members)}
 
-    def unrolled(self, steps: int, default: bool, members: Collection[Member]) -> bool:
+    def is_written_out(self, steps: int, default: bool, members: Collection[Member]) -> bool:
         """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
         needs = f"{steps} or 1: the whole loop is written out, or none of it" if steps > 1 else "1: no loop is left"
         given = self.number("unroll", steps if default else 1, lambda n: steps if n >= steps else 1, needs, members)
@@ -83,12 +86,18 @@ class Marks:
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
-    def stages(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> PipelineRequest:
+    def stages(self, name: str, default: int, members: Collection[Member]) -> int:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
         marks = [mark for _, mark in self._named(name, members)]
         asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
         self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
-        return PipelineRequest(buffers, next(iter(asked.values()), default), name, asked)
+        self._stages[name] = asked
+        return next(iter(asked.values()), default)
+
+    def describe(self, tile: TileProgram, config: KernelConfig) -> TileProgram:
+        """The program of a config, with the config and what became of the marks that it was read from."""
+        requests = tuple(replace(wish, asked=self._stages.get(wish.mark, wish.asked)) for wish in tile.requests)
+        return replace(tile, config=config, requests=requests, notes=self.unread())
 
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1
@@ -97,7 +106,7 @@ class Marks:
         needs = f"a power of two {f'from {least} to' if least > 1 else 'up to'} {most}"
         return self.number(name, default, nearest_power(least, most), needs, members)
 
-    def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
+    def note_change(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
         for _, mark in self._named(name, members):
             if mark.value != given:
@@ -121,6 +130,15 @@ class Marks:
 
 def _is_among(member: Member, members: Collection[Member] | None) -> bool:
     return members is None or any(member is m for m in members)
+
+
+def pipeline_requests(
+    stages: int, register_stages: int, tiles: Iterable[str], *fragments: tuple[str, ...]
+) -> tuple[PipelineRequest, ...]:
+    """The pipelines that a configuration asks for.  tiles: buffers in shared memory.  fragments: buffers in registers,
+    those of each loop over the depth of a tile."""
+    ahead = (PipelineRequest(registers, register_stages, "register_stages") for registers in fragments)
+    return (PipelineRequest(tuple(tiles), stages, "stages"), *ahead)
 
 
 def up_to(limit: int) -> Fit:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
+from engine.cost.nodes import Work
 from engine.kernels.gemm.limits import kib
 from engine.kernels.nodes import Kernel
-from engine.kernels.space import Dropped, Funnel, Program, Programs, ResourceEstimate
+from engine.kernels.sketch_rules import Situation, sketch
+from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.target import Target
@@ -62,7 +64,7 @@ def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None
     return None
 
 
-def checked(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
+def drop_broken(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
     """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
     return prune(points, checks, lambda program: first(checks, program))
 
@@ -101,13 +103,44 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
     return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
 
 
+def make_task(family: Programs, situation: Situation, checks: Sequence[Check], kernel: Kernel, machine: Target) -> Task:
+    """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
+    then what a launch may ask of a GPU, then what a person decided for `kernel`."""
+    made, applied = sketch(situation)
+    rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
+    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
+
+
+def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:
+    """`work` that computes what several checks in a row ask of one program once."""
+    last: tuple[Program, Work] | None = None
+
+    def of(program: Program) -> Work:
+        nonlocal last
+        if last is None or last[0] is not program:
+            last = program, work(program)
+        return last[1]
+
+    return of
+
+
 # Rules of every family
+
+
+def user_entries(kernel: Kernel) -> list[Entry]:
+    """What a person says of a kernel's group."""
+    return [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
+
+
+def asked_intrinsic(kernel: Kernel) -> str:
+    """The instruction that a person asks for; "" where nobody does."""
+    marks = (entry.value for entry in user_entries(kernel) if isinstance(entry.value, tuple))
+    return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
 def user_check(family: Programs, kernel: Kernel) -> Check:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
-    own = [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
-    wishes = [e for e in own if kind_of(e) in family.decided]
+    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]
 
     def broken(program: Program) -> str:
         pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
@@ -138,14 +171,14 @@ def _never(program: Program) -> str:
     return ""
 
 
-def resource_checks(figures: Callable[[Program], ResourceEstimate], machine: Target) -> tuple[Check, ...]:
-    """What a launch may ask of a GPU, by a family's estimates."""
+def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[Check, ...]:
+    """What a launch may ask of a GPU, by a family's figures."""
     return (
-        Check("whole warps", lambda p: whole_warps(figures(p).threads), "lanes without a thread cost as much"),
-        Check("threads", lambda p: too_many_threads(figures(p), machine), "a launch that asks for more fails"),
-        Check("shared memory", lambda p: too_much_shared(figures(p), machine), "a launch that asks for more fails"),
-        Check("registers", lambda p: too_many_registers(figures(p), machine), REGISTERS_BECAUSE),
-        Check("grid", lambda p: too_many_blocks(figures(p)), "a launch of more blocks fails"),
+        Check("whole warps", lambda p: whole_warps(work(p).threads), "lanes without a thread cost as much"),
+        Check("threads", lambda p: too_many_threads(work(p), machine), "a launch that asks for more fails"),
+        Check("shared memory", lambda p: too_much_shared(work(p), machine), "a launch that asks for more fails"),
+        Check("registers", lambda p: too_many_registers(work(p), machine), REGISTERS_BECAUSE),
+        Check("grid", lambda p: too_many_blocks(work(p)), "a launch of more blocks fails"),
     )
 
 
@@ -157,24 +190,24 @@ def whole_warps(threads: int) -> str:
     return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
 
 
-def too_many_threads(figures: ResourceEstimate, machine: Target) -> str:
+def too_many_threads(work: Work, machine: Target) -> str:
     """How a block asks for more threads than it may have."""
     most = machine.threads_per_block.value
-    return f"{figures.threads:,} threads, a block may have {most:,.0f}" if figures.threads > most else ""
+    return f"{work.threads:,} threads, a block may have {most:,.0f}" if work.threads > most else ""
 
 
-def too_much_shared(figures: ResourceEstimate, machine: Target) -> str:
+def too_much_shared(work: Work, machine: Target) -> str:
     """How a block asks for more shared memory than it may have."""
-    needed, limit = figures.shared_bytes, machine.shared_limit
+    needed, limit = work.shared_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def too_many_registers(figures: ResourceEstimate, machine: Target) -> str:
+def too_many_registers(work: Work, machine: Target) -> str:
     """How a thread needs more registers than it may have."""
-    most = allowed_registers(figures.threads, machine)
-    return f"about {figures.registers} registers, a thread may have {most}" if figures.registers > most else ""
+    most, needed = allowed_registers(work.threads, machine), work.registers or 0
+    return f"about {needed} registers, a thread may have {most}" if needed > most else ""
 
 
-def too_many_blocks(figures: ResourceEstimate) -> str:
+def too_many_blocks(work: Work) -> str:
     """How a grid is longer than it may be."""
-    return f"{figures.blocks:,} blocks, a grid may have {MAX_GRID:,}" if figures.blocks > MAX_GRID else ""
+    return f"{work.blocks:,} blocks, a grid may have {MAX_GRID:,}" if work.blocks > MAX_GRID else ""

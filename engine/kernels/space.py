@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from engine.cost.estimate import estimate_microseconds
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Entry
+from engine.support.units import MICROSECONDS
 from engine.target import Target
+from engine.target.hardware import SECTOR
 
 Value = int | str
 """What a dimension of a search takes: a number, or a word."""
@@ -89,27 +93,8 @@ class Applied:
     """Combinations after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceEstimate:
-    """What is known of a program before it is compiled; estimates, all for one launch."""
-
-    blocks: int
-    threads: int
-    """Of a block."""
-    steps: int
-    """Iterations of a block that each wait for a load of their own."""
-    stages: int
-    """Loads that are under way at once."""
-    shared_bytes: int
-    """Of a block."""
-    registers: int
-    """Of a thread."""
-    requested: int
-    """Bytes that all blocks ask of L2."""
-
-
-RESOURCE_NAMES = ("blocks", "threads", "steps", "stages", "shared_bytes", "registers", "requested")
-"""Names of `ResourceEstimate` in the order in which features have them."""
+RESOURCE_NAMES = ("blocks", "threads", "serial_steps", "stages", "shared_bytes", "registers", "l2_bytes")
+"""Fields of `Work` in the order in which features have them."""
 PROMISED = "promised"
 """Name of the feature that is the modelled time."""
 
@@ -128,8 +113,8 @@ class Programs(Protocol):
     def entries(self, program: Program) -> Sequence[Entry]:
         """The entries that ask for a program."""
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """Launch and resources, before it is compiled."""
+    def work(self, program: Program) -> Work:
+        """What its kernel will do, before it is compiled; `registers` are an estimate."""
 
     def rank(self, program: Program) -> float:
         """Modelled microseconds, before it is compiled."""
@@ -173,8 +158,8 @@ class Task:
             _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
             for name, value in program.values
         )
-        figures = self.family.figures(program)
-        known = (_log(getattr(figures, name)) for name in RESOURCE_NAMES)
+        work = self.family.work(program)
+        known = (_log(getattr(work, name)) for name in RESOURCE_NAMES)
         return (*chosen, *known, _log(self.family.rank(program)))
 
 
@@ -193,6 +178,26 @@ class KernelPrograms:
     def machine(self) -> Target:
         """The GPU."""
         return self.kernel.target
+
+    def work(self, program: Program) -> Work:
+        """See `Programs`."""
+        raise NotImplementedError
+
+    def rank(self, program: Program) -> float:
+        """See `Programs`."""
+        return promised_microseconds(self.work(program), self.machine)
+
+
+def promised_microseconds(work: Work, machine: Target) -> float:
+    """The modelled time of a launch by which programs are tried one after the other.
+
+    To what the model tells, which knows bytes alone, comes the time to issue accesses to memory, one of a warp in a
+    clock of an SM: of programs that are equal otherwise, the one with wider accesses comes first.  What sectors are
+    known to be touched counts in place of bytes.  Registers, an estimate, do not limit the occupancy.
+    """
+    outside = work.global_sectors * SECTOR or work.l2_bytes
+    issue = work.global_requests / (machine.sms.value * machine.clock.value)
+    return estimate_microseconds(replace(work, l2_bytes=outside, registers=None), machine) + issue * MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True)

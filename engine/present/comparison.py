@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
@@ -63,7 +63,7 @@ def line_diff(a: str, b: str, context: int = CONTEXT) -> tuple[DiffLine, ...]:
 
 def _predicted_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """The modelled times and their terms; terms of one name and unit stand side by side."""
-    before, after = predict(a.facts, a.target), predict(b.facts, b.target)
+    before, after = estimate(a.facts, a.target), estimate(b.facts, b.target)
     figures = [FigureDoc("time", "µs", before.microseconds, after.microseconds, PREDICTED, True)]
     old, new = ({(term.name, term.unit): term for term in one.terms} for one in (before, after))
     for key in dict.fromkeys((*old, *new)):

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from engine.compilation import compile_group, default_recipe
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction, Work
 from engine.documents.model import (
     CheckDoc,
@@ -123,7 +123,7 @@ def _value_text(value: AttributeValue) -> str:
 def _predict_group(group: FusionGroup, machine: Target) -> Prediction | None:
     try:
         kernel = compile_group(group, default_recipe(group, machine.name))
-        return predict(kernel.facts, machine)
+        return estimate(kernel.facts, machine)
     except EngineError:
         return None
 
@@ -220,7 +220,7 @@ def _group_doc(
 
 def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
     """A compiled group, ready to show.  compiled: NVRTC's accounts, as far as they are known."""
-    prediction = predict(_with_registers(kernel, compiled), kernel.target)
+    prediction = estimate(_with_registers(kernel, compiled), kernel.target)
     return KernelDoc(
         group=kernel.group.name,
         recipe=to_text(kernel.advice),

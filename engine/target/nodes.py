@@ -78,6 +78,10 @@ class Target:
         """Bytes of shared memory that one block may ask for."""
         return int(self.shared_per_block.value)
 
+    def __hash__(self) -> int:
+        # Caches of searches look targets up at every step; the figures of those with one name tell them apart.
+        return hash(self.name)
+
     def figures(self) -> dict[str, Figure]:
         """Every figure by field name, in the order above."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

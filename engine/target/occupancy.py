@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.support.errors import Unsupported
 from engine.target.hardware import WARP
@@ -32,7 +33,8 @@ class Occupancy:
     """The resource that allows the fewest; "the grid" is none of them."""
 
 
-def resident(threads: int, shared_bytes: int, registers: int | None, target: Target) -> Occupancy:
+@lru_cache(maxsize=4096)
+def occupancy(threads: int, shared_bytes: int, registers: int | None, target: Target) -> Occupancy:
     """Blocks and warps that one SM holds at once; Unsupported when not even one block fits.
 
     threads, shared_bytes: of a block.  registers: of a thread; None where they are not known and do not limit.
@@ -47,8 +49,8 @@ def resident(threads: int, shared_bytes: int, registers: int | None, target: Tar
         limits.append(("registers", _blocks_by_registers(registers, warps, target)))
     _check_fits(threads, shared_bytes, registers or 0, target, dict(limits))
     limiter, blocks = min(limits, key=lambda limit: limit[1])
-    resident = blocks * warps
-    return Occupancy(blocks, resident, resident / target.warps_per_sm.value, tuple(limits), limiter)
+    held = blocks * warps
+    return Occupancy(blocks, held, held / target.warps_per_sm.value, tuple(limits), limiter)
 
 
 def _blocks_by_shared_memory(size: int, target: Target) -> int:

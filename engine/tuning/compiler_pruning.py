@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.execution.nvrtc import CompileError, compile_cuda
 from engine.kernels.nodes import Kernel
 from engine.support.errors import MissingCapability, Unsupported
-from engine.target.occupancy import resident
+from engine.target.occupancy import occupancy
 
 REFUSED, SPILLS, ROOM = "refused by the compiler", "spilled registers", "no room on an SM"
 """Rules that drop compiled kernels."""
@@ -34,7 +34,7 @@ def compiled_limits(kernel: Kernel) -> str:
         return f"{SPILLS}: {found.spill_bytes} bytes of a thread, which has {found.registers} registers"
     threads = kernel.tile.threads
     try:
-        resident(threads, kernel.source.shared_bytes, found.registers, kernel.target)
+        occupancy(threads, kernel.source.shared_bytes, found.registers, kernel.target)
     except Unsupported as error:
         return f"{ROOM}: {error.reason}"
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.compilation import compile_group
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.families import family_of
 from engine.kernels.nodes import Kernel
@@ -83,7 +83,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     if not left:
         raise _nothing_left(group, found)
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
-    flops, before = kernel.facts.tensor_flops + kernel.facts.flops, predict(kernel.facts, kernel.target).microseconds
+    flops, before = kernel.facts.tensor_flops + kernel.facts.flops, estimate_microseconds(kernel.facts, kernel.target)
     stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
     return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.compilation import compile_group
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate
 from engine.execution.nodes import PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
@@ -108,7 +108,7 @@ class PredictedRunner:
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         try:
-            found = predict(kernel.facts, kernel.target)
+            found = estimate(kernel.facts, kernel.target)
         except EngineError as error:
             return Prepared(None, "", Failure(COMPILE, error.reason), this_process())
         outcome = Timing(PREDICTED, found.microseconds, environment={"note": found.note})

@@ -17,7 +17,7 @@ from engine.execution.nodes import SYNTHETIC, Failure, Timing
 from engine.support.errors import Unsupported
 from engine.target import target
 from engine.target.hardware import WARP
-from engine.target.occupancy import resident
+from engine.target.occupancy import occupancy
 
 MACHINE = target("a100")
 """Whose limits on blocks, registers and shared memory hold: those are the instruction set's, not a model's."""
@@ -110,7 +110,7 @@ class Launch:
 def run(launch: Launch, seed: int = 0) -> Timing | Failure:
     """The time of a kernel on this device, in microseconds; a failure where not one block starts."""
     try:
-        blocks = resident(launch.threads, launch.shared_bytes, launch.registers, MACHINE).blocks
+        blocks = occupancy(launch.threads, launch.shared_bytes, launch.registers, MACHINE).blocks
     except Unsupported as error:
         return Failure("crash", error.reason)
     total = math.prod(launch.grid)

@@ -12,7 +12,7 @@ import engine
 from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
-from engine.cost.roofline import predict
+from engine.cost.estimate import model_prediction
 from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.support.errors import Unsupported
 from engine.target import Target, target
@@ -208,9 +208,9 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
     contraction = Contraction(1024, 64, 2048)
     counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
     assert counted == alcop_work_of_config(contraction, knobs, registers=100)
-    whole = predict(replace(kernel.facts, team=1), A100).microseconds
+    whole = model_prediction(replace(kernel.facts, team=1), A100).microseconds
     met = 1e6 * team_seconds(kernel.facts.team_bytes, A100)
-    assert predict(kernel.facts, A100).microseconds - whole == pytest.approx(met)
+    assert model_prediction(kernel.facts, A100).microseconds - whole == pytest.approx(met)
 
 
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:

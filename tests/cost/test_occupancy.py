@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cost.nodes import Work
-from engine.cost.occupancy import occupancy
 from engine.support.errors import Unsupported
 from engine.target import target
-
-
-def facts(threads: int, registers: int | None, shared: int) -> Work:
-    return Work(
-        blocks=1000, threads=threads, flops=1, special=0, dram_bytes_read=1, dram_bytes_written=1, l2_bytes=2,
-        shared_bytes=shared, registers=registers,
-    )  # fmt: skip
+from engine.target.occupancy import occupancy
 
 
 @pytest.mark.parametrize(
@@ -45,14 +37,14 @@ def facts(threads: int, registers: int | None, shared: int) -> Work:
 def test_blocks_per_sm(
     device: str, threads: int, registers: int | None, shared: int, blocks: int, limiter: str
 ) -> None:
-    found = occupancy(facts(threads, registers, shared), target(device))
+    found = occupancy(threads, shared, registers, target(device))
     assert (found.blocks, found.limiter) == (blocks, limiter)
     assert found.warps == blocks * -(-threads // 32)
     assert found.share == found.warps / 64
 
 
 def test_unknown_registers_are_no_limit() -> None:
-    assert "registers" not in dict(occupancy(facts(256, None, 0), target("h200")).limits)
+    assert "registers" not in dict(occupancy(256, 0, None, target("h200")).limits)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +58,4 @@ def test_unknown_registers_are_no_limit() -> None:
 )
 def test_a_block_that_no_sm_can_hold_is_refused(threads: int, registers: int, shared: int, word: str) -> None:
     with pytest.raises(Unsupported, match=word):
-        occupancy(facts(threads, registers, shared), target("h200"))
+        occupancy(threads, shared, registers, target("h200"))

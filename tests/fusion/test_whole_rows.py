@@ -8,10 +8,9 @@ import pytest
 
 import engine
 from engine.fusion.nodes import FusionPlan
-from engine.fusion.row_cost import Sizes, row_gain, row_tiles, thread_tile, warp_tile
+from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.stitching.nodes import Fixed
 from engine.support.errors import BadInput
-from engine.target import target
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler
 
@@ -84,8 +83,8 @@ def test_tiles_too_low_to_pay_stay_apart_with_the_cost_terms(tmp_path: Path) -> 
     """Few rows of a deep product: eight blocks with whole rows would leave most of the GPU idle for long."""
     plan = planned(tmp_path, LAYER, sizes(128, 256, 4096))
     assert groups_of(plan) == [{"n0", "n1", "n2"}, {"n3"}]
-    assert reason(plan, "t").startswith("one kernel would be slower: memory +")
-    assert "penalty -" in reason(plan, "t")
+    told = reason(plan, "t")
+    assert told.startswith("one kernel would be slower: ") and "µs predicted in place of" in told
 
 
 def test_reductions_of_other_axes_stay_apart(tmp_path: Path) -> None:
@@ -146,15 +145,6 @@ def test_every_tile_holds_whole_rows_in_whole_parts(rows: int, columns: int) -> 
             assert all(b % p == 0 for b, p in zip(block, part, strict=True))
             threads = block[0] * block[1] // (part[0] * part[1]) * lanes
             assert part[0] * part[1] <= 64 * lanes and 32 <= threads <= 1024
-
-
-def test_the_gain_falls_with_depth_and_the_penalty_is_never_a_gain() -> None:
-    machine = target("h200")
-    products = (Sizes(1024, 256, depth, 1, "float16") for depth in (64, 512, 4096))
-    gains = [row_gain(product, 2_000_000, 1_000_000, machine) for product in products]
-    assert gains[0].microseconds >= gains[1].microseconds > gains[2].microseconds
-    assert all(term.value <= 0 for gain in gains for term in gain.terms if term.name == "penalty")
-    assert "whole rows" in next(t.because for t in gains[2].terms if t.name == "penalty")
 
 
 @needs_compiler

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 import engine
-from engine.fusion.attention_cost import Gain
+from engine.fusion.group_times import Saving
 from tests.semantics.single import Node, write_model
 
 MASKED = {"float32": -3.0e38, "float16": -65504.0}
@@ -159,7 +159,7 @@ class Attention:
 
     def group(self, folder: Path) -> engine.FusionGroup:
         """The group of the whole attention, also where several kernels are predicted to be faster."""
-        with patch.object(Gain, "pays", True):
+        with patch.object(Saving, "pays", True):
             plan = engine.fuse(engine.load(self.model(folder)))
         (group,) = [g for g in plan.groups if g.kind == "attention"]
         return group

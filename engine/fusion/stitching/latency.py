@@ -19,7 +19,7 @@ from engine.support.errors import Unsupported
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import WARP
-from engine.target.occupancy import resident
+from engine.target.occupancy import occupancy
 from engine.target.registers import FAST_REGISTERS, HELD_ELEMENTS, PLANNED_BASE
 from engine.tensor.nodes import Apply, Scalar, Statement
 
@@ -77,7 +77,7 @@ def latency(
     """Microseconds by the accurate model, with every term.  Unsupported where not one block fits an SM."""
     launch = launch_of(fit, target)
     registers = min(live_registers(statements, fit, kept, launch), int(target.registers_per_thread.value))
-    room = resident(launch.threads, shared_bytes, registers, target)
+    room = occupancy(launch.threads, shared_bytes, registers, target)
     waves = _waves(launch, shared_bytes, registers, target)
     counted = _instructions(statements, fit, launch)
     cycles = _cycles(counted, target)
@@ -125,7 +125,7 @@ def _points(statement: Statement, parallel: bool = False) -> int:
 
 def _waves(launch: Launch, shared_bytes: int, registers: int, target: Target) -> float:
     """How often all SMs are filled; a grid that does not fill them counts as one."""
-    room = resident(launch.threads, shared_bytes, registers, target)
+    room = occupancy(launch.threads, shared_bytes, registers, target)
     return max(1.0, launch.blocks / (room.blocks * target.sms.value))
 
 

@@ -48,8 +48,8 @@ def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
     choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic, machine)
     sharing = share_keys(walk_of(group.program, found, choice, intrinsic is not None, machine), machine)
     return (
-        Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
-        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice, sharing)))),
+        Advice("stitch", Scenario(tuple(_loop_entries(group.program, found)))),
+        Advice("tensorize", Scenario(tuple(_tile_entries(found, sms, intrinsic, choice, sharing)))),
         Advice("pipeline", Scenario((_stages(found, choice.keys, sharing.parts),))),
     )
 
@@ -105,7 +105,7 @@ def _extent(iterators: tuple[Iterator, ...]) -> int:
     return math.prod(i.extent for i in iterators)
 
 
-def _joined(program: TensorProgram, found: Attention) -> list[Entry]:
+def _loop_entries(program: TensorProgram, found: Attention) -> list[Entry]:
     """The rewrite, and the loops that all statements share."""
     values, key = found.values.name, found.key.name
     because = "keys pass once: no pass for the maximum, none for the sum"
@@ -124,7 +124,7 @@ def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -
     return Entry(statements, dimension, "pin", (name,), because=because)
 
 
-def _tiled(
+def _tile_entries(
     found: Attention, sms: int, intrinsic: Intrinsic | None, choice: Tiles, sharing: Sharing
 ) -> list[Entry]:
     """The instruction, queries of a block and of a warp or thread, keys of a tile, blocks that share the keys."""

@@ -44,8 +44,8 @@ class CudaCores:
         self.score_sums = emitter.register("scores", "float32", (rows, self.key_part.owned))
         self.result_sums = emitter.register("results", "float32", (rows, self.value_part.owned))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
-        self.scores = self._owned(self.key_part, self.score_sums, Index())
-        self.results = self._owned(self.value_part, self.result_sums, block.first_head)
+        self.scores = self._sums_of(self.key_part, self.score_sums, Index())
+        self.results = self._sums_of(self.value_part, self.result_sums, block.first_head)
 
     def _weights(self) -> Operand:
         """The tile of weights, laid out as the queries' is: the rows that a thread owns are the same in both."""
@@ -59,7 +59,7 @@ class CudaCores:
         block.emitter.buffers[operand.tile] = Buffer(operand.tile, operand.dtype, shape, "shared")
         return operand
 
-    def _owned(self, part: Part, sums: str, first: Index) -> Owned:
+    def _sums_of(self, part: Part, sums: str, first: Index) -> Owned:
         """first: column of the block's tile."""
         emitter, rows = self.block.emitter, self.query_part
         return Owned(

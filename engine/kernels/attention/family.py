@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.advise import attention_group
 from engine.kernels.attention.lower import lower_attention
 from engine.kernels.attention.nest import attention_nest
 from engine.kernels.attention.space import attention_tasks
-from engine.kernels.family import Setting
+from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
@@ -22,18 +20,21 @@ from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
 
-class AttentionFamily:
-    """Implements `engine.kernels.family.KernelFamily`."""
+class AttentionFamily(KernelFamily):
+    """Two products with an online softmax between them: the scores never leave the registers of a block.
+
+    o = softmax(q k^T) v    ->    for each tile of keys: s = q k^T;  rescale o to the new maximum;  o += exp(s - m) v
+    """
 
     name = "attention"
     kinds = frozenset((ATTENTION.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         return attention_group(group, setting.machine, setting.numerics)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         parts = attention_nest(group.program, tree)
         marks = Marks(parts.nest)
 
@@ -41,10 +42,10 @@ class AttentionFamily:
             return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
 
         intrinsic = marked_intrinsic(marks, setting, why_not)
-        return replace(lower_attention(group, parts, marks, intrinsic), notes=marks.unread())
+        return lower_attention(group, parts, marks, intrinsic)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         found, refused = attention_tasks(group, kernel, compile_group)
         return Space(tuple(found), tuple(refused))
 

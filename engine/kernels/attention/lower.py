@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.fusion.attention_cost import WIDE, head_parts
 from engine.fusion.nodes import FusionGroup
@@ -13,14 +13,15 @@ from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
-from engine.kernels.marks import Marks
+from engine.kernels.marks import Marks, pipeline_requests
 from engine.kernels.statement_block import finished
 from engine.support.errors import Unsupported
 from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
-from engine.tile.nodes import TileProgram
+from engine.tile.nodes import KernelConfig, TileProgram
 
 MOST_QUERIES, MOST_KEYS = 128, 128
 TILE, WIDE_TILE = 64, 16
@@ -36,21 +37,78 @@ REFUSED = {
 """Marks that an attention has no use for, and why."""
 
 
-def lower_attention(
-    group: FusionGroup, nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None
-) -> TileProgram:
+@dataclass(frozen=True, slots=True)
+class AttentionConfig(KernelConfig):
+    """A block's part of an attention."""
+
+    intrinsic: str
+    """The instruction that multiplies both products; "" on CUDA cores."""
+    tiles: Tiles
+    own: int
+    """Queries of a warp; on CUDA cores of a thread."""
+    parts: int
+    """Blocks that share the keys of each tile of queries."""
+    stages: int
+    """Tiles of keys and values in shared memory at once."""
+    register_stages: int
+    """Sets of fragments in registers at once."""
+
+    def with_stages(self, stages: int, register_stages: int) -> AttentionConfig:
+        """See `KernelConfig`."""
+        return replace(self, stages=stages, register_stages=register_stages)
+
+    @property
+    def threads(self) -> int:
+        """Of a block: a warp for its queries, or the threads that share a row of scores."""
+        return self.tiles.queries // self.own * (WARP if self.intrinsic else SHARERS)
+
+
+def lower_attention(group: FusionGroup, nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) -> TileProgram:
     """One kernel for an attention, on tensor cores where an instruction is given."""
+    config = read_config(nest, marks, intrinsic)
+    return marks.describe(emit_attention(group, nest, config), config)
+
+
+def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) -> AttentionConfig:
+    """The tiles and stages that the marks ask for."""
     marks.refuse(REFUSED)
     queries = marks.power("block", TILE, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
     sizes = [math.prod(m.extent for m in members) for members in (nest.depth, nest.heads)]
-    depth, heads = _padded(sizes[0]), head_parts(sizes[1])[0]
+    depth, heads = _pad(sizes[0]), head_parts(sizes[1])[0]
     keys = marks.power("tile", WIDE_TILE if max(sizes) > WIDE else TILE, MOST_KEYS, (nest.key,), least=INSTRUCTION)
     _check_padding(nest, depth)
     if intrinsic is None:
-        # The threads of a row own as many heads each, in whole vectors.
-        tile = _on_cuda_cores(group, nest, marks, Tiles(queries, keys, depth, 1 << (heads - 1).bit_length()))
+        own = _queries_of_thread(nest, marks, queries, keys)
+        heads = 1 << (heads - 1).bit_length()  # the threads of a row own as many each, in whole vectors
     else:
-        tile = _on_tensor_cores(group, nest, marks, Tiles(queries, keys, depth, heads), intrinsic)
+        own = marks.power("warp", INSTRUCTION, min(32, queries), nest.queries, least=INSTRUCTION)
+        marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
+    tiles = Tiles(queries, keys, depth, heads)
+    return AttentionConfig(
+        intrinsic=intrinsic.name if intrinsic else "",
+        tiles=tiles,
+        own=own,
+        parts=parts_of_keys(nest, tiles, marks),
+        stages=marks.stages("stages", 2, (nest.key,)),
+        register_stages=marks.stages("register_stages", 1, (nest.key,)),
+    )
+
+
+def _queries_of_thread(nest: AttentionNest, marks: Marks, queries: int, keys: int) -> int:
+    """Rows of scores that a thread owns on CUDA cores."""
+    rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
+    fewest = queries // min(queries, keys, MAX_THREADS // SHARERS)
+    if rows < fewest:
+        rows = fewest
+        marks.note_change("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
+    marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
+    return rows
+
+
+def emit_attention(group: FusionGroup, nest: AttentionNest, config: AttentionConfig) -> TileProgram:
+    """The kernel of a config."""
+    intrinsic = INTRINSICS.get(config.intrinsic)
+    tile = _on_tensor_cores(group, nest, config, intrinsic) if intrinsic else _on_cuda_cores(group, nest, config)
     return replace(tile, together=1)  # scores and results fill registers: left to itself, the compiler spills some
 
 
@@ -65,55 +123,40 @@ def _check_padding(nest: AttentionNest, depth: int) -> None:
 
 
 def _on_tensor_cores(
-    group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles, intrinsic: Intrinsic
+    group: FusionGroup, nest: AttentionNest, config: AttentionConfig, intrinsic: Intrinsic
 ) -> TileProgram:
-    rows = marks.power("warp", INSTRUCTION, min(32, tiles.queries), nest.queries, least=INSTRUCTION)
-    marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
+    rows, tiles = config.own, config.tiles
     # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
     permuted = (True, intrinsic.element_bytes < REGISTER_BYTES)
-    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), tiles.queries // rows * WARP, permuted)
+    block = Block(group, nest, tiles, config.parts, config.threads, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)
-    requests = (
-        marks.stages("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
-        marks.stages("register_stages", 1, (products.key_part,), (nest.key,)),
-        marks.stages("register_stages", 1, (products.value_part,), (nest.key,)),
-    )
     return block.finish(
         {"WARP_QUERIES": rows},
         (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
         f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
-        requests,
+        pipeline_requests(
+            config.stages, config.register_stages, (block.key.tile, block.value.tile), (products.key_part,),
+            (products.value_part,),
+        ),
     )
 
 
-def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles) -> TileProgram:
-    rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
-    fewest = tiles.queries // min(tiles.queries, tiles.keys, MAX_THREADS // SHARERS)
-    if rows < fewest:
-        rows = fewest
-        marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
-    marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
-    threads = tiles.queries // rows * SHARERS
-    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), threads, permuted=(False, False))
+def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, config: AttentionConfig) -> TileProgram:
+    rows = config.own
+    block = Block(group, nest, config.tiles, config.parts, config.threads, permuted=(False, False))
     products = CudaCores(block, rows)
     _kernel(block, products)
-    requests = (
-        marks.stages("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
-        *(
-            marks.stages("register_stages", 1, (first.registers, second.registers), (nest.key,))
-            for first, second in (
-                (products.query_part, products.key_part),
-                (products.weight_part, products.value_part),
-            )
-        ),
+    first, second = (
+        (products.query_part.registers, products.key_part.registers),
+        (products.weight_part.registers, products.value_part.registers),
     )
     return block.finish(
         {"THREAD_QUERIES": rows},
         (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
         f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
         f"{products.value_part.owned} of results",
-        requests,
+        pipeline_requests(config.stages, config.register_stages, (block.key.tile, block.value.tile), first, second),
     )
 
 
@@ -139,5 +182,5 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
     block.epilogue(products.results)
 
 
-def _padded(size: int) -> int:
+def _pad(size: int) -> int:
     return -(-size // INSTRUCTION) * INSTRUCTION

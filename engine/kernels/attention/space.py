@@ -5,21 +5,22 @@ keys, for each instruction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.attention import Attention, attention_of
-from engine.fusion.attention_cost import head_parts, shared_bytes
+from engine.fusion.attention_cost import head_parts
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.attention.cuda_cores import SHARERS
-from engine.kernels.attention.lower import INSTRUCTION
+from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
+from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.prune import Check, asked_intrinsic, make_task
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -29,9 +30,8 @@ from engine.kernels.sketch_rules import (
     TILING,
     Choices,
     Situation,
-    sketch,
 )
-from engine.kernels.space import KernelPrograms, Program, Refused, ResourceEstimate, Task, Value
+from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
 from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry
 from engine.rewrite.online import online
@@ -43,6 +43,7 @@ from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
+from engine.tile.storage import shared_bytes_of
 
 DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "split_k", "intrinsic"))
 QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
@@ -68,9 +69,26 @@ class AttentionTiles(KernelPrograms):
     decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
-    def sizes(self) -> Mapping[str, int]:
-        """Extents and tiles of `kernel`."""
-        return self.kernel.tile.constants
+    def queries(self) -> int:
+        """Rows of scores of one batch and head."""
+        return math.prod(i.extent for i in self.found.queries)
+
+    @property
+    def depth(self) -> int:
+        """Terms of a score."""
+        return math.prod(i.extent for i in self.found.scores.reduced)
+
+    @property
+    def heads(self) -> int:
+        """Elements of a result that one block makes."""
+        return head_parts(math.prod(i.extent for i in self.found.heads))[0]
+
+    @property
+    def standing(self) -> AttentionConfig:
+        """What `kernel` stands at."""
+        config = self.kernel.tile.config
+        assert isinstance(config, AttentionConfig)
+        return config
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The instruction, the tiles and the stages."""
@@ -96,32 +114,43 @@ class AttentionTiles(KernelPrograms):
         """Of a block: a warp for its queries, or the threads that share a row of scores."""
         return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
 
-    def figures(self, program: Program) -> ResourceEstimate:
+    def work(self, program: Program) -> Work:
         """From the tiles: every block reads all keys and values of its batch, or its part of them."""
-        sizes, facts = self.sizes, self.kernel.facts
+        base, standing = self.kernel.facts, self.standing
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
-        blocks = self.teams(queries) * split_of(program)
-        element = self.element_bytes
-        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
-        steps = self.steps(program)
-        of_block = (queries * depth + steps * keys * (depth + heads)) * element
-        threads = self.threads(program)
-        held = (keys + heads) * queries // threads
-        return ResourceEstimate(
+        parts, steps, threads = split_of(program), self.steps(program), self.threads(program)
+        blocks = self.teams(queries) * parts
+        scores, left = queries * steps * keys, self.sums_left(program)
+        # What is neither copied nor left for the last block follows the results: they are stored, padding included.
+        tiles = standing.tiles
+        rest = base.l2_bytes - self.copied_bytes(base.blocks, tiles.queries, tiles.keys, base.serial_steps)
+        rest -= self.exchanged_bytes(base.blocks, tiles.queries, standing.parts)
+        results = rest * self.teams(queries) * queries // (base.blocks // base.team * tiles.queries)
+        exchanged = self.exchanged_bytes(blocks, queries, parts)
+        requested = self.copied_bytes(blocks, queries, keys, steps) + results + exchanged
+        now = tiles.queries * math.ceil(-(-self.found.key.extent // tiles.keys) / base.team)
+        return replace(
+            base,
             blocks=blocks,
             threads=threads,
-            steps=steps,
+            serial_steps=steps,
             stages=stages,
-            shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
-            registers=ATTENTION_BASE + held,
-            requested=blocks * of_block + facts.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES,
+            shared_bytes=self.tile_bytes(queries, keys, stages),
+            shared_bytes_moved=blocks * self._bytes_in_shared(program, steps),
+            registers=ATTENTION_BASE + (keys + self.heads) * queries // threads,
+            l2_bytes=requested,
+            team=parts,
+            team_bytes=parts * left * SUM_BYTES,
+            tensor_flops=base.tensor_flops * blocks * scores // (base.blocks * now * tiles.keys),
+            global_requests=requested // (VECTOR_BYTES * WARP),
+            global_sectors=0,
         )
 
     def teams(self, queries: int) -> int:
         """Tiles of so many queries, of all batches."""
-        sizes, facts = self.sizes, self.kernel.facts
-        batches = facts.blocks // facts.team // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"])
-        return batches * -(-sizes["QUERIES"] // queries)
+        facts = self.kernel.facts
+        batches = facts.blocks // facts.team // -(-self.queries // self.standing.tiles.queries)
+        return batches * -(-self.queries // queries)
 
     def steps(self, program: Program) -> int:
         """Tiles of keys of a block."""
@@ -129,42 +158,46 @@ class AttentionTiles(KernelPrograms):
 
     def key_tiles(self, program: Program) -> int:
         """Tiles of all keys."""
-        return -(-self.sizes["KEYS"] // program.number("keys"))
+        return -(-self.found.key.extent // program.number("keys"))
 
-    def left(self, program: Program) -> int:
+    def sums_left(self, program: Program) -> int:
         """Sums that a block leaves for the last one of its team."""
-        if split_of(program) == 1:
+        rows = min(program.number("queries"), self.queries)
+        return rows * (self.heads + 2) if split_of(program) > 1 else 0
+
+    def exchanged_bytes(self, blocks: int, queries: int, parts: int) -> int:
+        """Bytes that blocks with a part of the keys each store and the last of each team loads, padding included.
+
+        Every thread of a row stores its maximum and its sum and loads the maxima twice, the sums once; results once.
+        """
+        if parts == 1:
             return 0
-        rows = min(program.number("queries"), self.sizes["QUERIES"])
-        return rows * (head_parts(self.sizes["HEAD"])[0] + 2)
+        sharers = FRAGMENT_SHARERS if self.intrinsic else SHARERS
+        return blocks * queries * (5 * sharers + 2 * self.standing.tiles.heads) * SUM_BYTES
 
-    def handed_over(self, program: Program) -> int:
-        """Bytes that the blocks of one team leave."""
-        return split_of(program) * self.left(program) * SUM_BYTES
+    def copied_bytes(self, blocks: int, queries: int, keys: int, steps: int) -> int:
+        """Bytes of queries, keys and values that so many blocks copy, padding included."""
+        depth, heads = self.standing.tiles.depth, self.standing.tiles.heads
+        return blocks * (queries * depth + steps * keys * (depth + heads)) * self.element_bytes
 
-    def rank(self, program: Program) -> float:
-        """The time that the model of compiled kernels promises, in microseconds."""
-        figures, base, sizes = self.figures(program), self.kernel.facts, self.sizes
-        padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
-        steps = math.ceil(-(-sizes["KEYS"] // sizes["TILE_KEYS"]) / base.team)
-        now = base.blocks * sizes["TILE_QUERIES"] * steps * sizes["TILE_KEYS"]
-        facts = replace(
-            base,
-            team=split_of(program),
-            team_bytes=self.handed_over(program),
-            tensor_flops=base.tensor_flops * padded // now,
-            shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
-        )
-        return promised(facts, figures, self.machine, figures.requested / (VECTOR_BYTES * WARP))
+    def tile_bytes(self, queries: int, keys: int, stages: int) -> int:
+        """Bytes of a block's tiles, whose rows are padded or permuted as those of `kernel` are."""
+        standing, buffers = self.standing, self.kernel.tile.buffers
+        rows = {"query_tile": (queries, standing.tiles.queries), "key_tile": (stages * keys, standing.tiles.keys)}
+        rows["value_tile"] = rows["key_tile"]
+        found = 0
+        for name, (here, there) in rows.items():
+            there *= standing.stages if name != "query_tile" else 1
+            found += shared_bytes_of(buffers[name]) // there * here
+        return found + (queries * (keys * SUM_BYTES + VECTOR_BYTES) if self.intrinsic is None else 0)
 
-    def _moved(self, program: Program, steps: int) -> int:
+    def _bytes_in_shared(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
 
         It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
         for its own queries.  There all threads of a row read its queries and its weights, for every tile.
         """
-        sizes, element = self.sizes, self.element_bytes
-        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        depth, heads, element = self.depth, self.heads, self.element_bytes
         queries, keys = program.number("queries"), program.number("keys")
         tile, readers = keys * (depth + heads) * element, queries // program.number("own")
         of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
@@ -175,11 +208,11 @@ class AttentionTiles(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        sizes, tile = kernel.tile.constants, kernel.tile
-        own = sizes.get("WARP_QUERIES" if self.intrinsic else "THREAD_QUERIES")
-        if own is None or (tile.intrinsic or CUDA_CORES) != self.name:
+        config = kernel.tile.config
+        if not isinstance(config, AttentionConfig) or (config.intrinsic or CUDA_CORES) != self.name:
             return None
-        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages, tile.team)
+        tiles = config.tiles
+        values = (tiles.queries, config.own, tiles.keys, config.stages, config.register_stages, config.parts)
         return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
 
 
@@ -220,8 +253,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
     after = online(kernel.group.program, found.values.name)
     values = after.statement(found.values.name)
-    own = (e.value for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
-    wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
+    wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
         misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
         if not misfit and not allowed(intrinsic, kernel.recipe.numerics):
@@ -255,10 +287,9 @@ def _with(program: Program, dimension: str, value: Value) -> Program:
 def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     on_tensor_cores = family.intrinsic is not None
     has_queries = bool(family.found.queries)
-    tiles: Choices = {
-        "queries": QUERIES if has_queries else (INSTRUCTION,),
-        "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),
-    }
+    tiles: Choices = {"queries": (INSTRUCTION,), "own": (family.standing.own,)}
+    if has_queries:
+        tiles = {"queries": QUERIES, "own": OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES}
     why_not = _why_not_shared(family)
     shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
     offers: dict[str, Choices] = shares | {
@@ -268,9 +299,8 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
         PLACE_MAIN: {"register_stages": REGISTER_STAGES},
     }
     fixed = {**_FIXED, "split_k": kernel.tile.team}
-    made, applied = sketch(Situation(family.name, fixed, offers, {CROSS_THREAD: why_not}))
-    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, checked(made.points(), checks), applied, family)
+    situation = Situation(family.name, fixed, offers, {CROSS_THREAD: why_not})
+    return make_task(family, situation, _checks(family), kernel, family.machine)
 
 
 def _why_not_shared(family: AttentionTiles) -> str:
@@ -278,7 +308,8 @@ def _why_not_shared(family: AttentionTiles) -> str:
     blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
-    return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"
+    keys = family.found.key.extent
+    return "" if keys > KEYS[0] else f"{keys} keys are one tile"
 
 
 def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
@@ -286,18 +317,12 @@ def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
     return tuple(sorted({*choices, advised}))
 
 
-def _only(family: AttentionTiles) -> tuple[Value, ...]:
-    """What a single query is shared out by."""
-    sizes = family.sizes
-    return (sizes["WARP_QUERIES" if family.intrinsic else "THREAD_QUERIES"],)
-
-
 def _checks(family: AttentionTiles) -> tuple[Check, ...]:
     """What kernels of attention take."""
     return (
         Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
         Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
-        Check("shared keys", lambda p: _shared(family, p), "a block without keys would only wait for the others"),
+        Check("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for the others"),
         Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
     )
 
@@ -312,19 +337,18 @@ def _parts(family: AttentionTiles, program: Program) -> str:
 
 
 def _empty(family: AttentionTiles, program: Program) -> str:
-    sizes = family.sizes
-    for what, size in (("queries", sizes["QUERIES"]), ("keys", sizes["KEYS"])):
+    for what, size in (("queries", family.queries), ("keys", family.found.key.extent)):
         tile = program.number(what)
         if tile >= 2 * max(size, INSTRUCTION):
             return f"a tile of {tile} {what} for {size}"
     return ""
 
 
-def _shared(family: AttentionTiles, program: Program) -> str:
+def _sharing(family: AttentionTiles, program: Program) -> str:
     steps, parts = family.key_tiles(program), split_of(program)
     if parts == 1:
         return ""
-    most = most_parts(steps, family.teams(program.number("queries")) * family.left(program))
+    most = most_parts(steps, family.teams(program.number("queries")) * family.sums_left(program))
     if parts > most:
         return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
     return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
@@ -344,4 +368,4 @@ def _stages(family: AttentionTiles, program: Program) -> str:
 def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
     """Steps of the loops over the depth of scores and over the keys of a tile."""
     step = family.intrinsic.k if family.intrinsic else 4
-    return math.ceil(family.sizes["DEPTH"] / step), program.number("keys") // step
+    return math.ceil(family.depth / step), program.number("keys") // step

@@ -102,12 +102,12 @@ class _Parts:
             weight = emitter.register("part_weight", "float32")
             top, part = (self.team.take(name, q, row, 1, inside)(Index()) for name in (LARGEST, TOTAL))
             emitter.declare(weight, exp(top, Access(self.softmax.largest, (r,))))
-            emitter.assign(Slot(total, (r,)), _weighted(part, weight), self.link, "sum")
+            emitter.assign(Slot(total, (r,)), _times_weight(part, weight), self.link, "sum")
             with emitter.loop("s", results.shape[1] // results.vector, self.link) as s:
                 taken = self.team.take(RESULTS, q, self._place(row, s), results.vector, inside)
                 with emitter.loop(LANE_OF_VECTOR, results.vector, self.link) as v:
                     result = results.sums(r, s * results.vector + v)
-                    emitter.assign(_slot(result), _weighted(taken(v), weight), self.link, "sum")
+                    emitter.assign(_slot(result), _times_weight(taken(v), weight), self.link, "sum")
 
     def _row(self, r: Index) -> tuple[Index, str | None]:
         """A row of this thread by its number in the tile of queries, and the mask of those that exist."""
@@ -125,5 +125,5 @@ def _slot(access: Access) -> Slot:
     return Slot(access.array, access.indices)
 
 
-def _weighted(value: Access, weight: str) -> Apply:
+def _times_weight(value: Access, weight: str) -> Apply:
     return Apply("mul", (value, Access(weight, ())), "float32")

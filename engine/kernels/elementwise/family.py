@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.kinds import ELEMENTWISE, LAYOUT
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
@@ -12,7 +10,7 @@ from engine.kernels.elementwise.lower import lower_elementwise
 from engine.kernels.elementwise.plans import plans
 from engine.kernels.elementwise.space import element_tasks
 from engine.kernels.elementwise.transpose import lower_transpose, turned_reads
-from engine.kernels.family import Setting
+from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
@@ -23,27 +21,35 @@ from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
 
-class ElementwiseFamily:
-    """Implements `engine.kernels.family.KernelFamily`."""
+class ElementwiseFamily(KernelFamily):
+    """Each thread computes vectors of elements, or a block turns a tile in shared memory.
+
+    y[i,j] = relu(x[i,j] + b[j])    ->    element = block * 1024 + thread * 4;  y[element] = relu(x[element] + b[j])
+    y[i,j] = x[j,i]                 ->    a 32 x 32 tile is read along the rows of x and written along those of y
+    """
 
     name = "element-wise"
     kinds = frozenset((ELEMENTWISE.name, LAYOUT.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         ranked = plans(group.program, setting.machine.resident_threads)
         return with_content(vectorize(group.program, ranked), map_threads(group.program, setting.machine, ranked))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         nest = loop_nest(group.program, tree)
         marks = Marks(nest)
         is_transposed = marks.first("tile") and turned_reads(group.program, nest) is not None
-        tile = (lower_transpose if is_transposed else lower_elementwise)(group, nest, marks)
-        return replace(tile, notes=marks.unread())
+        return (lower_transpose if is_transposed else lower_elementwise)(group, nest, marks)
+
+    def menu(self, group: FusionGroup) -> MarkMenu:
+        """As `KernelFamily` says."""
+        titles = {"block": "Elements per block", "thread": "Threads per block"}
+        return MarkMenu(titles, ("vector", "block", "tile") if group.kind == LAYOUT.name else ("vector", "block"))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         return Space(tuple(element_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.elementwise.thread_tiling import UNROLLED, Strips, read_strips
-from engine.kernels.elementwise.work_partition import Share, share_elements
-from engine.kernels.loop_nest import Nest, without_loops
+from engine.kernels.elementwise.config import ElementwiseConfig, Strips, read_config
+from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.statement_block import evaluate_block
 from engine.scheduling.nodes import Member
@@ -26,30 +25,25 @@ from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import Buffer, TileProgram
 from engine.tile.source import Line
 
-REFUSED = {
-    "tile": "no read runs across the direction of the write, so a tile would turn nothing",
-    "stages": "an element-wise kernel has no tiles to copy ahead",
-    "lane": "no value is shared along a row, so threads need no lanes: ask for threads",
-    "warp": "no value is shared down a column, so threads need no warps: ask for threads",
-}
-"""Marks that no element-wise kernel has a use for, and why."""
-
 
 def lower_elementwise(
     group: FusionGroup, nest: Nest, marks: Marks, taken: Mapping[str, Buffer] | None = None
 ) -> TileProgram:
     """One kernel for statements that share all their iterators.  taken: buffers of other parts of a packed one."""
-    without_loops(nest, nest.statements)
-    marks.refuse(REFUSED)
-    strips = read_strips(group.program, nest, marks)
-    share = share_elements(nest.outer, marks, strips.each)
-    whole = [m for m in nest.outer if m.name not in strips.owned]
-    is_unrolled = marks.unrolled(share.steps, share.steps <= UNROLLED, whole)
-    emitter = Emitter(group.program, share.blocks, share.threads, taken)
-    emitter.vector = strips.vector
-    emitter.extents[LANE_OF_VECTOR] = strips.vector
+    config = read_config(group.program, nest, marks)
+    return marks.describe(emit_elementwise(group, nest, config, taken), config)
+
+
+def emit_elementwise(
+    group: FusionGroup, nest: Nest, config: ElementwiseConfig, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """The kernel of a config.  taken: as in `lower_elementwise`."""
+    total = math.prod(m.extent for m in nest.outer)
+    emitter = Emitter(group.program, -(-total // config.elements), config.threads, taken)
+    emitter.vector = config.strips.vector
+    emitter.extents[LANE_OF_VECTOR] = config.strips.vector
     names = tuple(m.name for m in nest.outer)
-    with _element(emitter, share, strips, is_unrolled, nest.outer) as variables:
+    with _element(emitter, config, nest.outer) as variables:
         values: dict[str, Access] = {}
         evaluate_block(
             emitter,
@@ -59,12 +53,12 @@ def lower_elementwise(
             stored=frozenset(group.program.outputs),
             dimensions=names,
         )
-    return _finished(emitter, group, nest, share, strips)
+    return _finish(emitter, group, nest, config)
 
 
 @contextmanager
 def _element(
-    emitter: Emitter, share: Share, strips: Strips, is_unrolled: bool, members: tuple[Member, ...]
+    emitter: Emitter, config: ElementwiseConfig, members: tuple[Member, ...]
 ) -> Iterator[dict[str, Index]]:
     """The body of a thread for each of its vectors: where it stands in every dimension.
 
@@ -72,12 +66,13 @@ def _element(
     """
     names = tuple(m.name for m in members)
     link = Line((), names)
+    strips = config.strips
     lanes = strips.lanes
-    owned = strips.each // lanes
+    owned = strips.elements // lanes
     total = math.prod(m.extent for m in members) // owned
-    elements = share.elements // owned
-    with emitter.loop("step", share.steps, link, is_unrolled) as step, ExitStack() as inner:
-        own = step * (share.threads * lanes) + Index.of("thread") * lanes
+    elements = config.elements // owned
+    with emitter.loop("step", config.steps, link, config.is_unrolled) as step, ExitStack() as inner:
+        own = step * (config.threads * lanes) + Index.of("thread") * lanes
         start = Index.of("block") * elements + own
         counted = "element" if owned == 1 else "strip"
         element = emitter.bind(counted, start, link)
@@ -85,22 +80,22 @@ def _element(
         inner.enter_context(emitter.when(emitter.mask("inside", outside, link), link))
         emitter.extents[counted] = total
         emitter.definitions[counted] = start
-        variables = _located(emitter, strips, element, members)
+        variables = _locate(emitter, strips, element, members)
         for member in members:
             if member.name in strips.owned:
                 at = Line((), (member.name,))
                 name = f"{member.name}_step"
-                loop = emitter.loop(name, strips.steps(member), at, strips.unrolled[member.name])
+                loop = emitter.loop(name, strips.steps(member.name), at, member.name in strips.unrolled)
                 inside = inner.enter_context(loop)
-                wide = strips.vector if member is strips.run[-1] else 1
+                wide = strips.vector if member.name == strips.run[-1] else 1
                 variables[member.name] = variables[member.name] * strips.owned[member.name] + inside * wide
         if lanes == 1 and strips.vector > 1:
-            along = strips.run[-1].name
+            along = strips.run[-1]
             variables[along] = variables[along] + Index.of(LANE_OF_VECTOR)
         yield variables
 
 
-def _located(emitter: Emitter, strips: Strips, element: Index, members: tuple[Member, ...]) -> dict[str, Index]:
+def _locate(emitter: Emitter, strips: Strips, element: Index, members: tuple[Member, ...]) -> dict[str, Index]:
     """Where the flattened position of a thread stands in every dimension, counted in strips."""
     sizes = tuple(m.extent // strips.owned.get(m.name, 1) for m in members)
     lane = Index.of(LANE_OF_VECTOR) if strips.lanes > 1 else Index()
@@ -115,10 +110,9 @@ def _located(emitter: Emitter, strips: Strips, element: Index, members: tuple[Me
     rows = math.prod(sizes[before:])
     outer = delinearize(element, (*sizes[:before], rows), emitter.extents)
     variables = {m.name: _bind(emitter, m, index, strips) for m, index in zip(members[:before], outer, strict=False)}
-    link = Line((), tuple(m.name for m in strips.run))
-    point = emitter.bind("_".join(m.name for m in strips.run), outer[-1], link) + lane
+    point = emitter.bind("_".join(strips.run), outer[-1], Line((), strips.run)) + lane
     inner = delinearize_nested(point, sizes[before:], emitter.extents)
-    return variables | {m.name: index for m, index in zip(strips.run, inner, strict=True)}
+    return variables | dict(zip(strips.run, inner, strict=True))
 
 
 def _bind(emitter: Emitter, member: Member, index: Index, strips: Strips) -> Index:
@@ -127,14 +121,16 @@ def _bind(emitter: Emitter, member: Member, index: Index, strips: Strips) -> Ind
     return emitter.bind(name, index, Line((), (member.name,)))
 
 
-def _finished(emitter: Emitter, group: FusionGroup, nest: Nest, share: Share, strips: Strips) -> TileProgram:
-    total = math.prod(m.extent for m in nest.outer)
-    constants = {"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "STEPS": share.steps, "VECTOR": strips.vector}
+def _finish(emitter: Emitter, group: FusionGroup, nest: Nest, config: ElementwiseConfig) -> TileProgram:
+    total, each = math.prod(m.extent for m in nest.outer), config.strips.elements
+    constants = {
+        "ELEMENTS": total, "BLOCK_ELEMENTS": config.elements, "STEPS": config.steps, "VECTOR": config.strips.vector,
+    }  # fmt: skip
     portion = "VECTOR"
-    if strips.owned:
+    if config.strips.owned:
         portion = "OWNED"
-        constants[portion] = strips.each
-    per_thread = f"{strips.each} element{'s' if strips.each > 1 else ''} of a thread"
+        constants[portion] = each
+    per_thread = f"{each} element{'s' if each > 1 else ''} of a thread"
     return emitter.finish(
         group,
         constants=constants,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from engine.kernels.access_patterns import Pattern, patterns
 from engine.kernels.elementwise.score import Score, greedy_order, score
-from engine.kernels.elementwise.warp import Requests, Walk, requested
+from engine.kernels.elementwise.warp import Requests, Walk, count_requests
 from engine.tensor.access import stride, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -85,11 +85,11 @@ def plans(program: TensorProgram, places: int) -> tuple[Plan, ...]:
         for order in dict.fromkeys([_textual(innermost, names), greedy_order(innermost, names, found)])
         for plan in _along(program, order, found, [n for n in ideals if n != innermost], places)
     ]
-    tiled = _tiled(target, found)
-    return _ranked((*candidates, *tiled))
+    tiled = _tiled_plans(target, found)
+    return _rank((*candidates, *tiled))
 
 
-def _ranked(found: Sequence[Plan]) -> tuple[Plan, ...]:
+def _rank(found: Sequence[Plan]) -> tuple[Plan, ...]:
     """Best first; plans with almost the fewest sectors are equals in that."""
     fewest = min(plan.sectors for plan in found)
 
@@ -135,7 +135,7 @@ def _along(
         for width in allowed:
             walk = Walk(sized, run, width)
             held = limit if limit > allowed[-1] else 0
-            yield Plan(walk, why, requested(walk, found), False, is_textual, held)
+            yield Plan(walk, why, count_requests(walk, found), False, is_textual, held)
 
 
 def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int) -> bool:
@@ -156,7 +156,7 @@ def _limit(program: TensorProgram, run: tuple[str, ...]) -> int:
     return vector_limit(program.statements, outside, runs)
 
 
-def _tiled(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
+def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
     """The plan with a shared tile for the reads that run across the write, where both dimensions fill one."""
     last = target.iterators[-1]
     names = tuple(target.extents)
@@ -168,7 +168,7 @@ def _tiled(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
     direct = [p for p in found if p not in turned]
     walk = Walk(sized, (last.name,), 1)
     through = Walk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), 1)
-    parts = requested(walk, direct), requested(through, turned)
+    parts = count_requests(walk, direct), count_requests(through, turned)
     together = Requests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
     yield Plan(walk, score(names[-1], found, innermost=True), together, is_tiled=True)
 

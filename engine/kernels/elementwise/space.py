@@ -7,25 +7,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.elementwise.advise import plan_entries
+from engine.kernels.elementwise.config import UNROLLED, ElementwiseConfig, Strips
 from engine.kernels.elementwise.plans import Plan, plans, widest
-from engine.kernels.elementwise.thread_tiling import UNROLLED
-from engine.kernels.elementwise.transpose import TILE
-from engine.kernels.loop_nest import Nest, loop_nest
-from engine.kernels.marks import Marks
+from engine.kernels.elementwise.transpose import TILE, TransposeConfig
+from engine.kernels.loop_nest import loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, checked, resource_checks, user_check
-from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation, sketch
-from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.prune import Check, make_task, user_entries
+from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
+from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.recipe import Entry
-from engine.target.hardware import SECTOR
 from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
@@ -36,6 +34,12 @@ ORDER = frozenset(("pin", "cut", "split", "parallel", "terms", "equal", "objecti
 """Fields of entries that say in which order loops are, or how they are cut."""
 THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
 """Threads of a block, and portions that each of them takes."""
+
+
+def _with_requests(work: Work, plan: Plan, elements: int) -> Work:
+    """The work with the requests to global memory that sampled warps of a plan make."""
+    requests, sectors = plan.requests.requests * elements, plan.requests.sectors * elements
+    return replace(work, global_requests=round(requests), global_sectors=round(sectors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,54 +73,52 @@ class Walks(KernelPrograms):
             mark(target, "innermost", "block", block, ""),
         )
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the walk: every element is asked for once."""
+    def work(self, program: Program) -> Work:
+        """From the walk: every element is asked for once.  Requests are those of sampled warps."""
         width, steps = self.plan(program).walk.width, program.number("steps")
         block = self.portion(program) * steps
         blocks = -(-self.elements // block)
-        facts = self.kernel.facts
-        ours = facts.blocks * self.kernel.tile.constants.get("BLOCK_ELEMENTS", TILE**2)
-        return ResourceEstimate(
+        facts, config = self.kernel.facts, self.kernel.tile.config
+        ours = facts.blocks * (config.elements if isinstance(config, ElementwiseConfig) else TILE**2)
+        work = replace(
+            facts,
             blocks=blocks,
             threads=program.number("threads"),
-            steps=1 if steps <= UNROLLED else steps,
-            stages=1,
+            serial_steps=1 if steps <= UNROLLED else steps,
             shared_bytes=0,
+            shared_bytes_moved=0,
             registers=ELEMENTWISE_BASE + self.alive * width,
-            requested=facts.l2_bytes * blocks * block // ours,
+            l2_bytes=facts.l2_bytes * blocks * block // ours,
         )
-
-    def rank(self, program: Program) -> float:
-        """What the model of compiled kernels promises, with the sectors that a warp requests in this order."""
-        requests = self.plan(program).requests
-        sectors = round(requests.sectors * SECTOR * self.elements)
-        return promised(
-            self.kernel.facts, self.figures(program), self.machine, requests.requests * self.elements, sectors
-        )
+        return _with_requests(work, self.plan(program), self.elements)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        sizes = kernel.tile.constants
-        if not {"BLOCK_ELEMENTS", "STEPS", "VECTOR"} <= sizes.keys():
+        config = kernel.tile.config
+        if not isinstance(config, ElementwiseConfig):
             return None
-        nest = loop_nest(kernel.program, kernel.schedule)
-        found = next((name for name, plan in self.plans.items() if _is_walked(plan, nest, kernel)), None)
+        found = next((name for name, plan in self.plans.items() if _is_walked(plan, kernel, config.strips)), None)
         if found is None:
             return None
-        return Program(WALKS, (("walk", found), ("threads", kernel.tile.threads), ("steps", sizes["STEPS"])))
+        return Program(WALKS, (("walk", found), ("threads", config.threads), ("steps", config.steps)))
 
 
-def _is_walked(plan: Plan, nest: Nest, kernel: Kernel) -> bool:
+def _is_walked(plan: Plan, kernel: Kernel, strips: Strips) -> bool:
     """Whether a kernel's loops and vectors are those of a plan."""
-    sizes, target = kernel.tile.constants, widest(kernel.program).name
-    order = tuple(plain_iterator(m.rows[target]) for m in nest.outer)
-    if order != tuple(name for name, _ in plan.walk.order) or plan.walk.width != sizes["VECTOR"]:
-        return False
-    if not plan.walk.in_strips:
-        return "OWNED" not in sizes
-    along = Marks(nest).member("vector")
-    run = plain_iterator(along.rows[target]) if along is not None else None
-    return run == plan.walk.run[-1] and sizes.get("OWNED") == plan.walk.width
+    iterators = _order(kernel)
+    owned = {str(iterators[dimension]): size for dimension, size in strips.owned.items()}
+    walk = plan.walk
+    return (
+        tuple(iterators.values()) == tuple(name for name, _ in walk.order)
+        and strips.vector == walk.width
+        and owned == ({walk.run[-1]: walk.width} if walk.in_strips else {})
+    )
+
+
+def _order(kernel: Kernel) -> Mapping[str, str | None]:
+    """Dimension -> iterator of the widest statement, outermost first."""
+    target = widest(kernel.program).name
+    return {m.name: plain_iterator(m.rows[target]) for m in loop_nest(kernel.program, kernel.schedule).outer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,27 +138,23 @@ class Tiles(KernelPrograms):
         threads = mark(target, "innermost", "thread", program.number("threads"), "")
         return (mark(target, "innermost", "tile", TILE, ""), threads)
 
-    def figures(self, program: Program) -> ResourceEstimate:
+    def work(self, program: Program) -> Work:
         """A tile for each block, every read turned in one of its own."""
-        threads, facts = program.number("threads"), self.kernel.facts
-        turned = 4 * TILE * (TILE + 1)
-        return ResourceEstimate(
-            -(-self.elements // TILE**2), threads, 1, 1, turned, ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
-            facts.l2_bytes,
-        )  # fmt: skip
-
-    def rank(self, program: Program) -> float:
-        """What the model of compiled kernels promises, with the sectors that a warp requests through the tile."""
-        requests = self.plan.requests
-        sectors = round(requests.sectors * SECTOR * self.elements)
-        return promised(
-            self.kernel.facts, self.figures(program), self.machine, requests.requests * self.elements, sectors
+        threads = program.number("threads")
+        work = replace(
+            self.kernel.facts,
+            blocks=-(-self.elements // TILE**2),
+            threads=threads,
+            serial_steps=1,
+            shared_bytes=4 * TILE * (TILE + 1),
+            registers=ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
         )
+        return _with_requests(work, self.plan, self.elements)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        is_tiled = {"TILE", "ACROSS", "ALONG"} <= kernel.tile.constants.keys()
-        return Program(TILED, (("threads", kernel.tile.threads),)) if is_tiled else None
+        config = kernel.tile.config
+        return Program(TILED, (("threads", config.threads),)) if isinstance(config, TransposeConfig) else None
 
 
 def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
@@ -165,30 +163,21 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     found = plans(program, 0)
     elements, alive = math.prod(widest(program).extents.values()), most_alive(program.statements).values
     named = {_name(plan): plan for plan in found if _is_walk(plan) and _is_left(plan, kernel)}
+    inline: dict[str, Choices] = {INLINE: {}} if len(group.program.statements) > 1 else {}
     tasks: list[Task] = []
     if named:
         walks = Walks(group, kernel, named, elements, alive)
         offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREADS, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREADS[0], "steps": 1}
         whole = Check("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
-        tasks.append(_task(walks, Situation(WALKS, fixed, offers | _inline(group)), (whole,)))
+        tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):
         tiles = Tiles(group, kernel, tiled, elements, alive)
         offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
-        tasks.append(_task(tiles, Situation(TILED, {"threads": THREADS[0]}, offers | _inline(group)), ()))
+        situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
+        tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
     return sorted(tasks, key=lambda task: task.family.program_of(kernel) is None)
-
-
-def _inline(group: FusionGroup) -> dict[str, Choices]:
-    return {INLINE: {}} if len(group.program.statements) > 1 else {}
-
-
-def _task(family: Walks | Tiles, situation: Situation, checks: tuple[Check, ...]) -> Task:
-    made, applied = sketch(situation)
-    resources = resource_checks(family.figures, family.machine)
-    rules = (*checks, *resources, user_check(family, family.kernel))
-    return Task(family.name, made.dimensions, checked(made.points(), rules), applied, family)
 
 
 def _is_walk(plan: Plan) -> bool:
@@ -206,16 +195,14 @@ def _name(plan: Plan) -> str:
 
 def _orders_of_user(kernel: Kernel) -> bool:
     """Whether a person says something of the order of loops."""
-    own = (e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
-    return any(entry.field in ORDER for entry in own)
+    return any(entry.field in ORDER for entry in user_entries(kernel))
 
 
 def _is_left(plan: Plan, kernel: Kernel) -> bool:
     """Whether a person's order of loops, where there is one, is that of a plan."""
     if not _orders_of_user(kernel):
         return True
-    target = widest(kernel.program).name
-    order = tuple(plain_iterator(m.rows[target]) for m in loop_nest(kernel.program, kernel.schedule).outer)
+    order = tuple(_order(kernel).values())
     return order == tuple(name for name, _ in plan.walk.order) and not plan.walk.in_strips
 
 

@@ -24,7 +24,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator, rewrite_reads
 from engine.tile.emit import Emitter, at
-from engine.tile.nodes import Barrier, Buffer, Load, Slot, Store, TileProgram
+from engine.tile.nodes import Barrier, Buffer, KernelConfig, Load, Slot, Store, TileProgram
 from engine.tile.source import Line
 
 TILE = 32
@@ -78,13 +78,31 @@ def turned_reads(program: TensorProgram, nest: Nest) -> Turned | None:
     return Turned(across, reads)
 
 
-def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
-    """One kernel with a shared tile for each turned read; every other read is direct."""
+@dataclass(frozen=True, slots=True)
+class TransposeConfig(KernelConfig):
+    """A block turns one tile."""
+
+    threads: int
+    """Whole rows of the tile at a time."""
+
+
+def read_config(nest: Nest, marks: Marks) -> TransposeConfig:
+    """The threads that the marks ask for."""
     without_loops(nest, nest.statements)
     marks.refuse(REFUSED)
     marks.number("tile", TILE, lambda asked: TILE, f"tiles of {TILE} x {TILE}")
-    rows = marks.power("thread", TILE * ROWS, MAX_THREADS, least=TILE) // TILE
-    return _Transpose(group, nest, rows).lower()
+    return TransposeConfig(marks.power("thread", TILE * ROWS, MAX_THREADS, least=TILE))
+
+
+def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
+    """One kernel with a shared tile for each turned read; every other read is direct."""
+    config = read_config(nest, marks)
+    return marks.describe(emit_transpose(group, nest, config), config)
+
+
+def emit_transpose(group: FusionGroup, nest: Nest, config: TransposeConfig) -> TileProgram:
+    """The kernel of a config."""
+    return _Transpose(group, nest, config.threads // TILE).emit()
 
 
 class _Transpose:
@@ -103,7 +121,7 @@ class _Transpose:
         self.link = Line(tuple(dict.fromkeys(s.name for s in self.reads.values())), self.names)
         self.tiles = self._tiles()
 
-    def lower(self) -> TileProgram:
+    def emit(self) -> TileProgram:
         """Read tiles along their rows, meet, write along the rows of the result."""
         emitter, across, last = self.emitter, self.across, self.last
         self._bind_block()

@@ -41,7 +41,7 @@ class Requests:
     requests: float
 
 
-def requested(walk: Walk, patterns: Sequence[Pattern]) -> Requests:
+def count_requests(walk: Walk, patterns: Sequence[Pattern]) -> Requests:
     """What the first and the middle warp request, for each element that they handle."""
     total = math.prod(extent for _, extent in walk.order) // walk.width
     sectors = requests = elements = 0

@@ -258,7 +258,7 @@ class Product:
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
         # Rows of results stay in registers to the end: left to itself, the compiler spills some for a block more.
-        return replace(tile, config=self.config, together=1 if self.has_whole_rows else 0)
+        return replace(tile, together=1 if self.has_whole_rows else 0)
 
 
 def id_of(access: Access) -> str:

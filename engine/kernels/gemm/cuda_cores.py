@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product, id_of
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
@@ -11,7 +9,7 @@ from engine.kernels.gemm.row_epilogue import Sharers, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks
+from engine.kernels.marks import Marks, pipeline_requests
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
@@ -26,7 +24,8 @@ from engine.tile.source import Line
 def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
     product = Product(group, nest)
-    return _emit(product, choose_for_cuda_cores(product, marks))
+    chosen = choose_for_cuda_cores(product, marks)
+    return marks.describe(_emit(product, chosen), chosen.config)
 
 
 def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
@@ -56,14 +55,14 @@ def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
         store_rows(product, results, _sharers(product, rows.operand.side.start))
     else:
         product.epilogue(results)
-    (of_thread, across), (shared, registers) = config.part, chosen.requests
+    of_thread, across = config.part
     return product.finish(
         constants={"OWNED": of_thread * across},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
-        requests=(
-            replace(shared, buffers=tuple(operand.tile for operand in operands)),
-            replace(registers, buffers=tuple(part.registers for part in factors)),
+        requests=pipeline_requests(
+            config.stages, config.register_stages, (operand.tile for operand in operands),
+            tuple(part.registers for part in factors),
         ),
     )
 

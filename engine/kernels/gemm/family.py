@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from engine.fusion.kinds import CONTRACTION
@@ -11,7 +10,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
-from engine.kernels.family import Setting
+from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_pipeline import pipeline_group
 from engine.kernels.gemm.advise_row_epilogue import row_pins
@@ -34,14 +33,17 @@ from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
 
-class GemmFamily:
-    """Implements `engine.kernels.family.KernelFamily`."""
+class GemmFamily(KernelFamily):
+    """Tiles of both factors wait in shared memory; warps multiply them on tensor cores, threads on CUDA cores.
+
+    c[i,j] = sum(k) a[i,k] * b[k,j]    ->    for each tile of k: copy a tile of a and one of b, then multiply them
+    """
 
     name = "gemm"
     kinds = frozenset((CONTRACTION.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         program, machine = group.program, setting.machine
         promises = partial(promise_of, machine, program)
         tensor = tensorize_group(group, machine, setting.numerics, promises)
@@ -50,7 +52,7 @@ class GemmFamily:
         return with_content(row_pins(group), tiles, pipeline_group(group, asked))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         anchor = next(s for s in group.program.statements if is_contraction(s))
         if row_reductions(group.program.statements, anchor):
             nest = row_nest(group.program, tree, anchor)
@@ -59,13 +61,15 @@ class GemmFamily:
         marks = Marks(nest)
         intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
         if intrinsic:
-            tile = lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
-        else:
-            tile = lower_contraction(group, nest, marks)
-        return replace(tile, notes=marks.unread())
+            return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
+        return lower_contraction(group, nest, marks)
+
+    def menu(self, group: FusionGroup) -> MarkMenu:
+        """As `KernelFamily` says."""
+        return MarkMenu({"warp": "Warp tile along {}"}, ("split_k",), by_dimension=True)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         found, refused = product_tasks(group, kernel, compile_group)
         return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
 

@@ -15,6 +15,7 @@ from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
 from engine.kernels.gemm.work import problem_of, promise_of
 from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task
 from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry, Recipe
@@ -55,7 +56,7 @@ def product_tasks(
 def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
     """What binds, and CUDA cores; alone what the user asks for, where that is an intrinsic."""
     machine, program = kernel.target, kernel.program
-    wish = next((e.value[1] for e in _of_user(kernel) if isinstance(e.value, tuple) and e.value[0] == "intrinsic"), "")
+    wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
         binding = bind(anchor, program.arrays, intrinsic)
         is_wanted = wish in ("", intrinsic.name)
@@ -67,10 +68,6 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
     if not wish:
         advice = map_contraction(kernel.group.program, machine, promise_of(machine, program, None))
         yield _Mapping(CUDA_CORES, advice.scenario.entries)
-
-
-def _of_user(kernel: Kernel) -> Iterator[Entry]:
-    return (e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
 
 
 def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: Compile) -> Task | str:

@@ -24,7 +24,6 @@ from engine.target import Target
 from engine.target.hardware import MAX_WARPS, WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import PipelineRequest
 
 _ON_CUDA_CORES = {
     "slices": "threads of CUDA cores share a tile by its rows and columns, not its depth",
@@ -52,8 +51,6 @@ class ChosenConfig:
     """With the stages that are asked for: the pipeline pass decides how many there may be."""
     raster: int
     """Rows of tiles that blocks walk down before they go one tile to the right."""
-    requests: tuple[PipelineRequest, PipelineRequest]
-    """Stages of shared memory and of registers, of buffers that the kernel will have."""
 
 
 def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
@@ -73,11 +70,12 @@ def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
         side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
         threads[side] *= 2
         because = "with fewer, more threads than copies or than a block has"
-        marks.changed("thread", threads[side], because, free[side])
+        marks.note_change("thread", threads[side], because, free[side])
     while whole and _parts(blocks, threads) < WARP:
         side = 0 if threads[0] >= threads[1] else 1
         threads[side] //= 2
-        marks.changed("thread", threads[side], f"with more, fewer than the {WARP} lanes that share rows", free[side])
+        because = f"with more, fewer than the {WARP} lanes that share rows"
+        marks.note_change("thread", threads[side], because, free[side])
     return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
 
 
@@ -97,7 +95,7 @@ def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic
         side = 0 if warps[0] <= warps[1] else 1
         warps[side] *= 2
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
-        marks.changed("warp", warps[side], because, product.free[side])
+        marks.note_change("warp", warps[side], because, product.free[side])
     config = GemmConfig((blocks[0], blocks[1], depth), (warps[0], warps[1]))
     room = max(1, machine.shared_limit // exchanged_bytes(config))
     most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // config.parts, room))
@@ -130,6 +128,6 @@ def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> ChosenConf
     raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", product.free[0])
     steps, sums = -(-product.depth // depth), product.tiles_of((rows, columns)) * rows * columns
     split_k = shared_out(marks, members, steps, sums, "the depth")
-    shared, registers = marks.stages("stages", 2, (), members), marks.stages("register_stages", 1, (), members)
-    config = replace(tiles, stages=shared.stages, register_stages=registers.stages, split_k=split_k)
-    return ChosenConfig(config, raster, (shared, registers))
+    stages, sets = marks.stages("stages", 2, members), marks.stages("register_stages", 1, members)
+    config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k)
+    return ChosenConfig(config, raster)

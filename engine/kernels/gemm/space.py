@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.roofline import predict
+from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
@@ -28,7 +29,7 @@ from engine.kernels.sketch_rules import (
     Situation,
     sketch,
 )
-from engine.kernels.space import Funnel, Program, ResourceEstimate, Task
+from engine.kernels.space import Funnel, Program, Task
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
@@ -75,14 +76,14 @@ class Products:
     """Entries of the mapping itself, which all its programs have."""
 
     @property
+    def contraction(self) -> Contraction:
+        """The product itself."""
+        return self.problem.contraction
+
+    @property
     def decided(self) -> frozenset[str]:
         """Marks that its programs decide."""
         return DECIDED
-
-    @property
-    def contraction(self) -> Contraction:
-        """What its kernels multiply."""
-        return self.problem.contraction
 
     @property
     def fragment(self) -> int:
@@ -122,17 +123,13 @@ class Products:
         row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the work of its kernel."""
-        found = work(self.problem, self.knobs(program), self.machine)
-        return ResourceEstimate(
-            found.blocks, found.threads, found.serial_steps, found.stages, found.shared_bytes, found.registers or 0,
-            found.l2_bytes,
-        )  # fmt: skip
+    def work(self, program: Program) -> Work:
+        """See `engine.kernels.gemm.work`."""
+        return work(self.problem, self.knobs(program), self.machine)
 
     def rank(self, program: Program) -> float:
         """The estimated time, in microseconds, with the machine's own figures."""
-        return predict(work(self.problem, self.knobs(program), self.machine), self.machine).microseconds
+        return model_microseconds(self.work(program), self.machine)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

@@ -8,8 +8,6 @@ different banks.  Where a tile keeps the depth outside, the load transposes on t
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.gemm.intra_block_split_k import Sliced, added
@@ -19,7 +17,7 @@ from engine.kernels.gemm.row_epilogue import Sharers, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks
+from engine.kernels.marks import Marks, pipeline_requests
 from engine.kernels.mma_fragments import SHARERS, Lanes
 from engine.target import Target
 from engine.target.hardware import WARP
@@ -37,7 +35,8 @@ def lower_tensor_cores(
 ) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
     product = Product(group, nest)
-    return _emit(product, choose_for_tensor_cores(product, marks, intrinsic, machine), intrinsic)
+    chosen = choose_for_tensor_cores(product, marks, intrinsic, machine)
+    return marks.describe(_emit(product, chosen, intrinsic), chosen.config)
 
 
 def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
@@ -53,7 +52,7 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
         store_rows(product, warps.owned(), warps.sharers())
     else:
         store_results(product, warps.tile(), warps.owned())
-    (rows, columns), (shared, registers) = config.part, chosen.requests
+    rows, columns = config.part
     return product.finish(
         constants={"SLICES": config.slices, "WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
         assertions=(
@@ -64,9 +63,8 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
             ("TILE_DEPTH % (SLICES * MMA_DEPTH) == 0", "a slice is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
-        requests=(
-            replace(shared, buffers=tuple(operand.tile for operand in operands)),
-            replace(registers, buffers=(warps.first, warps.second)),
+        requests=pipeline_requests(
+            config.stages, config.register_stages, (operand.tile for operand in operands), (warps.first, warps.second)
         ),
     )
 

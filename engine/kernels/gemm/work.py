@@ -1,6 +1,6 @@
 """What a product's kernel with a configuration will ask of the machine: the counts of its tile program in closed form.
 
-`engine.cost.tile_counts.work_of_tile` counts the same of a compiled kernel.  Registers alone are an estimate, which the
+`engine.tile.work.work_of_tile` counts the same of a compiled kernel.  Registers alone are an estimate, which the
 CUDA compiler replaces.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
+from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.cost.roofline import predict
 from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
 from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
 from engine.kernels.gemm.limits import tiles_of
@@ -63,7 +63,7 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
     The function raises Unsupported where no block of a kernel fits an SM.
     """
     problem = problem_of(program, intrinsic)
-    return lambda config: predict(work(problem, config, machine), machine).microseconds
+    return lambda config: model_microseconds(work(problem, config, machine), machine)
 
 
 def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
@@ -16,8 +16,18 @@ from engine.scheduling.nodes import Node, ScheduleTree, Sequence, statements_of
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.tensor.index import Index
-from engine.tile.nodes import BLOCK, BlockRanges, Buffer, TileProgram
+from engine.tile.nodes import BLOCK, BlockRanges, Buffer, KernelConfig, TileProgram
 from engine.tile.source import Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class PackedConfig(KernelConfig):
+    """What each part of the launch does."""
+
+    threads: int
+    """Of a block, in every part."""
+    parts: tuple[KernelConfig, ...]
+    """Of element-wise and stitched parts, in the order of their blocks."""
 
 
 def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> TileProgram:
@@ -27,13 +37,11 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> Til
     for part, node in parts_of(group, tree.root):
         is_stitched = part.kind == STITCHED.name
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
-        marks = Marks(nest)
         if is_stitched:
-            made = lower_stitched(part, nest, marks, machine, taken)
+            programs.append(lower_stitched(part, nest, Marks(nest), machine, taken))
         else:
-            made = lower_elementwise(part, nest, marks, taken)
-        programs.append(replace(made, notes=marks.unread()))
-        taken = {name: b for name, b in made.buffers.items() if b.scope != "global"} | taken
+            programs.append(lower_elementwise(part, nest, Marks(nest), taken))
+        taken = {name: b for name, b in programs[-1].buffers.items() if b.scope != "global"} | taken
     return _together(group, programs, taken)
 
 
@@ -72,7 +80,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
     footprints: list[Footprint] = []
     start = 0
     for program in programs:
-        footprints += [_moved(f, start, program.grid) for f in program.footprints]
+        footprints += [_shift_footprint(f, start, program.grid) for f in program.footprints]
         start += program.grid
     return replace(
         first,
@@ -86,12 +94,13 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
         body=(BlockRanges(tuple((p.grid, p.body) for p in programs)),),
         footprints=tuple(footprints),
         placements={n: text for p in programs for n, text in p.placements.items()},
+        config=PackedConfig(first.threads, tuple(p.config for p in programs if p.config is not None)),
         notes={path: note for p in programs for path, note in p.notes.items()},
         schemes={n: scheme for p in programs for n, scheme in p.schemes.items()},
     )
 
 
-def _moved(footprint: Footprint, start: int, blocks: int) -> Footprint:
+def _shift_footprint(footprint: Footprint, start: int, blocks: int) -> Footprint:
     """The footprint of a part whose blocks begin at `start` of the launch."""
     extents = {**footprint.counters, BLOCK: start + blocks}
     own = {BLOCK: Index.of(BLOCK) - start}

@@ -7,26 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.elementwise.plans import widest
 from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import THREADS as ADVISED
 from engine.kernels.packed.advise import pack_group
-from engine.kernels.packed.lower import parts_of
-from engine.kernels.prune import Check, checked, resource_checks, user_check
-from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation, sketch
-from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.packed.lower import PackedConfig, parts_of
+from engine.kernels.prune import Check, make_task
+from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation
+from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
-    held,
+    elements_held,
     longest_loop,
     met_bytes,
+    points_visited,
     scratch_bytes,
-    visited,
 )
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
@@ -76,9 +76,9 @@ class _Part:
         """Blocks of the part."""
         return -(-self.total // (share if self.is_stitched else threads * self.now * share))
 
-    def visited(self, threads: int, share: int) -> int:
+    def points_visited(self, threads: int, share: int) -> int:
         """Points that all its blocks visit, those past the ends of loops included."""
-        each = visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
+        each = points_visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
         return self.blocks(threads, share) * each
 
 
@@ -106,36 +106,35 @@ class Packed(KernelPrograms):
             found.append(mark((part.target,), "innermost", "block", threads * part.now * share, ""))
         return found
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the walks of the parts."""
+    def work(self, program: Program) -> Work:
+        """From the walks of the parts; bytes of L2 as many as the points that are visited, an estimate."""
         threads, facts = program.number("threads"), self.kernel.facts
-        walked = [p.walks.parts(threads, p.share(program)) for p in self.parts if p.walks]
-        now = sum(part.visited(self.kernel.tile.threads, part.now if part.is_stitched else 1) for part in self.parts)
-        here = sum(part.visited(threads, part.share(program)) for part in self.parts)
+        shares = [(part, part.share(program)) for part in self.parts]
+        walked = [(p.blocks(threads, n), p.walks.parts(threads, n)) for p, n in shares if p.walks]
+        stands = [(part, part.now if part.is_stitched else 1) for part in self.parts]
+        now = sum(part.points_visited(self.kernel.tile.threads, share) for part, share in stands)
+        here = sum(part.points_visited(threads, share) for part, share in shares)
         values = [part.alive * part.now for part in self.parts if not part.is_stitched]
-        return ResourceEstimate(
-            blocks=sum(part.blocks(threads, part.share(program)) for part in self.parts),
+        requested = facts.l2_bytes * here // now
+        return replace(
+            facts,
+            blocks=sum(part.blocks(threads, share) for part, share in shares),
             threads=threads,
-            steps=max(map(longest_loop, walked), default=1),
-            stages=1,
-            shared_bytes=max((scratch_bytes(p) for parts in walked for p in parts), default=0),
-            registers=STITCHED_BASE + max((*map(held, walked), *values)),
-            requested=facts.l2_bytes * here // now,
+            serial_steps=max((longest_loop(parts) for _, parts in walked), default=1),
+            shared_bytes=max((scratch_bytes(p) for _, parts in walked for p in parts), default=0),
+            shared_bytes_moved=sum(blocks * sum(map(met_bytes, parts)) for blocks, parts in walked),
+            registers=STITCHED_BASE + max((*(elements_held(parts) for _, parts in walked), *values)),
+            l2_bytes=requested,
+            global_requests=requested // (ELEMENT_BYTES * WARP),
+            global_sectors=0,
         )
-
-    def rank(self, program: Program) -> float:
-        """The time that the model of compiled kernels promises, in microseconds."""
-        figures, threads = self.figures(program), program.number("threads")
-        shares = [(p, p.share(program)) for p in self.parts]
-        moved = sum(p.blocks(threads, n) * sum(map(met_bytes, p.walks.parts(threads, n))) for p, n in shares if p.walks)
-        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
-        return promised(facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * WARP))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's threads and the advisers' shares."""
-        if "PARTS" not in kernel.tile.constants:
+        config = kernel.tile.config
+        if not isinstance(config, PackedConfig):
             return None
-        return Program(NAME, (("threads", kernel.tile.threads), *_shares(self.parts).items()))
+        return Program(NAME, (("threads", config.threads), *_shares(self.parts).items()))
 
 
 def _shares(parts: Sequence[_Part]) -> Mapping[str, Value]:
@@ -158,10 +157,9 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.is_stitched else {*STEPS}
         shares[part.name] = tuple(sorted(own))
     offers: dict[str, Choices] = {TILING: {"threads": THREADS, **shares}, INLINE: {}}
-    made, applied = sketch(Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers))
     few = Check("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
-    checks = (few, *resource_checks(family.figures, family.machine), user_check(family, kernel))
-    return [Task(NAME, made.dimensions, checked(made.points(), checks), applied, family)]
+    situation = Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers)
+    return [make_task(family, situation, (few,), kernel, kernel.target)]
 
 
 def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _Part:

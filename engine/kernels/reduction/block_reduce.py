@@ -17,6 +17,7 @@ from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, match_
 from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import THREAD, Barrier, Buffer, Declare, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
+from engine.tile.storage import shared_bytes_of
 
 FIRST = Index()
 
@@ -90,7 +91,7 @@ def accumulate(
     emitter.assign(_slot(into.largest), larger, link)
 
 
-def combined(
+def combine(
     emitter: Emitter, statement: Statement, parts: Accumulator, sharers: Sharers, by_row: bool, link: Line,
     vector: int = 1,
 ) -> str:  # fmt: skip
@@ -188,7 +189,7 @@ def _down_columns(
     return f"shared memory over {sharers.count} threads of each column"
 
 
-def rounded(emitter: Emitter, statement: Statement, total: Access, link: Line) -> Access:
+def round_result(emitter: Emitter, statement: Statement, total: Access, link: Line) -> Access:
     """A reduction's result in the type of its array: the accumulator itself where it has that type."""
     array, accumulate = emitter.program.arrays[statement.write.array], _reduction(statement).accumulate
     if array.dtype == accumulate:
@@ -221,3 +222,8 @@ def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: in
     unique = emitter.register(name, dtype)
     emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")
     return unique
+
+
+def parts_bytes(elements: int, reduction: Reduction) -> int:
+    """Bytes of such a buffer in a block's shared memory."""
+    return shared_bytes_of(Buffer("", parts_dtype(reduction), (elements,), "shared"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
-from engine.kernels.family import Setting
+from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
@@ -21,29 +19,40 @@ from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
 
-class ReductionFamily:
-    """Implements `engine.kernels.family.KernelFamily`."""
+class ReductionFamily(KernelFamily):
+    """Neighbouring threads share a row, or own neighbouring columns whose terms the warps of a block share.
+
+    m[i] = max(k) x[i,k]    ->    lanes 0 to 31 take x[i, lane], x[i, lane + 32], ..., a shuffle tree joins their parts
+    s[j] = sum(k) x[k,j]    ->    thread (w, j) takes x[w, j], x[w + 8, j], ..., 8 parts meet in shared memory
+    """
 
     name = "reduction"
     kinds = frozenset((ROW_REDUCTION.name, COLUMN_REDUCTION.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         if group.kind == COLUMN_REDUCTION.name:
             return with_content(map_columns(group.program))
         return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         nest = loop_nest(group.program, tree)
         marks = Marks(nest)
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
         by_row = wish == "lane" if wish else group.kind == ROW_REDUCTION.name
-        return replace(lower_reduction(group, nest, marks, by_row), notes=marks.unread())
+        return lower_reduction(group, nest, marks, by_row)
+
+    def menu(self, group: FusionGroup) -> MarkMenu:
+        """As `KernelFamily` says."""
+        if group.kind == COLUMN_REDUCTION.name:
+            return MarkMenu({"warp": "Warps per block", "lane": "Threads per column"}, ("vector", "lane"))
+        across = "Threads across rows, warps per block"
+        return MarkMenu({"block": "Rows per block", "lane": "Threads per row", "warp": across}, ("vector", "warp"))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         return Space(tuple(row_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
 
 

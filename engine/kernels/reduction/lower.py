@@ -12,67 +12,40 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from engine.fusion.nodes import REGISTER, FusionGroup
+from engine.fusion.nodes import FusionGroup
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, Phase
-from engine.kernels.marks import Marks, divisor_of
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
-from engine.kernels.reduction.layout import Layout, read_layout
+from engine.kernels.marks import Marks
+from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
+from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import Keep, evaluate_block
-from engine.scheduling.nodes import Member
-from engine.support.errors import Unsupported
-from engine.target.hardware import BLOCK_REGISTERS, WARP
-from engine.target.registers import HELD_ELEMENTS, REDUCTION_RESERVE
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
-from engine.tensor.live_values import overwritten_before
-from engine.tensor.nodes import Access, Statement, TensorProgram
-from engine.tensor.rewrite import looked_up, plain_iterator
+from engine.tensor.nodes import Access, Statement
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, TileProgram
+from engine.tile.nodes import Barrier, PipelineRequest, TileProgram
 from engine.tile.source import Line
-
-AGAIN = "recompute"
-"""The `scope` of a row that later loops read and compute again."""
-REFUSED = {
-    "tile": "a reduction keeps what it uses again in registers, not in a tile",
-    "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
-}
-"""Marks that no reduction has a use for, and why."""
-BY_ROW = {"warp": "threads share whole rows: ask for lanes"}
-BY_COLUMN = {
-    "lane": "neighbouring threads own neighbouring columns: ask for warps",
-    "block": "a block owns the columns of one warp's threads",
-}
-"""Those that only one kind of reduction has none for."""
 
 
 def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
-    """One kernel for a group with reductions that share their rows."""
-    return _in_turns(_Reduction(group, nest, marks, by_row).lower(), nest, marks)
+    """One kernel for a group with reductions that share their rows.  by_row: see `read_config`."""
+    config = read_config(group.program, nest, marks, by_row)
+    return marks.describe(emit_reduction(group, nest, config), config)
 
 
-def _in_turns(tile: TileProgram, nest: Nest, marks: Marks) -> TileProgram:
-    """The program with the turns that the marks ask for and the stages of what they copy."""
-    marks.refuse({"stages": "threads share a row: copies run ahead from row to row"}, _inner(nest))
-    needs = f"a divisor of its {tile.grid} blocks"
-    turns = marks.number("turns", 1, divisor_of(tile.grid), needs, nest.outer)
-    if turns == 1:
-        because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
-        marks.refuse({"stages": because}, nest.outer)
+def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> TileProgram:
+    """The kernel of a config."""
+    tile = _Reduction(group, nest, config).emit()
+    if config.turns == 1:
         return tile
-    return replace(tile, turns=turns, requests=(marks.stages("stages", 2, (), nest.outer),))
-
-
-def _inner(nest: Nest) -> list[Member]:
-    return [member for phase in nest.phases for member in phase.members]
+    return replace(tile, turns=config.turns, requests=(PipelineRequest((), config.stages, "stages"),))
 
 
 class _Reduction:
-    def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, config: ReductionConfig) -> None:
         self.group, self.nest, self.program = group, nest, group.program
-        self.lost = overwritten(self.program, nest)
-        self.layout = read_layout(self.program, nest, marks, by_row, bool(self.lost))
-        self._check_order()
+        self.layout, self.keep = config.layout, config.kept
+        self.columns = row_order(self.program, nest)
         self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
         self.emitter.vector = self.layout.vector
         self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
@@ -82,63 +55,8 @@ class _Reduction:
         self.outputs = frozenset(self.program.outputs)
         self.in_place = self.outputs & frozenset(self.program.inputs)
         """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
-        self.columns = self._columns()
-        self.keep = self._kept_arrays(marks)
-        if self.keep and not self.layout.is_unrolled:
-            because = "later loops use its values again, from registers that only a loop written out can reach"
-            marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
-        marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
 
-    def _check_order(self) -> None:
-        """Unsupported where threads would share terms that must come in order; one thread takes them in order."""
-        ordered = [s.name for s in self.program.statements if s.reduction and not s.reduction.associative]
-        if ordered and self.layout.lanes > 1:
-            raise Unsupported(
-                "codegen",
-                f"{ordered[0]} of {self.program.name}",
-                f"its terms must come in order, and {self.layout.lanes} threads would share them",
-                f"say “rewrite associative {ordered[0]}”, or mark {'lane' if self.layout.by_row else 'warp'} 1",
-            )
-
-    def _columns(self) -> tuple[str, ...]:
-        """The iterators of the reduced elements, in the one order that all loops share."""
-        orders = {
-            tuple(n for m in phase.members if (n := plain_iterator(m.rows[s.name])))
-            for phase in self.nest.phases
-            if phase.members
-            for s in phase.statements
-        }
-        if len(orders) > 1:
-            shown = " and ".join(" ".join(order) for order in sorted(orders))
-            raise Unsupported(
-                "codegen",
-                f"schedule of {self.program.name}",
-                f"its loops walk a row in different orders ({shown}), so a thread would not meet its elements again",
-                "pin the same order for all statements",
-            )
-        return next(iter(orders), ())
-
-    def _kept_arrays(self, marks: Marks) -> frozenset[str]:
-        """Arrays that several loops use, kept in registers where they fit and nobody asks for the loops to read again.
-
-        Whatever it takes, what is made from an input that is overwritten before the last use: it cannot be made again.
-        """
-        again = used_again(self.program, self.nest, self.columns)
-        lost = again & self.lost
-        scheme = REGISTER if again and (lost or fits_registers(self.layout, len(again))) else AGAIN
-        asked = marks.word("scope")
-        if asked == AGAIN and again and not lost:
-            scheme = AGAIN
-        because = "nothing is used again" if not again else _why_scheme(scheme, bool(lost))
-        if asked not in (None, scheme):
-            marks.refuse({"scope": because})
-        if scheme == AGAIN:
-            return frozenset()
-        return again if fits_registers(self.layout, len(again)) else lost
-
-    # Lowering
-
-    def lower(self) -> TileProgram:
+    def emit(self) -> TileProgram:
         """The tile program, phase by phase."""
         layout, emitter = self.layout, self.emitter
         row_mask = self._rows()
@@ -215,7 +133,7 @@ class _Reduction:
         lanes = 1 if layout.by_row else layout.vector
         accumulators = {s.name: accumulator(emitter, s, lanes) for s in phase.statements if s.reduction is not None}
         link = Line(tuple(s.name for s in phase.statements), names)
-        again = _needed(phase.statements, recomputed)
+        again = _statements_needed(phase.statements, recomputed)
         with self._chunks(link) as chunk:
             step = chunk * layout.lanes + self.lane
             column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
@@ -271,10 +189,10 @@ class _Reduction:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
         sharers = Sharers(layout.lanes, self.lane, 1 if layout.by_row else WARP)
-        where = combined(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
+        where = combine(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array
-        self.values[array] = rounded(emitter, statement, parts.total, link)
+        self.values[array] = round_result(emitter, statement, parts.total, link)
         if array in self.outputs:
             mask = self._one_writer(row_mask, link)
             if array in self.in_place:
@@ -306,47 +224,7 @@ class _Reduction:
             self.placements[statement.name] = "register: each thread of the row computes it again"
 
 
-def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> frozenset[str]:
-    """Arrays whose elements several loops over the reduced iterators `columns` use: results of loops, and inputs."""
-    loops = [p for p in nest.phases if p.members]
-    made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
-    inner = set(columns)
-    used: dict[str, set[int]] = {}
-    for number, phase in enumerate(loops):
-        for statement in phase.statements:
-            for access in statement.reads():
-                if inner & {n for i in access.indices for n in i.iterators()}:
-                    used.setdefault(access.array, set()).add(number)
-    again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
-    return frozenset({a for a in again if a in made or a in program.inputs} - _looked_up(program))
-
-
-def overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
-    """Arrays that a later loop can neither read nor compute again: what they are made of is overwritten before it."""
-    loops = [(phase.statements, bool(phase.members)) for phase in nest.phases]
-    return overwritten_before(loops, frozenset(program.inputs) & frozenset(program.outputs))
-
-
-def fits_registers(layout: Layout, arrays: int) -> bool:
-    """Whether a thread can keep its elements of so many arrays."""
-    of_one, most = layout.chunks * layout.vector, BLOCK_REGISTERS // layout.threads - REDUCTION_RESERVE
-    return of_one <= most and of_one * arrays <= HELD_ELEMENTS
-
-
-def _why_scheme(scheme: str, is_in_place: bool) -> str:
-    if is_in_place:
-        return "what is overwritten cannot be read again: its values stay in registers"
-    if scheme == AGAIN:
-        return "a thread has not the registers for its part of a row: later loops read and compute again"
-    return "later loops find what they use again in registers"
-
-
-def _looked_up(program: TensorProgram) -> set[str]:
-    """Arrays whose elements are indices of other reads."""
-    return {array for statement in program.statements for array in looked_up(statement)}
-
-
-def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
+def _statements_needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
     """The element-wise statements of earlier loops whose results are used here and were not kept."""
     wanted = {a.array for s in statements for a in s.reads()}
     found: list[Statement] = []

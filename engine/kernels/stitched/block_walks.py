@@ -34,8 +34,8 @@ class BlockWalks:
     def parts(self, threads: int, points: int) -> tuple[Part, ...]:
         """With so many threads and points of a block, and as many sharers of each reduction as the compiler chooses."""
         if (threads, points) not in self._found:
-            nest = _launched(self.nest, threads, points)
-            self._found[threads, points] = read_parts(self.program, nest, Names(nest), Marks(nest))[0]
+            nest = _with_launch(self.nest, threads, points)
+            self._found[threads, points] = read_parts(self.program, nest, Names(nest), Marks(nest))[1]
         return self._found[threads, points]
 
 
@@ -48,7 +48,7 @@ def block_walks(program: TensorProgram, schedule: ScheduleTree) -> BlockWalks:
     return BlockWalks(program, bare, Names(bare))
 
 
-def _launched(nest: Nest, threads: int, points: int) -> Nest:
+def _with_launch(nest: Nest, threads: int, points: int) -> Nest:
     """The nest with the marks of a launch."""
     marks = (Mark("thread", threads, "tune"), Mark("block", points, "tune"))
     if nest.outer:
@@ -59,7 +59,7 @@ def _launched(nest: Nest, threads: int, points: int) -> Nest:
     return replace(nest, phases=(*nest.phases[:first], own, *nest.phases[first + 1 :]))
 
 
-def visited(parts: Sequence[Part]) -> int:
+def points_visited(parts: Sequence[Part]) -> int:
     """Points that a block visits in all parts, those past the ends of its loops included."""
     walks = [part.walk for part in parts]
     return sum(w.steps * w.beside * w.width * w.chunks * w.sharers * w.length for w in walks)
@@ -71,7 +71,7 @@ def longest_loop(parts: Sequence[Part]) -> int:
     return max((loop for loop in loops if loop > WRITTEN_OUT), default=1)
 
 
-def held(parts: Sequence[Part]) -> int:
+def elements_held(parts: Sequence[Part]) -> int:
     """Elements that a thread holds at once."""
     return max(min(part.walk.steps * part.walk.chunks, WRITTEN_OUT) * part.walk.vector for part in parts)
 

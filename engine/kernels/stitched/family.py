@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import Setting
+from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
@@ -20,25 +18,27 @@ from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
 
-class StitchedFamily:
-    """Implements `engine.kernels.family.KernelFamily`."""
+class StitchedFamily(KernelFamily):
+    """Parts of different shapes run one after the other in a block, which hands over what lies between them.
+
+    s[i] = sum(k) x[i,k];  y[i,k,c] = x[i,k] / s[i] * w[c]    ->    block i: reduce to s, barrier, then walk (k, c)
+    """
 
     name = "stitched"
     kinds = frozenset((STITCHED.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         advice = stitch_group(group, setting.machine)
         return (with_own_schemes(advice, group, setting, compile_group),)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         nest = block_nest(group.program, tree)
-        marks = Marks(nest)
-        return replace(lower_stitched(group, nest, marks, setting.machine), notes=marks.unread())
+        return lower_stitched(group, nest, Marks(nest), setting.machine)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
-        """As the protocol says."""
+        """As `KernelFamily` says."""
         return Space(tuple(stitched_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
@@ -19,8 +19,16 @@ from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS, VECTOR_BYTES, WARP
 from engine.tensor.access import reads_beside, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
+from engine.tile.nodes import KernelConfig
 
 THREADS = 256
+REFUSED = {
+    "tile": "a stitched kernel keeps what other threads use in shared memory, whole",
+    "stages": "a stitched kernel has no tiles to copy ahead",
+    "split": "the loops of a stitched kernel are shared out to threads whole",
+    "unroll": "loops are written out where registers go from one part to another",
+}
+"""Marks that no stitched kernel has a use for, and why."""
 POINT = "point"
 """The dimension over the points of a block, where it has several."""
 
@@ -28,8 +36,33 @@ Space = tuple[tuple[Axis, ...], tuple[Axis, ...]]
 """Kept and reduced dimensions."""
 
 
-def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -> tuple[tuple[Part, ...], int]:
-    """The parts with their walks, and the points of a block."""
+@dataclass(frozen=True, slots=True)
+class StitchedConfig(KernelConfig):
+    """What a block does of its points, part by part."""
+
+    points: int
+    """Points of the common dimensions that a block owns."""
+    parts: tuple[Part, ...]
+    """With the threads of a block and those that share each reduction, in their walks."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Array -> how it is asked to be handed over; of the others the mappings decide."""
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.parts[0].walk.threads
+
+
+def read_config(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -> StitchedConfig:
+    """What the marks ask for."""
+    marks.refuse(REFUSED)
+    points, parts = read_parts(program, nest, names, marks)
+    asked = {s.write.array: marks.of_statement("scope", s.name) for s in nest.statements}
+    return StitchedConfig(points, parts, {array: str(mark.value) for array, mark in asked.items() if mark is not None})
+
+
+def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -> tuple[int, tuple[Part, ...]]:
+    """The points of a block, and the parts with their walks."""
     total = math.prod(m.extent for m in nest.outer)
     needs = f"a divisor of the {total} points of the common dimensions"
     points = marks.number("block", 1, divisor_of(total), needs, nest.outer)
@@ -45,7 +78,7 @@ def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -
         Part(box, walks[space], not space[1] or {m.name for m in box.members} >= {name for name, _ in space[1]})
         for box, space in zip(found, spaces, strict=True)
     ]
-    return tuple(parts), points
+    return points, tuple(parts)
 
 
 def _power_of_warps(asked: int) -> int:
@@ -64,11 +97,11 @@ def _spaces(found: Sequence[Box], points: int) -> list[Space]:
     for box in found:
         kept, reduced = box.axes
         own = ((*before, *kept), reduced)
-        spaces.append(own if reduced else _followed(box, own[0], reductions) or own)
+        spaces.append(own if reduced else _space_to_follow(box, own[0], reductions) or own)
     return spaces
 
 
-def _followed(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
+def _space_to_follow(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
     """The space of the reductions whose points a box visits: the one that it shares most values with."""
     candidates = [s for s in reductions if set(axes) in ({*s[0], *s[1]}, set(s[0]))]
     made = {s.write.array for s in box.statements}

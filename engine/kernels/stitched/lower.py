@@ -18,9 +18,9 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
+from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
 from engine.kernels.statement_block import Keep, evaluate_block
-from engine.kernels.stitched.layout import POINT, read_parts
+from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import Plan, plan_parts
 from engine.kernels.stitched.walk import Axis, Walk
@@ -34,13 +34,6 @@ from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Note, Slot, TilePr
 from engine.tile.scope import LANE_OF_VECTOR, Loaded
 from engine.tile.source import Line
 
-REFUSED = {
-    "tile": "a stitched kernel keeps what other threads use in shared memory, whole",
-    "stages": "a stitched kernel has no tiles to copy ahead",
-    "split": "the loops of a stitched kernel are shared out to threads whole",
-    "unroll": "loops are written out where registers go from one part to another",
-}
-"""Marks that no stitched kernel has a use for, and why."""
 WRITTEN_OUT = 8
 """Iterations of a loop that are written out where nothing asks for it."""
 MANY = 12
@@ -54,18 +47,23 @@ def lower_stitched(
 
     taken: buffers of other parts of a packed kernel.
     """
-    names = Names(nest)
-    parts, points = read_parts(group.program, nest, names, marks)
-    asked = {s.name: mark for s in nest.statements if (mark := marks.of_statement("scope", s.name)) is not None}
-    wishes = {group.program.statement(name).write.array: str(mark.value) for name, mark in asked.items()}
-    plan = plan_parts(group.program, parts, names, points, wishes, machine)
-    program = _Kernel(group, nest, names, plan, taken).lower()
-    marks.refuse(REFUSED)
-    for name, mark in asked.items():
-        scheme, because = program.schemes.get(name, ("", "no other part of the kernel uses its result"))
-        if scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
+    config = read_config(group.program, nest, Names(nest), marks)
+    tile = emit_stitched(group, nest, config, machine, taken)
+    for statement in nest.statements:
+        mark = marks.of_statement("scope", statement.name)
+        scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
+        if mark is not None and scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
             marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
-    return program
+    return marks.describe(tile, config)
+
+
+def emit_stitched(
+    group: FusionGroup, nest: Nest, config: StitchedConfig, machine: Target, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """The kernel of a config.  taken: as in `lower_stitched`."""
+    names = Names(nest)
+    plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
+    return _Kernel(group, nest, names, plan, taken).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class _Kernel:
             steps = tuple(span.step for span in spans)
             self.emitter.staged[array] = Staged(buffer, axes, bases, steps, shape)
 
-    def lower(self) -> TileProgram:
+    def emit(self) -> TileProgram:
         """The tile program, part by part."""
         plan, emitter = self.plan, self.emitter
         if plan.points == 1:
@@ -138,7 +136,7 @@ class _Kernel:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        in_registers = self._kept(number, part) | {a for n, a in self.plan.in_registers if n == number}
+        in_registers = self._kept_arrays(number, part) | {a for n, a in self.plan.in_registers if n == number}
         unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
@@ -224,7 +222,7 @@ class _Kernel:
             mask=inside,
             store_mask=mask,
             stored=stored,
-            keep=Keep(self._kept(number, part), slot, walk.steps * (walk.chunks if part.is_whole else 1)),
+            keep=Keep(self._kept_arrays(number, part), slot, walk.steps * (walk.chunks if part.is_whole else 1)),
             lanes=part.is_whole or not walk.by_row,
             dimensions=link.dimensions,
             accumulators=partials,
@@ -235,7 +233,7 @@ class _Kernel:
                 self.values[array] = values[array]
                 self.unmet |= {array} & plan.staged.keys()
 
-    def _kept(self, number: int, part: Part) -> frozenset[str]:
+    def _kept_arrays(self, number: int, part: Part) -> frozenset[str]:
         """What later parts find in registers: results of this part, and inputs of several."""
         made = {s.write.array for s in part.statements if s.reduction is None}
         read = {a.array for s in (*part.statements, *self.plan.again.get(number, ())) for a in s.reads()}
@@ -252,8 +250,8 @@ class _Kernel:
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
         sharers = Sharers(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
-        combined(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
-        value = rounded(emitter, statement, parts.total, link)
+        combine(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
+        value = round_result(emitter, statement, parts.total, link)
         array = statement.write.array
         if array in self.plan.held and walk.steps > 1:
             value = self._keep(walk, statement, value, turn, link)

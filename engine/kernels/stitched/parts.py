@@ -133,10 +133,10 @@ class Names:
         """What a block makes of an array: of each axis that varies within it, from where on and how much."""
         key = place, tuple(shape)
         if key not in self._spans:
-            self._spans[key] = self._spanned(*key)
+            self._spans[key] = self._find_spans(*key)
         return self._spans[key]
 
-    def _spanned(self, place: Place, shape: tuple[int, ...]) -> tuple[Span, ...]:
+    def _find_spans(self, place: Place, shape: tuple[int, ...]) -> tuple[Span, ...]:
         found: list[Span] = []
         for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
             base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)

@@ -99,10 +99,10 @@ class _Planner:
         for number, part in enumerate(self.parts):
             for statement in part.statements:
                 self._arrive(number, statement)
-        wanted = [a for a in self._staged() if self.wishes.get(a) == AGAIN]
+        wanted = [a for a in self._staged_arrays() if self.wishes.get(a) == AGAIN]
         while self._recompute_one(wanted):
-            wanted = [a for a in wanted if a in self._staged()]
-        while self._peak() > ROOMY and self._recompute_one(self._staged()):
+            wanted = [a for a in wanted if a in self._staged_arrays()]
+        while self._peak() > ROOMY and self._recompute_one(self._staged_arrays()):
             pass
         if self._peak() > self.room:
             raise self._too_large()
@@ -112,7 +112,7 @@ class _Planner:
             self.parts,
             self.points,
             tuple(self.found.values()),
-            {array: self._spans(array) for array in self._staged()},
+            {array: self._spans(array) for array in self._staged_arrays()},
             self.held,
             {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
         )
@@ -122,9 +122,9 @@ class _Planner:
         for array in dict.fromkeys(a.array for a in statement.reads()):
             made_in = self.writers.get(array, (number, None))[0]
             if made_in != number and (array, number) not in self.found:
-                self.found[array, number] = self._composed(array, number)
+                self.found[array, number] = self._compose(array, number)
 
-    def _composed(self, array: str, number: int) -> HandOver:
+    def _compose(self, array: str, number: int) -> HandOver:
         """Compose the dependence with the mapping of both parts."""
         made_in, writer = self.writers[array]
         source, sink = self.parts[made_in], self.parts[number]
@@ -171,7 +171,7 @@ class _Planner:
 
     # Room in shared memory
 
-    def _staged(self) -> tuple[str, ...]:
+    def _staged_arrays(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(h.array for h in self.found.values() if h.scheme == SHARED))
 
     def _spans(self, array: str) -> tuple[Span, ...]:
@@ -222,7 +222,7 @@ class _Planner:
     def _is_there(self, array: str) -> bool:
         """Whether an array is small, as one value a point and what a reduction makes, or in shared memory anyway."""
         is_small = self.writers[array][1].reduction is not None or not self._spans(array)
-        return is_small or array in self._staged()
+        return is_small or array in self._staged_arrays()
 
     def _can_recompute_there(self, array: str, reader: Statement, number: int) -> bool:
         _, writer = self.writers[array]
@@ -239,12 +239,12 @@ class _Planner:
             if (source, number) in self.found:
                 continue
             if self._is_there(source):
-                self.found[source, number] = self._composed(source, number)
+                self.found[source, number] = self._compose(source, number)
             else:
                 self._recompute(source, number)
 
     def _too_large(self) -> Unsupported:
-        sizes = sorted(((self._bytes(a), a) for a in self._staged()), reverse=True)
+        sizes = sorted(((self._bytes(a), a) for a in self._staged_arrays()), reverse=True)
         named = ", ".join(f"{array} {size:,} bytes" for size, array in sizes[:3])
         return Unsupported(
             "codegen",

@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, checked, resource_checks, user_check
-from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
-from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.prune import Check, make_task
+from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
+from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
-    held,
+    elements_held,
     longest_loop,
     met_bytes,
+    points_visited,
     scratch_bytes,
-    visited,
 )
+from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.parts import Part
 from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
 from engine.kernels.stitched.walk import Walk
@@ -74,24 +75,25 @@ class Stitched(KernelPrograms):
 
     def _reducing(self, program: Program, by_row: bool) -> tuple[str, ...]:
         """The reductions whose terms neighbouring threads share, or those of several warps."""
-        sharing = [p for p in self.unshared(program) if p.walk.by_row == by_row and p.walk.reduced]
+        sharing = [p for p in self.parts_before_sharing(program) if p.walk.by_row == by_row and p.walk.reduced]
         return tuple(s.name for part in sharing for s in part.statements if s.reduction is not None)
 
-    def unshared(self, program: Program) -> tuple[Part, ...]:
+    def parts_before_sharing(self, program: Program) -> tuple[Part, ...]:
         """The parts of a program, with as many sharers of each reduction as the compiler chooses."""
         return self.walks.parts(program.number("threads"), program.number("points"))
 
     def parts(self, program: Program) -> tuple[Part, ...]:
         """The parts of a program with its own sharers."""
-        return tuple(replace(part, walk=_shared(part.walk, program)) for part in self.unshared(program))
+        found = self.parts_before_sharing(program)
+        return tuple(replace(part, walk=_with_sharers(part.walk, program)) for part in found)
 
     def plan(self, program: Program) -> Plan | str:
         """Where the intermediates of a program wait, or why a block has no room for them."""
         if program.values not in self.plans:
-            self.plans[program.values] = self._planned(program)
+            self.plans[program.values] = self._make_plan(program)
         return self.plans[program.values]
 
-    def _planned(self, program: Program) -> Plan | str:
+    def _make_plan(self, program: Program) -> Plan | str:
         statements = self.kernel.program
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
@@ -100,20 +102,25 @@ class Stitched(KernelPrograms):
         except Unsupported as error:
             return error.reason
 
-    def figures(self, program: Program) -> ResourceEstimate:
-        """From the walks and the places."""
-        parts, blocks = self.parts(program), self.walks.points // program.number("points")
-        return ResourceEstimate(
+    def work(self, program: Program) -> Work:
+        """From the walks and the places; bytes of L2 as many as the points that are visited, an estimate."""
+        parts, staged = self.parts(program), self._staged_bytes(self.plan(program))
+        facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
+        requested = facts.l2_bytes * blocks * points_visited(parts) // self.visited
+        return replace(
+            facts,
             blocks=blocks,
             threads=program.number("threads"),
-            steps=longest_loop(parts),
-            stages=1,
-            shared_bytes=max(map(scratch_bytes, parts)) + self._staged(self.plan(program)),
-            registers=STITCHED_BASE + held(parts),
-            requested=self.kernel.facts.l2_bytes * blocks * visited(parts) // self.visited,
+            serial_steps=longest_loop(parts),
+            shared_bytes=max(map(scratch_bytes, parts)) + staged,
+            shared_bytes_moved=blocks * (2 * staged + sum(map(met_bytes, parts))),
+            registers=STITCHED_BASE + elements_held(parts),
+            l2_bytes=requested,
+            global_requests=requested // (SUM_BYTES * max(part.walk.vector for part in parts) * WARP),
+            global_sectors=0,
         )
 
-    def _staged(self, plan: Plan | str) -> int:
+    def _staged_bytes(self, plan: Plan | str) -> int:
         """The most bytes that wait in shared memory at one time."""
         if isinstance(plan, str):
             return 0
@@ -127,29 +134,20 @@ class Stitched(KernelPrograms):
         alive = [{h.array for h in shared if h.producer <= n <= h.consumer} for n in range(len(plan.parts))]
         return max((sum(map(size, found)) for found in alive), default=0)
 
-    def rank(self, program: Program) -> float:
-        """The time that the model of compiled kernels promises, in microseconds."""
-        vector = max(part.walk.vector for part in self.unshared(program))
-        figures = self.figures(program)
-        handed = self._staged(self.plan(program)) * 2
-        moved = figures.blocks * (handed + sum(map(met_bytes, self.parts(program))))
-        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
-        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * WARP))
-
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
-        points = kernel.tile.constants.get("BLOCK_POINTS")
-        if points is None:
+        config = kernel.tile.config
+        if not isinstance(config, StitchedConfig):
             return None
         rest: list[tuple[str, Value]] = [(name, AUTO) for name in ("lanes", "warps", *map(_place, self.places))]
-        return Program(NAME, (("threads", kernel.tile.threads), ("points", points), *rest))
+        return Program(NAME, (("threads", config.threads), ("points", config.points), *rest))
 
 
 def _place(statement: str) -> str:
     return f"place of {statement}"
 
 
-def _shared(walk: Walk, program: Program) -> Walk:
+def _with_sharers(walk: Walk, program: Program) -> Walk:
     """A walk with the sharers that a program asks for."""
     sharers = program["lanes" if walk.by_row else "warps"]
     return replace(walk, sharers=sharers) if walk.reduced and isinstance(sharers, int) else walk
@@ -161,10 +159,8 @@ def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Stitched(group, kernel, walks, _open_places(kernel))
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
-    family = replace(family, visited=kernel.facts.blocks * visited(family.parts(advised)))
-    made, applied = sketch(_situation(family))
-    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
-    return [Task(NAME, made.dimensions, checked(made.points(), checks), applied, family)]
+    family = replace(family, visited=kernel.facts.blocks * points_visited(family.parts(advised)))
+    return [make_task(family, _situation(family), _checks(family), kernel, kernel.target)]
 
 
 def _open_places(kernel: Kernel) -> tuple[str, ...]:
@@ -180,11 +176,10 @@ def _open_places(kernel: Kernel) -> tuple[str, ...]:
 def _situation(family: Stitched) -> Situation:
     """What the rules may open of a stitched group."""
     kernel, total = family.kernel, family.walks.points
-    now = kernel.tile.constants["BLOCK_POINTS"]
-    points = tuple(sorted({now, *(n for n in POINTS if total % n == 0)}))
     advised = family.program_of(kernel)
     assert advised is not None
-    walks = [part.walk for part in family.unshared(advised) if part.walk.reduced]
+    points = tuple(sorted({advised.number("points"), *(n for n in POINTS if total % n == 0)}))
+    walks = [part.walk for part in family.parts_before_sharing(advised) if part.walk.reduced]
     shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
     sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
     offers: dict[str, Choices] = {TILING_WITH_FUSION: {"threads": THREADS, "points": points}}
@@ -207,14 +202,14 @@ def _checks(family: Stitched) -> tuple[Check, ...]:
 
 def _idle(family: Stitched, program: Program) -> str:
     threads = program.number("threads")
-    widest = max(part.walk.rows * part.walk.columns for part in family.unshared(program))
+    widest = max(part.walk.rows * part.walk.columns for part in family.parts_before_sharing(program))
     return f"{threads} threads for {widest} elements" if threads > max(WARP, 2 * widest) else ""
 
 
 def _sharers(family: Stitched, program: Program) -> str:
     for dimension, by_row in (("lanes", True), ("warps", False)):
         sharers = program[dimension]
-        walks = [p.walk for p in family.unshared(program) if p.walk.reduced and p.walk.by_row == by_row]
+        walks = [p.walk for p in family.parts_before_sharing(program) if p.walk.reduced and p.walk.by_row == by_row]
         if not isinstance(sharers, int):
             continue
         for walk in walks:
@@ -231,7 +226,7 @@ def _places(family: Stitched, program: Program) -> str:
     plan = family.plan(program)
     if isinstance(plan, str):
         return plan
-    free = family.plan(_freed(program, asked)) if asked else plan
+    free = family.plan(_leave_open(program, asked)) if asked else plan
     chosen, anyway = (_schemes(one, family) if isinstance(one, Plan) else {} for one in (plan, free))
     for statement in asked:
         wish = program[_place(statement)]
@@ -242,7 +237,7 @@ def _places(family: Stitched, program: Program) -> str:
     return ""
 
 
-def _freed(program: Program, statements: Sequence[str]) -> Program:
+def _leave_open(program: Program, statements: Sequence[str]) -> Program:
     """The program that leaves the places of some statements to the compiler."""
     gone = {_place(s) for s in statements}
     return replace(program, values=tuple((n, AUTO if n in gone else v) for n, v in program.values))

@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from engine.cost.nodes import Work
 from engine.fusion.shape import is_contraction
-from engine.target.hardware import WARP
+from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
+from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
 from engine.tile.nodes import (
+    BLOCK,
+    THREAD,
     BlockRanges,
+    Let,
+    Region,
     TileOp,
     TileProgram,
     before_meeting,
 )
 from engine.tile.source import CudaSource
+from engine.tile.storage import shared_map
 from engine.tile.trip_counts import trip_counts
+
+OUTSIDE = ("global", "workspace")
+"""Scopes of buffers in global memory."""
 
 
 def work_of_tile(
     program: TensorProgram, tile: TileProgram, source: CudaSource, registers: int | None = None
 ) -> Work:
-    """The figures that `predict` works with.  Masked accesses count as if they happened.
+    """The figures that `estimate` works with.  Masked accesses count as if they happened.
 
     registers: of one thread, once the kernel was compiled for the target.
     """
@@ -37,6 +50,7 @@ def work_of_tile(
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
+    asked = tuple(requests_of(tile))
     return Work(
         blocks=tile.grid,
         threads=tile.threads,
@@ -44,7 +58,7 @@ def work_of_tile(
         special=special,
         dram_bytes_read=read,
         dram_bytes_written=written,
-        l2_bytes=moved["global"] + moved["workspace"],
+        l2_bytes=sum(moved[scope] for scope in OUTSIDE),
         shared_bytes=source.shared_bytes,
         shared_bytes_moved=moved["shared"],
         registers=registers,
@@ -54,6 +68,11 @@ def work_of_tile(
         serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
         team=tile.team,
         team_bytes=_team_bytes(source),
+        global_requests=sum(one.count for one in asked if one.is_global),
+        global_sectors=sum(one.count * one.cost for one in asked if one.is_global),
+        # A copy to shared memory is one instruction, counted where it reads.
+        shared_requests=sum(one.count for one in asked if not one.is_global and len(one.op.regions) == 1),
+        bank_conflicts=sum(one.count * one.cost for one in asked if not one.is_global),
     )
 
 
@@ -76,6 +95,56 @@ def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     warps = tile.grid * tile.threads // WARP
     products = sum(times for op, times in trip_counts(tile.body) if op.tensor_instruction)
     return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What the warps of a launch request at one operation, of one of the regions that it touches."""
+
+    op: TileOp
+    region: Region
+    count: int
+    """Instructions of a warp."""
+    is_global: bool
+    cost: int
+    """Of each of them: sectors of global memory, or bank conflicts of shared memory."""
+
+
+def requests_of(tile: TileProgram) -> Iterator[Requests]:
+    """All requests of a launch, one for each region of an operation.
+
+    One warp stands for all, in its first iteration, with every mask holding: of the middle block, as those at the edges
+    lie in what is padded.  `tests.benchmarks.work` computes what masks and other warps change.  An address that depends
+    on data is a sector of its own in every lane.
+    """
+    starts, warps = shared_map(tile.buffers)[0], -(-tile.threads // WARP)
+    lanes = np.arange(min(WARP, tile.threads))
+    everywhere = np.ones(lanes.shape, bool)
+    for blocks, body in _ranges(tile):
+        values: dict[str, Lanes] = {BLOCK: np.array(blocks // 2), THREAD: lanes}
+        for op, times in trip_counts(body, blocks):
+            values |= {inner.counter: np.array(0) for inner in op.bodies if inner.counter}
+            if isinstance(op, Let):
+                values |= _defined(op, values)
+            for region in op.regions if op.bytes_moved(tile.buffers) else ():
+                buffer = tile.buffers[region.buffer]
+                try:
+                    place = byte_addresses(region, buffer, starts.get(buffer.name, 0), values)
+                except DependsOnData:
+                    place = lanes * SECTOR
+                where, width = np.broadcast_to(place, lanes.shape), region.bytes_in(buffer)
+                is_global = buffer.scope in OUTSIDE
+                cost = sectors_of(where, everywhere) if is_global else conflicts_of(where, everywhere, width)
+                yield Requests(op, region, times * warps, is_global, int(cost))
+
+
+def _defined(op: Let, values: Values) -> dict[str, Lanes]:
+    """The value of a variable in each lane; nothing where it depends on data."""
+    try:
+        value = evaluate(op.index, values)
+    except DependsOnData:
+        return {}
+    return {op.name: value if op.limit is None else np.minimum(value, op.limit)}
 
 
 def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:

@@ -1,0 +1,240 @@
+"""The model of time: a roofline per memory level, the latency of the main loop, and a launch floor.
+
+    time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop) + team
+
+    DRAM   = bytes that must leave or reach the chip / bandwidth
+    L2     = bytes requested by all blocks / bandwidth
+    shared, FP32, tensor, special
+           = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
+    loop   = full waves * P(L, u, N, S, m) + P(L, u, N, S, m') with the m' blocks an SM that are left
+
+P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
+hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
+L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P = N * (L + u) / S.
+
+    team   = 2 L + bytes that a team of blocks leaves / bandwidth of L2 to one SM
+
+Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
+
+Rates are reached at once, blocks are balanced, every multiply meets an add: it ranks schedules and explains them, and
+does not replace a measurement.  Figures are the user's calibrated ones where there are any.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.cost.calibration import calibrated, calibration_of
+from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Prediction, Work
+from engine.documents.model import TermDoc
+from engine.support.units import MICROSECONDS
+from engine.target import Target
+from engine.target.hardware import SCHEDULERS, WARP
+from engine.target.occupancy import Occupancy, occupancy
+from engine.target.teams import team_seconds
+
+
+def estimate(work: Work, machine: Target) -> Prediction:
+    """The predicted time of one launch, with every term explained; Unsupported when a block does not fit an SM.
+
+    With the user's calibration of the machine where there is one.  Raises BadInput where its file is broken.
+    """
+    found = calibration_of(machine.name)
+    return model_prediction(work, calibrated(machine), UNCALIBRATED if found is None else found.note)
+
+
+def estimate_microseconds(work: Work, machine: Target) -> float:
+    """`estimate(work, machine).microseconds`, without its texts: searches ask it for every program."""
+    return _compute(work, calibrated(machine)).total
+
+
+def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> Prediction:
+    """`estimate` with exactly the figures of `machine`.  note: where they come from."""
+    numbers = _compute(work, machine)
+    return Prediction(
+        microseconds=numbers.total,
+        bound=_bound(numbers),
+        terms=_terms(work, machine, numbers),
+        occupancy=numbers.resident,
+        waves=-(-work.blocks // numbers.places),
+        note=note,
+    )
+
+
+def model_microseconds(work: Work, machine: Target) -> float:
+    """`estimate_microseconds` with exactly the figures of `machine`."""
+    return _compute(work, machine).total
+
+
+class _Numbers(NamedTuple):
+    """Every number of the model; `_terms` only says them.  A tuple, as searches make 100,000 of them.
+
+    Times are microseconds, rates are of one SM and per second.
+    """
+
+    resident: Occupancy
+    places: int
+    """Blocks that the whole GPU holds at once."""
+    share: float
+    """Part of all work that the busiest SM does."""
+    busy: int
+    """SMs that have a block."""
+    l2_rate: float
+    """Of these SMs together."""
+    shared_rate: float
+    fp32_rate: float
+    tensor_rate: float
+    special_rate: float
+    latency: float
+    step: float
+    """Work of one step of one block that has its SM to itself."""
+    full_waves: int
+    last_wave: int
+    """Blocks an SM of the wave that does not fill them; 0 without one."""
+    launch: float
+    dram: float
+    l2: float
+    shared: float
+    fp32: float
+    tensor: float
+    special: float
+    loop: float
+    team: float
+
+    @property
+    def total(self) -> float:
+        """Of the launch: what is slowest hides the rest."""
+        slowest = max(self.dram, self.l2, self.shared, self.fp32, self.tensor, self.special, self.loop)
+        return self.launch + slowest + self.team
+
+
+def _compute(work: Work, machine: Target) -> _Numbers:
+    room, sms = occupancy(work.threads, work.shared_bytes, work.registers, machine), int(machine.sms.value)
+    rounds = -(-work.blocks // sms)
+    share, busy = rounds / work.blocks, min(work.blocks, sms)
+    # A small grid leaves places of an SM empty; below SCHEDULERS warps, part of its lanes have nothing to run.
+    scheduled = min(1.0, min(room.blocks, rounds) * -(-work.threads // WARP) / SCHEDULERS)
+    tensor_figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
+    l2_rate = machine.l2_bandwidth.value * busy / machine.sms.value
+    shared_rate = machine.shared_bandwidth.value * machine.clock.value
+    fp32_rate = machine.fp32_rate.value / machine.sms.value * scheduled
+    tensor_rate = tensor_figure.value / machine.sms.value * scheduled
+    special_rate = machine.special_rate.value / machine.sms.value * scheduled
+    shared = work.shared_bytes_moved * share / shared_rate * MICROSECONDS
+    fp32 = work.flops * share / fp32_rate * MICROSECONDS
+    tensor = work.tensor_flops * share / tensor_rate * MICROSECONDS
+    special = work.special * share / special_rate * MICROSECONDS
+    latency = machine.dram_latency.value * MICROSECONDS
+    step = max(fp32, tensor, special, shared) / (rounds * work.serial_steps)
+    full, left = divmod(work.blocks, sms * room.blocks)
+    last = -(-left // sms)
+    return _Numbers(
+        room, sms * room.blocks, share, busy, l2_rate, shared_rate, fp32_rate, tensor_rate, special_rate,
+        latency, step, full, last,
+        launch=machine.launch_overhead.value * MICROSECONDS,
+        dram=(work.dram_bytes_read + work.dram_bytes_written) / machine.dram_bandwidth.value * MICROSECONDS,
+        l2=work.l2_bytes / l2_rate * MICROSECONDS,
+        shared=shared,
+        fp32=fp32,
+        tensor=tensor,
+        special=special,
+        loop=full * _wave(work, room.blocks, latency, step) + (_wave(work, last, latency, step) if last else 0.0),
+        team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
+    )  # fmt: skip
+
+
+def _wave(work: Work, blocks: int, latency: float, step: float) -> float:
+    """Microseconds in which so many blocks of an SM go through their steps."""
+    if _starves(work, blocks, latency, step):
+        return work.serial_steps * (latency + step) / work.stages
+    return latency + work.serial_steps * blocks * step
+
+
+def _starves(work: Work, blocks: int, latency: float, step: float) -> bool:
+    """Whether so many blocks of an SM wait for loads that nothing hides."""
+    return latency > (work.stages * blocks - 1) * step
+
+
+def _bound(numbers: _Numbers) -> str:
+    """What to improve first: latency where the launch or waiting for loads outweighs all moving and computing."""
+    moving = max(numbers.dram, numbers.l2, numbers.shared)
+    computing = max(numbers.fp32, numbers.tensor, numbers.special)
+    slowest = max(moving, computing)
+    if numbers.launch > slowest or numbers.loop > 2 * slowest:
+        return LATENCY
+    return MEMORY if moving >= computing else COMPUTE
+
+
+def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...]:
+    dram, n = machine.dram_bandwidth, numbers
+    busiest = "on the busiest SM at"
+    terms = [
+        TermDoc("launch", n.launch, "µs", machine.launch_overhead.source),
+        TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read and "
+             f"{_bytes(work.dram_bytes_written)} written at {_bytes(dram.value)}/s ({dram.source})"),
+        TermDoc("L2 traffic", n.l2, "µs",
+             f"{_bytes(work.l2_bytes)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together"),
+        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the busiest SM "
+             f"at {_bytes(n.shared_rate)}/s, no bank conflicts"),
+        TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
+             f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
+    ]  # fmt: skip
+    if work.tensor_flops:
+        figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
+        because = f"{_count(work.tensor_flops * n.share)} operations {busiest} {_count(n.tensor_rate)}/s"
+        terms.append(TermDoc("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
+    because = f"{_count(work.special * n.share)} results {busiest} {_count(n.special_rate)}/s"
+    terms.append(TermDoc("special functions", n.special, "µs", because))
+    terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
+    if work.team > 1:
+        because = (
+            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits "
+            f"{n.latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
+        )
+        terms.append(TermDoc("team", n.team, "µs", because))
+    return (*terms, *_placement_terms(work, n))
+
+
+def _loop_text(work: Work, numbers: _Numbers) -> str:
+    blocks = numbers.resident.blocks if numbers.full_waves else numbers.last_wave
+    starves = _starves(work, blocks, numbers.latency, numbers.step)
+    outcome = "do not hide the load" if starves else "hide every load but the first"
+    waves = numbers.full_waves + (numbers.last_wave > 0)
+    return (
+        f"{_several(waves, 'wave')} of {_several(work.serial_steps, 'step')}; "
+        f"a load takes {numbers.latency:.2g} µs, a step's work {numbers.step:.2g} µs: "
+        f"{_several(work.stages, 'stage')} and {_several(blocks, 'block')} an SM {outcome}"
+    )
+
+
+def _placement_terms(work: Work, numbers: _Numbers) -> tuple[TermDoc, TermDoc]:
+    room, places = numbers.resident, numbers.places
+    limits = ", ".join(f"{name} {blocks}" for name, blocks in room.limits)
+    unknown = "" if work.registers is not None else "; registers unknown before compiling"
+    fits = f"{room.blocks} blocks of {work.threads} threads an SM"
+    rounds = f"{work.blocks:,} blocks on {places:,} places: {_several(-(-work.blocks // places), 'round')}"
+    return (
+        TermDoc("occupancy", room.share * 100, "%", f"{fits}, limited by {room.limiter} ({limits}){unknown}"),
+        TermDoc("waves", work.blocks / places, "waves", rounds),
+    )
+
+
+def _bytes(count: float) -> str:
+    """Three significant digits with a decimal unit."""
+    return f"{_scaled(count)}B"
+
+
+def _count(value: float) -> str:
+    return _scaled(value).strip()
+
+
+def _scaled(value: float) -> str:
+    for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{value / scale:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def _several(number: int, noun: str) -> str:
+    """A number with its noun: "1 wave", "3 waves"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,91 @@
+"""What candidate groups would take: each becomes a group as a plan would have it, and its kernel is estimated.
+
+Fusion stands below the kernels and cannot make one.  Whoever asks for a plan says how long the kernel of a group takes
+(`engine.compilation.default_microseconds`), so a decision rests on the figures that are shown of the kernel afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.fusion.group_programs import GroupBuilder
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.shape import Shape
+from engine.target import Target
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.traffic import compulsory_bytes
+
+GroupTime = Callable[[FusionGroup], float]
+"""Microseconds of one launch of a group's kernel as its family advises it; infinite where it has none."""
+Group = tuple[Sequence[Statement], Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What one kernel saves in the place of several, as the estimate has it."""
+
+    fused: float
+    """Microseconds of the one kernel."""
+    separate: float
+    """Of the others together."""
+    fused_bytes: int
+    """Bytes of global memory that the one kernel must read or write."""
+    separate_bytes: int
+
+    @property
+    def pays(self) -> bool:
+        """Whether one kernel is predicted to be faster."""
+        return self.fused < self.separate
+
+    @property
+    def times(self) -> str:
+        """ "2.6 µs predicted in place of 3.4"."""
+        return f"{self.fused:.3g} µs predicted in place of {self.separate:.3g}"
+
+    def __str__(self) -> str:
+        return f"{_bytes(self.fused_bytes)} moved in place of {_bytes(self.separate_bytes)}, {self.times}"
+
+
+class GroupTimes:
+    """Times of groups of one program, asked once for all that differ in names alone."""
+
+    def __init__(self, program: TensorProgram, target: Target, time_of: GroupTime) -> None:
+        self._program, self._target, self._time_of = program, target, time_of
+        self._known: dict[Hashable, float] = {}
+
+    def saving(self, whole: Group, parts: Iterable[Group]) -> Saving:
+        """What one group saves in the place of others."""
+        fused, fused_bytes = self.figures(*whole)
+        separate = [self.figures(*part) for part in parts]
+        return Saving(fused, sum(time for time, _ in separate), fused_bytes, sum(size for _, size in separate))
+
+    def figures(self, statements: Sequence[Statement], shape: Shape) -> tuple[float, int]:
+        """(microseconds, bytes of global memory) of a group."""
+        inside = {s.name for s in statements}
+        leaving = frozenset(
+            s.write.array for s in statements
+            if s.write.array in self._program.outputs
+            or any(reader.name not in inside for reader in self._program.readers.get(s.write.array, ()))
+        )  # fmt: skip
+        built = GroupBuilder(self._program, leaving, {}).build(statements, shape)
+        if built.structure not in self._known:
+            group = FusionGroup(
+                name="candidate",
+                title="",
+                kind=built.kind.name,
+                program=built.program,
+                instances=(built.instance,),
+                edges=(),
+                because="",
+                target=self._target.name,
+            )
+            self._known[built.structure] = self._time_of(group)
+        return self._known[built.structure], sum(compulsory_bytes(built.program))
+
+
+def _bytes(count: float) -> str:
+    for scale, prefix in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= scale:
+            return f"{count / scale:.3g} {prefix}"
+    return f"{count:.0f} B"

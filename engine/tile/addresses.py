@@ -1,0 +1,93 @@
+"""Where the lanes of a warp touch memory, and what that costs: sectors of global memory, passes over shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engine.graph.nodes import DTYPES
+from engine.target.hardware import SECTOR, WARP
+from engine.tensor.index import Index, Quotient, Remainder
+from engine.tile.nodes import Buffer, Region
+
+BANKS, BANK_BYTES = 32, 4
+PASS_BYTES = BANKS * BANK_BYTES
+"""What all banks of shared memory deliver at once."""
+
+Lanes = np.ndarray[Any, np.dtype[np.int64]]
+"""Numbers whose last axis is the lanes of a warp, or that are alike in all lanes."""
+Values = Mapping[str, Lanes]
+"""Variable -> its value in each lane."""
+
+
+class DependsOnData(Exception):
+    """An address follows from a value that was read from memory."""
+
+
+def evaluate(index: Index, values: Values) -> Lanes:
+    """An index in each lane.  Raises DependsOnData where it uses what is in no `values`."""
+    total = np.asarray(index.constant)
+    for atom, coefficient in index.terms:
+        match atom:
+            case str() if atom in values:
+                part = values[atom]
+            case Quotient(of, by):
+                part = evaluate(of, values) // by
+            case Remainder(of, by):
+                part = evaluate(of, values) % by
+            case _:
+                raise DependsOnData(str(index))
+        total = total + part * coefficient
+    return total
+
+
+def byte_addresses(region: Region, buffer: Buffer, start: int, values: Values) -> Lanes:
+    """The first byte of a region in each lane.  start: of the buffer in its memory.  Raises as `evaluate` does."""
+    element = DTYPES[buffer.dtype]
+    position = evaluate(region.position, values)
+    return start + element * (_permute(position, buffer.row_bytes, element) if buffer.row_bytes else position)
+
+
+def _permute(position: Lanes, row_bytes: int, element: int) -> Lanes:
+    """Where `swizzle.cuh` puts an element of a tile."""
+    line, chunks, chunk = max(row_bytes, PASS_BYTES), min(row_bytes, PASS_BYTES) // 16, 16 // element
+    row = position // (line // element) % chunks
+    phase = row * 2 % chunks + row * 2 // chunks if element == BANK_BYTES else row
+    return position ^ (phase * chunk)
+
+
+def sectors_of(addresses: Lanes, active: np.ndarray) -> Lanes:
+    """Sectors of global memory that one request of each warp touches; accesses lie at multiples of their width."""
+    sectors = np.sort(np.where(active, addresses // SECTOR, -1), axis=-1)
+    counts: Lanes = _distinct(sectors).sum(axis=-1)
+    return counts
+
+
+def conflicts_of(addresses: Lanes, active: np.ndarray, width: int) -> Lanes:
+    """Passes over the banks of shared memory that one request of each warp needs beyond the fewest for its bytes.
+
+    Lanes that together move PASS_BYTES are served at once; those that read one word share it.
+    """
+    lanes = addresses.shape[-1]
+    group = min(WARP, PASS_BYTES // max(width, BANK_BYTES))
+    order = np.argsort(~active, axis=-1, kind="stable")  # lanes that take no part leave no gap
+    first = np.take_along_axis(np.where(active, addresses // BANK_BYTES, -1), order, axis=-1)
+    parts = max(1, width // BANK_BYTES)
+    words = np.where(first[..., None] >= 0, first[..., None] + np.arange(parts), -1)
+    words = words.reshape(-1, lanes, parts)
+    total = np.zeros(len(words), np.int64)
+    for begin in range(0, lanes, group):
+        taken = np.sort(words[:, begin : begin + group].reshape(len(words), -1), axis=-1)
+        bins = np.arange(len(words))[:, None] * BANKS + taken % BANKS
+        loads = np.bincount(bins[_distinct(taken)], minlength=len(words) * BANKS)
+        total += np.maximum(loads.reshape(-1, BANKS).max(axis=-1) - 1, 0)
+    return total.reshape(addresses.shape[:-1])
+
+
+def _distinct(ordered: Lanes) -> np.ndarray:
+    """Which elements of sorted rows are the first of their value; -1 stands for none."""
+    first = np.ones_like(ordered, dtype=bool)
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    return first & (ordered >= 0)
