@@ -175,14 +175,14 @@ def measure(
     round.  seed: of the inputs; by default one that each process draws anew, for a kernel must be right on any values.
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
-    from engine.execution.measure import Trial, measure_kernel, require_pycuda
+    from engine.execution.measure import MeasureJob, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
     seed = _drawn() if seed is None else seed
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
-    trial = Trial(kernel.source, compiled, {**expected, **before})
+    trial = MeasureJob(kernel.source, compiled, {**expected, **before})
     found = measure_kernel(trial, on_sample=on_sample, on_state=on_state)
     if isinstance(found, Failure):
         return found
@@ -252,9 +252,9 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
     """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
     from engine.explore.decisions import decisions as table
-    from engine.explore.scheduled_group import situation
+    from engine.explore.scheduled_group import schedule_group
 
-    return table(situation(group, recipe or _default_recipe(group)))
+    return table(schedule_group(group, recipe or _default_recipe(group)))
 
 
 def space(

@@ -8,13 +8,13 @@
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
 
-Lists of more than `PART` items in a result come ahead of it in parts: reading JSON cannot be interrupted, and no window
-should wait for a line of many megabytes.
+Lists of more than `PART` items in a result are sent ahead of it in parts: parsing JSON cannot be interrupted, and a
+line of many megabytes would stall the window.
 
-Requests are served in order.  The window cancels by ending this process: nothing here needs saving.
+Requests are served in order.  The window cancels by killing this process; it holds no state that has to be saved.
 
-One verb gives way to others: `moves` tries many kernels, and answers with what it has (`complete` false) as soon as
-another request waits.  A thread reads ahead for that.  What was tried is kept: asked again, it goes on from there.
+The verb `moves` yields to others: it compiles many kernels, and answers with what it has (`complete` false) as soon as
+another request waits, which a thread that reads ahead finds out.  Asked again, it continues from there.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ Send = Callable[[str, Any], None]
 """Sends one event with its value."""
 PART = 1000
 """Items of one of a result's lists on one line, at most."""
-KEPT = 64
+KEPT = 256
 """Groups under some advice whose kernels and tried moves are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The file that the verbs after "open" speak of."""
+    """The open file, its plan and the target GPU."""
 
     graph: OperatorGraph
     plan: FusionPlan
@@ -69,9 +69,9 @@ class Opened:
 
 
 class Service:
-    """Answers requests about one open file; compiled kernels and tried moves are kept by group and recipe.
+    """Answers requests about one open file; compiled kernels and tried moves are cached by group and recipe.
 
-    is_awaited: whether another request waits; asked while answering what can be broken off.
+    is_awaited: whether another request waits; polled by answers that can be cut short.
     """
 
     def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
@@ -141,7 +141,7 @@ class Service:
         return replace(document, seconds=tuple(spent))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
-        """The open graph with other groups fixed; where they cannot be, nothing changes."""
+        """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
         opened, fixed = self._file(), _fixed(arguments)
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
         plan = engine.fuse(opened.graph, target=opened.target, fixed=fixed)
@@ -151,7 +151,7 @@ class Service:
         return document
 
     def _open_plan(self, opened: Opened) -> None:
-        """Forgets what was known about the groups of another plan."""
+        """Replace the open plan and clear the caches about the groups of the old one."""
         self._opened = opened
         self._known_attempts = None
         self._kernels.clear()
@@ -265,13 +265,12 @@ REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
 
 
 def _keep(known: dict[Key, Result], key: Key, make: Callable[[], Result]) -> Result:
-    """What is known under a key, made now if it is not; the oldest go first."""
-    if key not in known:
-        made = make()
-        while len(known) >= KEPT:
-            del known[next(iter(known))]
-        known[key] = made
-    return known[key]
+    """What is known under a key, made now if it is not; the one not asked for longest goes first."""
+    found = known.pop(key) if key in known else make()
+    while len(known) >= KEPT:
+        del known[next(iter(known))]
+    known[key] = found  # at the end: dictionaries keep the order of insertion
+    return found
 
 
 def _key(arguments: Arguments) -> tuple[str, str | None]:
@@ -320,7 +319,7 @@ class Requests:
         try:
             for line in lines:
                 self._lines.put(line)
-        finally:  # also where the stream breaks: the process ends, it does not wait for ever
+        finally:  # also after a read error: without the end mark `serve` would wait for ever
             self._lines.put(None)
 
     def __iter__(self) -> Iterator[str]:
@@ -358,9 +357,9 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
 
 
 def _without_long_lists(result: Any, send: Send) -> Any:
-    """Sends all but the last items of a document's long lists ahead; what is left of it, as plain data.
+    """Send all but the last part of a document's long lists ahead; the rest of the document as plain data.
 
-    While later parts are made, the window reads the first ones.
+    The window decodes the first parts while later ones are made.
     """
     if not is_dataclass(result):
         return to_json(result)
@@ -372,7 +371,7 @@ def _without_long_lists(result: Any, send: Send) -> Any:
 
 
 def _ahead(send: Send, key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Sends all but the last items of a list of a document; those that it keeps."""
+    """Send all but the last part of a list; the items of the last part."""
     last = max(len(items) - 1, 0) // PART * PART
     for start in range(0, last, PART):
         send("part", {"key": key, "items": to_json(items[start : start + PART])})
@@ -381,8 +380,8 @@ def _ahead(send: Send, key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 def main() -> None:
     """Serve standard input.  What libraries print goes to standard error, so that only replies are on the stream."""
-    # Ctrl-C at the terminal of a window reaches its worker, too: whoever started the worker ends it.  What it started
-    # itself is ended as by default, which it would not be if the worker ignored the signal.
+    # Ctrl-C at the terminal reaches this process as well; the window that started it ends it.  A handler that does
+    # nothing, not SIG_IGN: children inherit an ignored signal over exec, but not a handler, and must end by Ctrl-C.
     signal.signal(signal.SIGINT, lambda *_: None)
     replies = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+import engine
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.measure import gpu_name
+from engine.fusion.nodes import FusionGroup
+from engine.scheduling.text import to_text
 from engine.service import serve
 from engine.support.serialization import from_json
 
@@ -78,6 +81,26 @@ def test_a_kernel_with_edited_advice_differs_from_the_default() -> None:
     assert one.grid != other.grid
     (entry,) = other.entries
     assert (entry.author, entry.outcome) == ("user", "honoured")
+
+
+def test_kernels_are_kept_up_to_a_number_and_made_again_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.service.KEPT", 2)
+    compiled: list[str] = []
+    original = engine.compile
+
+    def recording(group: FusionGroup, recipe: engine.Recipe) -> engine.Kernel:
+        compiled.append(to_text(recipe.groups[group.name]))
+        return original(group, recipe)
+
+    monkeypatch.setattr(engine, "compile", recording)
+    texts = [f"advice user\n  all @ i: mark block {size}\n" for size in (2, 4, 8)]
+    asked = [("kernel", {"group": "softmax_0", "recipe": texts[number]}) for number in (0, 1, 0, 2, 0, 1)]
+    results = [reply["value"] for reply in ask(OPEN, *asked) if reply["event"] == "result"][1:]
+    kernels = [from_json(KernelDoc, value).cuda for value in results]
+    # The third request makes the first kernel the last to go, so that the fourth drops the second.
+    sizes = [next(size for size in (2, 4, 8) if f"block {size}" in text) for text in compiled]
+    assert sizes == [2, 4, 8, 4]
+    assert kernels[0] == kernels[2] == kernels[4] and kernels[1] == kernels[5] and len(set(kernels)) == 3
 
 
 def test_the_default_advice_written_back_gives_the_same_text() -> None:

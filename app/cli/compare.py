@@ -68,7 +68,7 @@ def _documents(model: str, a: Path, before: Recipe, b: Path, after: Recipe, only
     if dict(before.dimensions) != dict(after.dimensions):
         raise BadInput("recipe", "dimensions", f"{a} and {b} bind them to other sizes", "compare at equal sizes")
     job = CompileJob(model, before.target, dict(before.dimensions), only)
-    old, new = (engine.completed(recipe, job.plan, str(path)) for recipe, path in ((before, a), (after, b)))
+    old, new = (engine.complete_recipe(recipe, job.plan, str(path)) for recipe, path in ((before, a), (after, b)))
     same_machine = replace(old, groups={}) == replace(new, groups={})
     changed = [group for group in job.groups if not same_machine or old.groups[group.name] != new.groups[group.name]]
     for group in output.track(changed, len(changed), "comparing"):

@@ -19,7 +19,7 @@ from engine.records.reader import RunReader, require_records
 from engine.records.store import RecordStore
 from engine.support.files import check_place
 from engine.support.serialization import to_json
-from engine.tuning.statistics import explained, rank_correlation
+from engine.tuning.statistics import rank_correlation, variance_explained
 from views.format import duration, figure, percent, plural
 
 
@@ -89,7 +89,7 @@ def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Mappin
     for place, name in enumerate(names):
         codes: dict[int | str, int] = {}
         values = [codes.setdefault(one.values[place][1], len(codes)) for one in timed]
-        importance[name] = explained(times, np.array(values, np.int32)) if timed else 0.0
+        importance[name] = variance_explained(times, np.array(values, np.int32)) if timed else 0.0
     failures = Counter(one.failure for one in attempts if one.failure)
     best = min(timed, key=lambda one: (one.microseconds, one.number), default=None)
     return MappingResult(

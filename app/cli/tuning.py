@@ -28,10 +28,9 @@ from engine.tuning.api import REPLAYED, judge, runner
 from engine.tuning.cluster import cluster
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import Limits
 from engine.tuning.progress import Progress, program_of
 from engine.tuning.search import Search
-from engine.tuning.setup import Settings
+from engine.tuning.settings import SearchLimits, SearchSettings
 from views.format import duration, plural
 
 FORMATS = (".csv", ".json")
@@ -65,9 +64,9 @@ def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
     running = runner(wishes.runner, is_here=wishes.cluster is None)
     recipe = job.recipe
     plan = job.plan if job.only is None else replace(job.plan, groups=job.groups)
-    limits = Limits(wishes.trials, wishes.minutes or float("inf"), patience=wishes.patience)
+    limits = SearchLimits(wishes.trials, wishes.minutes or float("inf"), patience=wishes.patience)
     source = job.file if is_reference(job.file) else str(path_of(job.file).resolve())
-    settings = Settings(wishes.strategy, running, limits, wishes.seed, source, wishes.resume)
+    settings = SearchSettings(wishes.strategy, running, limits, wishes.seed, source, wishes.resume)
     deciding = judge(wishes.runner) if wishes.check else Judge()
     with RecordStore(wishes.records) as store, _workers(wishes, recipe.target) as workers:
         with output.steps("rules") as step:

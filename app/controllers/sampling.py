@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.documents.model import Time
-from engine.execution.statistics import Summary, compare, in_rounds, summarise
+from engine.execution.statistics import TimeSummary, compare, in_rounds, summarise
 from views.timing.live import GpuReading, SampleComparison, Series
 
 GROWTH = 1.05
 """A run is summed up anew once it has grown so much: summing up takes longer the longer it is."""
-NOTHING = Summary(0.0, 0.0, 0.0, "")
+NOTHING = TimeSummary(0.0, 0.0, 0.0, "")
 
 
 @dataclass
@@ -31,7 +31,7 @@ class SampleRun:
     """Samples that will have come in the end; 0 where nobody knows."""
     samples: array[float] = field(default_factory=lambda: array("d"))
     looks: list[GpuReading] = field(default_factory=list)
-    _summed: tuple[int, Summary] = (0, NOTHING)
+    _summed: tuple[int, TimeSummary] = (0, NOTHING)
 
     @classmethod
     def of(cls, title: str, row: str, time: Time, looks: tuple[GpuReading, ...] = ()) -> SampleRun:
@@ -71,7 +71,7 @@ class SampleRun:
     def _in_rounds(self) -> list[Sequence[float]]:
         return in_rounds(self.samples, self.rounds if self.is_whole else 0)
 
-    def _summary(self) -> Summary:
+    def _summary(self) -> TimeSummary:
         """Summed up when the run has grown enough, and when it is whole."""
         count, known = self._summed
         now = len(self.samples)

@@ -1,9 +1,9 @@
-"""Models in bfloat16 for ONNX Runtime, whose kernels for CPUs lack it: in float32, every result rounded.
+"""Rewrite a bfloat16 model to float32 with rounded results, for ONNX Runtime, whose CPU kernels lack bfloat16.
 
     y = MatMul(a, b)    ->    u = MatMul(a, b); v = Cast(u, bfloat16); y = Cast(v, float32)
 
-Every tensor keeps its name and holds its values as float32, which has room for them; operators compute in float32 and
-round once, as ONNX asks of them.  What stands inside subgraphs stays as it is, and is refused by the runtime.
+Every tensor keeps its name and holds its bfloat16 values as float32, which represents them exactly; an operator
+computes in float32 and rounds once, as ONNX demands.  Subgraphs are not rewritten: the runtime rejects those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bfloat16_tensors(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def in_float32(model: onnx.ModelProto, narrow: frozenset[str]) -> onnx.ModelProto:
-    """The model with the tensors of `narrow` held in float32 and rounded to bfloat16 by whoever makes them."""
+    """The model with the tensors of `narrow` held in float32, and two casts after each operator that makes one."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph
@@ -37,7 +37,7 @@ def in_float32(model: onnx.ModelProto, narrow: frozenset[str]) -> onnx.ModelProt
     outputs = [onnx.ValueInfoProto(name=value.name) for value in graph.output]
     del graph.output[:]
     graph.output.extend(outputs)
-    graph.initializer.extend(_widened(t) for t in model.graph.initializer)
+    graph.initializer.extend(_as_float32(t) for t in model.graph.initializer)
     for node in model.graph.node:
         graph.node.extend(_rounding(node, narrow))
     return result
@@ -51,7 +51,7 @@ def _is_narrow(value: onnx.ValueInfoProto) -> bool:
     return bool(value.type.tensor_type.elem_type == TensorProto.BFLOAT16)
 
 
-def _widened(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _as_float32(tensor: onnx.TensorProto) -> onnx.TensorProto:
     if tensor.data_type != TensorProto.BFLOAT16:
         return tensor
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name)
@@ -63,7 +63,7 @@ def _rounding(node: onnx.NodeProto, narrow: frozenset[str]) -> Iterator[onnx.Nod
     wide.CopyFrom(node)
     for attribute in wide.attribute:
         if attribute.type == onnx.AttributeProto.TENSOR:
-            attribute.t.CopyFrom(_widened(attribute.t))
+            attribute.t.CopyFrom(_as_float32(attribute.t))
         elif node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.BFLOAT16:
             attribute.i = TensorProto.FLOAT
     wide.output[:] = [f"{name}.float32" if name in narrow else name for name in node.output]

@@ -1,6 +1,6 @@
-"""Replaying many launches as one: a CUDA graph, which PyCUDA has no calls for, through the driver's own library.
+"""CUDA graphs through ctypes: replay many launches with one call.  PyCUDA has no calls for graphs.
 
-Launches of a few microseconds cannot be queued as fast as they run; the nodes of a graph can.
+The host needs about as long to queue a launch as a short kernel runs; a graph's launches are queued by the GPU.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Graph:
         try:
             enqueue()
         finally:
-            # An open capture would refuse everything that follows on the stream.
+            # While a stream captures, every other use of it fails: the capture is ended also after an exception.
             self._call("cuStreamEndCapture", stream, ctypes.byref(graph))
         self._call("cuGraphInstantiateWithFlags", ctypes.byref(self._ready), graph, 0)
+        # The executable graph is independent of the graph that it was instantiated from.
         self._call("cuGraphDestroy", graph)
 
     def launch(self, stream: int | None = None) -> None:

@@ -23,7 +23,7 @@ class Machine:
 
 
 def machine() -> Machine:
-    """Look; no GPU is initialised and nothing is installed."""
+    """Look for them, without initialising CUDA."""
     gpu = gpu_name() or ""
     return Machine(gpu, _compiler_version(), nvrtc_version() or "", _lacking(gpu))
 

@@ -1,8 +1,8 @@
-"""Measured times: a kernel run on the GPU by PyCUDA in a process of its own.
+"""Measure a kernel on the GPU, with PyCUDA in a child process.
 
-A crash or a hang of the kernel ends that process and costs one trial, never the run.  The process
-(`engine.execution.measure_worker`) gets one JSON request on its standard input and raw array files; it answers with
-one JSON object a line and writes the results as raw files, so that the caller can compare them.
+A kernel that crashes or hangs poisons its CUDA context for good; in a child process that costs one trial, never the
+run.  The child (`engine.execution.measure_worker`) gets one JSON request on its standard input and the arrays as raw
+files; it answers with one JSON object a line and writes the results as raw files, for the caller to compare.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Timer
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,12 @@ import numpy as np
 from engine.execution.nodes import MEASURED, Compiled, Failure, GpuState, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.execution.statistics import summarise
+from engine.support.child_processes import ROOT, time_limit
 from engine.support.errors import BadInput, MissingCapability
 from engine.support.serialization import from_json
 from engine.tile.source import CudaSource
 
 _WORKER = (sys.executable, "-P", "-m", "engine.execution.measure_worker")
-_ROOT = Path(__file__).resolve().parents[2]
-"""Folder that holds the `engine` package: the worker runs and imports there, never where the caller runs, whose files
-may be named as modules are."""
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 ROUNDS, SAMPLES = 10, 5
 """Rounds of a measurement, and the samples of one kernel in each."""
@@ -41,8 +38,8 @@ GPU_HINT = "install an NVIDIA driver, the CUDA toolkit and PyCUDA: pip install p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
-    """A kernel to be measured."""
+class MeasureJob:
+    """A compiled kernel with its inputs, to be measured."""
 
     source: CudaSource
     compiled: Compiled
@@ -50,9 +47,19 @@ class Trial:
     """Value of every buffer that the kernel reads, by array name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Callbacks while a measurement runs."""
+
+    on_sample: Callable[[int, float], None] | None = None
+    """Called with the number of the kernel and each time in microseconds."""
+    on_state: Callable[[GpuState], None] | None = None
+    """Called after each round, where NVML can be read."""
+
+
 @dataclass(slots=True)
-class _Said:
-    """What the measuring process said so far."""
+class _Transcript:
+    """The messages of the measuring process so far."""
 
     samples: list[list[float]]
     """Of each kernel, in the order taken."""
@@ -63,7 +70,7 @@ class _Said:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """A measured time, and what the kernel wrote in its first run."""
+    """A measured time, and the arrays that the kernel wrote in its first launch."""
 
     timing: Timing
     outputs: Mapping[str, np.ndarray]
@@ -89,17 +96,15 @@ def gpu_name() -> str | None:
 
 
 def require_pycuda() -> None:
-    """MissingCapability at once where no measuring process could work; whether there is a GPU, that process finds."""
+    """Raise MissingCapability where PyCUDA is not installed; whether there is a usable GPU, the child process finds."""
     if importlib.util.find_spec("pycuda") is None:
         reason = "PyCUDA is not installed" if gpu_name() else "there is no NVIDIA GPU, and PyCUDA is not installed"
         raise MissingCapability("measure", "this machine", reason, GPU_HINT)
 
 
 def measure_kernel(
-    trial: Trial,
+    job: MeasureJob,
     *,
-    rounds: int = ROUNDS,
-    samples: int = SAMPLES,
     on_sample: Callable[[float], None] | None = None,
     on_state: Callable[[GpuState], None] | None = None,
     timeout: float = 60.0,
@@ -110,52 +115,48 @@ def measure_kernel(
     on_sample: called with each time in microseconds as it comes.
     """
     seen = None if on_sample is None else (lambda _, microseconds: on_sample(microseconds))
-    found = measure_kernels(
-        [trial], rounds=rounds, samples=samples, on_sample=seen, on_state=on_state, timeout=timeout, worker=worker
-    )
+    found = measure_kernels([job], listeners=Listeners(seen, on_state), timeout=timeout, worker=worker)
     return found if isinstance(found, Failure) else found[0]
 
 
 def measure_kernels(
-    trials: Sequence[Trial],
+    jobs: Sequence[MeasureJob],
     *,
     rounds: int = ROUNDS,
     samples: int = SAMPLES,
-    on_sample: Callable[[int, float], None] | None = None,
-    on_state: Callable[[GpuState], None] | None = None,
+    listeners: Listeners = Listeners(),
     timeout: float = 60.0,
     worker: Sequence[str] = _WORKER,
 ) -> tuple[Measurement, ...] | Failure:
     """Run kernels on the first GPU and time them in interleaved rounds, so that their times can be compared.
 
-    rounds, samples: in each round every kernel gives `samples` times.  on_sample: called with the kernel's number and
-    each time in microseconds as it comes.  on_state: called after each round where the GPU says how it is.
+    rounds, samples: in each round every kernel gives `samples` times.
     timeout: seconds for everything, the process's start included.
     Raises MissingCapability without a GPU or PyCUDA, and where the GPU or its driver cannot run what was compiled;
     BadInput for an array that does not fit its buffer.  What a kernel itself does wrong is a `Failure` of all.
     """
     with tempfile.TemporaryDirectory(prefix="loomscope-measure-") as name:
-        folders = [Path(name) / str(n) for n in range(len(trials))]
-        kernels = [_request(trial, folder) for trial, folder in zip(trials, folders, strict=True)]
+        folders = [Path(name) / str(n) for n in range(len(jobs))]
+        kernels = [_request(job, folder) for job, folder in zip(jobs, folders, strict=True)]
         request = {"kernels": kernels, "rounds": rounds, "samples": samples, "compiler": nvrtc_version() or ""}
-        said = _converse(worker, request, Path(name) / "log", timeout, (on_sample, on_state))
+        said = _converse(worker, request, Path(name) / "log", timeout, listeners)
         if isinstance(said, Failure):
             return said
         return tuple(
-            Measurement(_timing(said, number, rounds), _outputs(trial.source, folder))
-            for number, (trial, folder) in enumerate(zip(trials, folders, strict=True))
+            Measurement(_timing(said, number, rounds), _outputs(job.source, folder))
+            for number, (job, folder) in enumerate(zip(jobs, folders, strict=True))
         )
 
 
-def _request(trial: Trial, folder: Path) -> dict[str, Any]:
-    """Write the cubin and the arrays; the request names them."""
-    source = trial.source
+def _request(job: MeasureJob, folder: Path) -> dict[str, Any]:
+    """Write the cubin and the arrays into a folder; the part of the request that describes them."""
+    source = job.source
     folder.mkdir()
-    (folder / "kernel.cubin").write_bytes(trial.compiled.cubin)
+    (folder / "kernel.cubin").write_bytes(job.compiled.cubin)
     buffers = []
     for n, buffer in enumerate(source.buffers):
         if buffer.read:
-            value = trial.arrays.get(buffer.array)
+            value = job.arrays.get(buffer.array)
             if value is None:
                 raise BadInput("measure", buffer.array, "the kernel reads this array and no value was given")
             if value.size != buffer.elements:
@@ -170,7 +171,7 @@ def _request(trial: Trial, folder: Path) -> dict[str, Any]:
     return {
         "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
         "shared_bytes": source.shared_bytes, "buffers": buffers, "workspaces": workspaces,
-        "architecture": trial.compiled.architecture,
+        "architecture": job.compiled.architecture,
     }  # fmt: skip
 
 
@@ -182,33 +183,21 @@ def _outputs(source: CudaSource, folder: Path) -> dict[str, np.ndarray]:
     }
 
 
-Listeners = tuple[Callable[[int, float], None] | None, Callable[[GpuState], None] | None]
-"""Of samples and of states."""
-
-
 def _converse(
     worker: Sequence[str], request: dict[str, Any], log: Path, timeout: float, listeners: Listeners
-) -> _Said | Failure:
-    """Send the request, follow the answer: everything that was said, or why there are no times."""
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+) -> _Transcript | Failure:
+    """Send the request and follow the answer: all messages, or why there are no times."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with log.open("wb") as errors:
         process = subprocess.Popen(
             worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, "PYTHONPATH": path}, cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": path}, cwd=ROOT,
         )  # fmt: skip
-    overdue = Event()
-
-    def give_up() -> None:
-        overdue.set()
-        process.kill()
-
-    alarm = Timer(timeout, give_up)
-    alarm.start()
     try:
-        said = _follow(process, request, listeners)
-        process.wait()
+        with time_limit(process, timeout) as overdue:
+            said = _follow(process, request, listeners)
+            process.wait()
     finally:
-        alarm.cancel()
         process.kill()
         process.wait()
     if overdue.is_set():
@@ -216,13 +205,12 @@ def _converse(
     return _outcome(said, process.returncode, log.read_text(encoding="utf-8", errors="replace"))
 
 
-def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: Listeners) -> _Said:
-    """Everything that the process says, as it says it."""
-    on_sample, on_state = listeners
-    said = _Said([[] for _ in request["kernels"]], [], {})
+def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: Listeners) -> _Transcript:
+    """Read the messages as they come, and call the listeners."""
+    said = _Transcript([[] for _ in request["kernels"]], [], {})
     assert process.stdin is not None
     assert process.stdout is not None
-    # A process that ends before it reads is told by its status and its log.
+    # A process that ended before it read the request: its exit status and log say why.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.close()
@@ -231,16 +219,16 @@ def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: 
             said.last = message = json.loads(line)
             if message["event"] == "sample":
                 said.samples[message["kernel"]].append(message["microseconds"])
-                if on_sample is not None:
-                    on_sample(message["kernel"], message["microseconds"])
+                if listeners.on_sample is not None:
+                    listeners.on_sample(message["kernel"], message["microseconds"])
             elif message["event"] == "state":
                 said.states.append(from_json(GpuState, message["state"]))
-                if on_state is not None:
-                    on_state(said.states[-1])
+                if listeners.on_state is not None:
+                    listeners.on_state(said.states[-1])
     return said
 
 
-def _outcome(said: _Said, status: int, log: str) -> _Said | Failure:
+def _outcome(said: _Transcript, status: int, log: str) -> _Transcript | Failure:
     last = said.last
     match last.get("event"):
         case "done":
@@ -256,7 +244,7 @@ def _outcome(said: _Said, status: int, log: str) -> _Said | Failure:
             return Failure("crash", f"the measuring process ended with status {status}: {ending[0]}")
 
 
-def _timing(said: _Said, number: int, rounds: int) -> Timing:
+def _timing(said: _Transcript, number: int, rounds: int) -> Timing:
     samples, states = tuple(said.samples[number]), tuple(said.states)
     found = summarise(samples, [state.sm_clock for state in states])
     environment = said.last["environments"][number]

@@ -1,11 +1,11 @@
-"""The process that owns the GPU: one request in, samples out.  `engine.execution.measure` starts it as a process.
+"""The process that measures on the GPU: one request in, samples out.  Started by `engine.execution.measure`.
 
-Method: the primary context, one untimed launch of each kernel whose results are saved, warm-up for a fixed time, then
-rounds.  In a round each kernel gets a few samples, in turn, and every second round goes through them backwards: what
-drifts hits all alike.  A sample is the time between two events around one launch, or around one replay of a graph of
-many launches where a single one is short.  A host-to-device copy goes ahead of each sample, so that everything is
-queued before the first event passes and no time of the host is counted.  Launches walk through copies of the buffers
-that together exceed three times the L2 cache: times are cold.
+Method: one untimed launch of each kernel, whose results are saved; warm-up for a fixed time; then rounds.  A round
+takes a few samples of each kernel in turn, every second round in reverse order, so that drift of clocks and
+temperature affects all kernels alike.  A sample is the time between two events around one launch or, for short
+kernels, around one replay of a CUDA graph of many launches.  A host-to-device copy precedes each sample: while it runs,
+events and launches are queued, so that no host time lies between the events.  Launches rotate through copies of the
+buffers that together exceed three times the L2 cache, so that each one finds its inputs in DRAM.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 
 from engine.execution.cuda_graph import Graph, GraphError, library
 from engine.execution.nodes import GpuState
-from engine.execution.nvml import Monitor, described
+from engine.execution.nvml import Monitor, describe_states
 from engine.support.serialization import to_json
 
 WARM_UP_SECONDS = 0.3
-"""Long enough for the clock to rise; kernels that need more show it as a drift."""
+"""Long enough for the SM clock to rise from idle; where it is not, the summary reports a drift."""
 COLD_FACTOR = 3
 """The copies of all buffers together hold this many times the L2 cache."""
 MOST_COPIES = 512
@@ -42,7 +42,7 @@ LAUNCHES_OF_SHORT = 20
 
 
 def main() -> int:
-    """Serve the one request; the status says nothing that the last line does not."""
+    """Serve the one request.  The result is the last line that is printed; the exit status is 0 unless Python fails."""
     request = json.loads(sys.stdin.readline())
     try:
         import pycuda.driver as driver
@@ -61,6 +61,7 @@ def main() -> int:
     if unfit:
         say(event="unfit", message=unfit[0], hint=unfit[1])
         return 0
+    # The primary context is the one that runtime libraries share; cuda_graph calls the driver in it, too.
     context = driver.Device(0).retain_primary_context()
     context.push()
     try:
@@ -70,14 +71,14 @@ def main() -> int:
     except (driver.LaunchError, driver.RuntimeError, driver.LogicError) as error:
         say(event="failure", kind="crash", message=str(error))
     finally:
-        # After a fault the context refuses everything; the process ends anyway.
+        # After a fault of a kernel every call on the context fails, this one as well.
         with contextlib.suppress(driver.Error):
             context.pop()
     return 0
 
 
 def say(**message: Any) -> None:
-    """One JSON object on one line, at once."""
+    """Print one JSON object on one line and flush it: the parent follows the samples live."""
     print(json.dumps(message), flush=True)
 
 
@@ -93,7 +94,7 @@ def unfit_device(driver: Any, request: dict[str, Any]) -> tuple[str, str] | None
         found = re.fullmatch(r"sm_(\d+)(\d)([a-z]?)", kernel["architecture"])
         assert found, kernel["architecture"]
         built = int(found[1]), int(found[2])
-        # Code with a letter runs on its own chip only, other code on later ones of the same generation.
+        # A cubin for sm_90a runs on compute capability 9.0 alone; one for sm_80 on 8.0 and every later 8.x.
         if own != built if found[3] else (own[0], own[1] >= built[1]) != (built[0], True):
             reason = f"{device.name()} has compute capability {own[0]}.{own[1]}; the kernels are for {found[0]}"
             return reason, "name this machine's GPU with --target"
@@ -113,6 +114,7 @@ class Session:
         """When the first sample began, on the monotonic clock."""
         share = MEMORY_SHARE / len(request["kernels"])
         self.kernels = [LoadedKernel(driver, self.stream, kernel, share) for kernel in request["kernels"]]
+        # Page-locked: a copy from pageable memory would make the host wait for it.
         self.ahead = driver.pagelocked_zeros(AHEAD_BYTES, np.uint8)
         self.landing = driver.mem_alloc(AHEAD_BYTES)
 
@@ -150,7 +152,7 @@ class Session:
             "compiler": f"NVRTC {self.request['compiler']}",
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "rounds": f"{self.request['rounds']} of {self.request['samples']}, {len(self.kernels)} interleaved",
-            **described(self.states),
+            **describe_states(self.states),
         }
 
 
@@ -164,11 +166,12 @@ class LoadedKernel:
         self.l2_bytes = int(driver.Context.get_device().get_attribute(driver.device_attribute.L2_CACHE_SIZE))
         self.module = driver.module_from_buffer((self.folder / "kernel.cubin").read_bytes())
         self.function = self.module.get_function(request["entry"])
+        # Without this opt-in a launch with more than 48 KiB of dynamic shared memory fails.
         attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.function.set_attribute(attribute, request["shared_bytes"])
         self.function.prepare("P" * len([*request["buffers"], *request["workspaces"]]))
         copies = self._count_copies(share)
-        # Launches follow each other on one stream, and leave zeroed workspaces as zeros: one of each serves all.
+        # Launches on one stream never overlap, and a kernel leaves a zeroed workspace zeroed: all copies share one.
         self.workspaces = [self._workspace(workspace) for workspace in request["workspaces"]]
         self.copies = [self._copy() for _ in range(copies)]
         self.turn = 0
@@ -220,7 +223,7 @@ class LoadedKernel:
         return {"cache": f"{state}, {len(self.copies)} copies in rotation", "method": self.method}
 
     def _count_copies(self, share: float) -> int:
-        """As many as make the caches cold, within the memory and a fixed number."""
+        """Copies of the buffers: enough to exceed COLD_FACTOR times the L2 cache, within `share` of the free memory."""
         footprint: int = max(sum(self.sizes), 1)
         once: int = sum(workspace["bytes"] for workspace in self.request["workspaces"])
         free: int = self.driver.mem_get_info()[0]
@@ -231,10 +234,10 @@ class LoadedKernel:
         return max(1, min(wanted, MOST_COPIES, (int(free * share) - once) // footprint))
 
     def _copy(self) -> list[Any]:
-        """All buffers once, filled; what is only written starts as 0xFF bytes, so that a missing write shows."""
+        """Allocate and fill one copy of all buffers; 0xFF bytes where the kernel only writes: a missing store shows."""
         pointers = []
         for n, buffer in enumerate(self.request["buffers"]):
-            pointer = self._allocated(buffer)
+            pointer = self._allocate(buffer)
             if buffer["read"]:
                 self.driver.memcpy_htod(pointer, np.fromfile(self.folder / f"{n}.in", np.uint8))
             else:
@@ -243,13 +246,13 @@ class LoadedKernel:
         return pointers
 
     def _workspace(self, workspace: dict[str, Any]) -> Any:
-        """Memory that a launch needs besides its buffers; 0xFF bytes where it need not be zeros."""
-        pointer = self._allocated(workspace)
+        """Allocate a workspace of the kernel; 0xFF bytes where it may hold anything."""
+        pointer = self._allocate(workspace)
         self.driver.memset_d8(pointer, 0 if workspace["zeroed"] else 0xFF, max(workspace["bytes"], 1))
         return pointer
 
-    def _allocated(self, memory: dict[str, Any]) -> Any:
-        """Memory where the kernel may have it."""
+    def _allocate(self, memory: dict[str, Any]) -> Any:
+        """Allocate memory, and check that it has the alignment that the kernel was compiled for."""
         pointer = self.driver.mem_alloc(max(memory["bytes"], 1))
         if int(pointer) % memory["alignment"]:
             place = f"{memory['name']} lies at {int(pointer):#x}"

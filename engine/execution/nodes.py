@@ -1,4 +1,4 @@
-"""Outcomes of running a kernel: counted events of the emulator, checks against a reference, times with their origin."""
+"""Results of running a kernel: emulator counts and findings, comparison with the reference, times with an origin."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PREDICTED, MEASURED, SYNTHETIC = "predicted", "measured", "synthetic"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something the emulator saw that must not happen, with the line of the CUDA text."""
+    """A fault of a kernel that a run showed, with the line of the CUDA text."""
 
     kind: str
     """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier", "unfinished team",
     "unfinished copy", "misaligned", "hang", "crash", "wrong result", "stray write"."""
     line: int
-    """1-based; 0 when no line is to blame."""
+    """1-based line of the CUDA text; 0 if unknown."""
     message: str
     other_line: int = 0
     """The second access of a race."""
@@ -73,7 +73,7 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A kernel compared with an implementation that is not ours.  "Checked" means this much and no more."""
+    """Comparison of a kernel with the reference implementation: which blocks ran, and how far the results differ."""
 
     group: str
     status: str
@@ -95,7 +95,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """NVRTC's account of one kernel for one architecture."""
+    """One kernel compiled by NVRTC for one architecture."""
 
     architecture: str
     registers: int
@@ -107,7 +107,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """One look at the GPU while it measures."""
+    """State of the GPU at one moment of a measurement, from NVML."""
 
     seconds: float
     """Since the first sample."""

@@ -54,8 +54,8 @@ class Monitor:
         return GpuState(round(seconds, 3), values[0], values[1], values[2], values[3] / 1e3)
 
 
-def described(states: Sequence[GpuState]) -> dict[str, str]:
-    """What a measured time's environment says of the states during its samples; {} without any."""
+def describe_states(states: Sequence[GpuState]) -> dict[str, str]:
+    """Ranges of clocks, temperature and power over the samples, for the environment of a time; {} without states."""
     if not states:
         return {}
     return {

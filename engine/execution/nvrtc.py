@@ -1,6 +1,6 @@
-"""CUDA text to cubin and PTX through NVRTC, in a process of its own: no GPU, driver or CUDA toolkit is needed.
+"""Compile CUDA text to cubin and PTX with NVRTC, in a child process; no GPU, driver or CUDA toolkit is needed.
 
-Registers and spills come from ptxas' remarks, which NVRTC appends to its log (`-Xptxas=-v`).
+Register and spill counts are parsed from the remarks of ptxas, which NVRTC appends to its log under `-Xptxas=-v`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.execution.nodes import Compiled
-from engine.execution.nvrtc_process import MEMORY, Ended, ask
+from engine.execution.nvrtc_process import MEMORY, NvrtcEnded, ask
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.support.errors import EngineError, MissingCapability
 
@@ -25,12 +25,13 @@ INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 
 _SUCCESS, _NO_MEMORY = "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY"
 _NO_FILES = "failed to open libnvrtc-builtins"
+"""NVRTC loads this second library of its package by name when it compiles; without it every text fails."""
 _HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
 
 
 class CompileError(EngineError):
-    """A compiler refused a kernel's text; `reason` is its first error, `line` the line of the text (0: none)."""
+    """A compiler rejected a kernel's text: `reason` is its first error, `line` the 1-based line of the text, or 0."""
 
     exit_code = 1
 
@@ -42,7 +43,7 @@ class CompileError(EngineError):
 
 
 class CompilerEnded(CompileError):
-    """NVRTC took too much time or memory for a kernel, or died of it; other kernels are compiled all the same."""
+    """NVRTC exceeded its time or memory for one kernel, or crashed on it; other kernels can still be compiled."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__("NVRTC", 0, reason, "")
@@ -66,21 +67,21 @@ def compile_cuda(text: str, architecture: str, options: Sequence[str] = ()) -> C
     Raises CompileError for text that NVRTC refuses, or that takes more than the limits in `nvrtc_process`,
     MissingCapability where there is no NVRTC.
     """
-    name = _name("cubin", text, architecture, options)
+    name = _entry_name("cubin", text, architecture, options)
     kept = read_entry("cubin", name)
     if kept is not None:
-        return _unpacked(kept, architecture)
-    log, cubin = _compiled(text, architecture, (*_REMARKS, *options), "cubin")
-    write_entry("cubin", name, _packed(log, cubin))
-    return _account(architecture, log, cubin)
+        return _unpack(kept, architecture)
+    log, cubin = _compile(text, architecture, (*_REMARKS, *options), "cubin")
+    write_entry("cubin", name, _pack(log, cubin))
+    return _parse_log(architecture, log, cubin)
 
 
 def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> str:
     """PTX of one kernel, for reading.  Raises as `compile_cuda` does."""
-    name = _name("ptx", text, architecture, options)
+    name = _entry_name("ptx", text, architecture, options)
     kept = read_entry("ptx", name)
     if kept is None:
-        _, code = _compiled(text, architecture, options, "ptx")
+        _, code = _compile(text, architecture, options, "ptx")
         kept = code.rstrip(b"\0")
         write_entry("ptx", name, kept)
     return kept.decode()
@@ -88,7 +89,10 @@ def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> st
 
 @cache
 def _nvrtc() -> Any:
-    """The binding, once its library has been found to load; else None."""
+    """The binding, or None where it or its library cannot be loaded.
+
+    cuda-bindings loads libnvrtc at the first call and raises RuntimeError then, so one call is made here.
+    """
     try:
         from cuda.bindings import nvrtc
 
@@ -98,7 +102,7 @@ def _nvrtc() -> Any:
     return nvrtc if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
 
 
-def _required() -> Any:
+def _require_nvrtc() -> Any:
     nvrtc = _nvrtc()
     if nvrtc is None:
         raise MissingCapability(
@@ -108,8 +112,8 @@ def _required() -> Any:
     return nvrtc
 
 
-def _name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
-    _required()
+def _entry_name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
+    _require_nvrtc()
     return digest(kind, nvrtc_version() or "", architecture, "\0".join(options), text, _digest_of_includes())
 
 
@@ -118,12 +122,12 @@ def _digest_of_includes() -> str:
     return digest_of_files(INCLUDE.glob("*.cuh"))
 
 
-def _compiled(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
-    """Log and code of a text."""
+def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
+    """Log of the compilation, and the code: `wants` is "cubin" or "ptx"."""
     arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
     try:
         answer = ask(text, arguments, wants)
-    except Ended as ended:
+    except NvrtcEnded as ended:
         raise CompilerEnded(text, str(ended)) from ended
     if answer.status == _NO_MEMORY:
         raise CompilerEnded(text, f"needs more than {MEMORY / 2**30:g} GiB of memory")
@@ -135,7 +139,7 @@ def _compiled(text: str, architecture: str, options: Sequence[str], wants: str) 
 
 
 def _refusal(log: str, status: str) -> CompileError:
-    """The first error, blamed on the kernel's own line even when it shows inside an include."""
+    """The first error of the log; one inside an include is reported at the line of the kernel that led there."""
     error = re.search(r"^(.*?)\((\d+)\): (?:catastrophic )?error:? (.*)$", log, re.MULTILINE)
     if error is None:
         return CompileError("NVRTC", 0, log.strip().partition("\n")[0] or status, log)
@@ -146,19 +150,19 @@ def _refusal(log: str, status: str) -> CompileError:
     return CompileError("NVRTC", line, f"{error[3]} ({Path(error[1]).name}, line {error[2]})", log)
 
 
-def _account(architecture: str, log: str, cubin: bytes) -> Compiled:
-    """What the log says of the kernel; of several kernels, the largest figures."""
+def _parse_log(architecture: str, log: str, cubin: bytes) -> Compiled:
+    """Figures of the kernel from ptxas' remarks; of several kernels, the largest of each."""
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
     static = [int(n) for n in re.findall(r"(\d+) bytes smem", log)]
     return Compiled(architecture, max(registers, default=0), max(spills, default=0), max(static, default=0), cubin, log)
 
 
-def _packed(log: str, cubin: bytes) -> bytes:
+def _pack(log: str, cubin: bytes) -> bytes:
     head = json.dumps({"log": log}).encode()
     return len(head).to_bytes(8, "little") + head + cubin
 
 
-def _unpacked(data: bytes, architecture: str) -> Compiled:
+def _unpack(data: bytes, architecture: str) -> Compiled:
     size = int.from_bytes(data[:8], "little")
-    return _account(architecture, json.loads(data[8 : 8 + size])["log"], data[8 + size :])
+    return _parse_log(architecture, json.loads(data[8 : 8 + size])["log"], data[8 + size :])

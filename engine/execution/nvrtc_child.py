@@ -3,8 +3,8 @@
     request   {"options": [...], "bytes": n, "wants": "cubin" or "ptx"} and a line's end, then n bytes of CUDA text
     reply     {"status": "NVRTC_SUCCESS", "log": "...", "bytes": n} and a line's end, then n bytes of code
 
-It stands alone, so that it starts at once: it imports nothing of the engine.  The operating system ends it where one
-kernel takes more than SECONDS of processor time; NVRTC cannot be interrupted otherwise.
+It imports nothing of the engine, so that it starts fast.  NVRTC cannot be interrupted: an interval timer of processor
+time (ITIMER_PROF) ends this process when one compilation takes more than SECONDS.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ _POLL = 0.5
 
 
 def main(parent: int, seconds: float, memory: int) -> None:
-    """Answer requests until there are no more, or no parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the end of the process, also within NVRTC
+    """Answer requests until standard input ends or the parent dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
+    # The default action of SIGPROF ends the process at once; a Python handler would wait until NVRTC returns.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no reply
+    os.dup2(2, 1)  # replies have a descriptor of their own: what libraries print goes to stderr
     from cuda.bindings import nvrtc
 
     while line := requests.readline():
         request = json.loads(line)
         text = requests.read(request["bytes"])
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        answer = _compiled(nvrtc, text, request["options"], request["wants"])
+        answer = _compile(nvrtc, text, request["options"], request["wants"])
         signal.setitimer(signal.ITIMER_PROF, 0)
         _reply(replies, *answer)
 
 
-def _end_with(parent: int) -> None:
-    """A pipe does not tell the parent's end where NVRTC is at work, or where a fork of the parent holds it open."""
+def _exit_with_parent(parent: int) -> None:
+    """Exit once the parent is gone.
+
+    Standard input does not tell: nobody reads it while NVRTC compiles, and a fork of the parent may hold it open.
+    """
     while os.getppid() == parent:
         time.sleep(_POLL)
     os._exit(1)
 
 
-def _compiled(nvrtc: Any, text: bytes, options: list[str], wants: str) -> tuple[str, str, bytes]:
+def _compile(nvrtc: Any, text: bytes, options: list[str], wants: str) -> tuple[str, str, bytes]:
     """Status, log and code."""
     _, program = nvrtc.nvrtcCreateProgram(text, b"kernel.cu", 0, None, None)
     try:

@@ -1,7 +1,7 @@
-"""The processes that NVRTC runs in: started when needed, kept for the next kernel, ended where one does not come back.
+"""A pool of processes that run NVRTC: started on demand, reused for the next kernel, killed where one hangs.
 
-NVRTC cannot be interrupted, and a text can keep it busy for hours or take all memory; in a process of its own that
-costs one kernel.  Each thread that compiles at the same time has one of them; a fork starts with none.
+NVRTC cannot be interrupted, and a text can keep it busy for hours or take all memory; in a child process that costs
+one kernel.  Threads that compile at the same time have a process each; a fork starts with an empty pool.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock, Timer
+from threading import Lock
 from typing import Any
 
+from engine.support.child_processes import ROOT, time_limit
 from engine.support.errors import MissingCapability
 
 SECONDS = 20.0
-"""Processor time that NVRTC may take for one kernel.  Of the processor, so that a busy machine refuses nothing."""
+"""Processor time that NVRTC may take for one kernel: not wall time, so that a busy machine does not fail kernels."""
 MEMORY = 8 << 30
-"""Bytes of addresses that its process may have."""
+"""Bytes of address space (RLIMIT_AS) of its process."""
 WALL = 10 * SECONDS
-"""Seconds by the clock after which nothing is going to come any more, however busy the machine is."""
+"""Seconds of wall time after which the process counts as hung, however busy the machine is."""
 _EMPTY = 'extern "C" __global__ void nothing() {}\n'
 COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("nvrtc_child.py")))
-"""What its process is started with."""
-_ROOT = Path(__file__).resolve().parents[2]
-"""Where the processes run: never where the user is, whose files might be named like modules."""
+"""Command line of the process, before its arguments; -P keeps the script's folder out of the import path."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one kernel may cost."""
+class NvrtcLimits:
+    """Limits of one compilation: processor seconds, bytes of address space, seconds of wall time."""
 
     seconds: float = SECONDS
     memory: int = MEMORY
@@ -44,8 +43,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What NVRTC made of a text."""
+class NvrtcAnswer:
+    """Outcome of one compilation."""
 
     status: str
     """"NVRTC_SUCCESS", or the name of what went wrong."""
@@ -53,8 +52,8 @@ class Answer:
     code: bytes
 
 
-class Ended(Exception):
-    """A process that NVRTC did not come back from; the text says why."""
+class NvrtcEnded(Exception):
+    """The process ended or was killed before it answered; the text says why."""
 
     def __init__(self, reason: str, is_over_time: bool) -> None:
         super().__init__(reason)
@@ -62,11 +61,11 @@ class Ended(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
-    """A process that waits for requests, and what it was started with."""
+class _NvrtcProcess:
+    """A process that serves requests, with the limits and command that it was started with."""
 
     child: subprocess.Popen[bytes]
-    limits: Limits
+    limits: NvrtcLimits
     command: tuple[str, ...]
 
     def end(self) -> None:
@@ -74,12 +73,12 @@ class _Process:
         self.child.wait()
         for pipe in (self.child.stdin, self.child.stdout):
             if pipe is not None:
-                # What was not written yet has no reader any more.
+                # Closing flushes what was not written yet, to a pipe that nobody reads any more.
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
 
-_idle: list[_Process] = []
+_idle: list[_NvrtcProcess] = []
 _lock = Lock()
 
 
@@ -87,9 +86,9 @@ def ask(
     text: str,
     options: Sequence[str],
     wants: str,
-    limits: Limits = Limits(),
+    limits: NvrtcLimits = NvrtcLimits(),
     command: tuple[str, ...] | None = None,
-) -> Answer:
+) -> NvrtcAnswer:
     """NVRTC's answer to one text.  wants: "cubin" or "ptx".
 
     Raises Ended where the text took more than `limits` or ended the process, MissingCapability where none can be
@@ -97,25 +96,28 @@ def ask(
     """
     try:
         return _answer(text, options, wants, limits, command or COMMAND)
-    except Ended:
+    except NvrtcEnded:
         _check_works()
         raise
 
 
-def _answer(text: str, options: Sequence[str], wants: str, limits: Limits, command: tuple[str, ...]) -> Answer:
-    process = _waiting(limits, command)
+def _answer(
+    text: str, options: Sequence[str], wants: str, limits: NvrtcLimits, command: tuple[str, ...]
+) -> NvrtcAnswer:
+    process = _take_idle(limits, command)
     is_new = process is None
     if process is None:
-        process = _started(limits, command)
+        process = _start(limits, command)
     try:
-        answer = _told(process, text, options, wants)
-    except Ended as ended:
+        answer = _exchange(process, text, options, wants)
+    except NvrtcEnded as ended:
         process.end()
         if is_new or ended.is_over_time:
             raise
-        # It was killed while it waited, which shows when all of its threads are gone, or was worn out.
+        # A reused process may have been killed while it was idle (by the OOM killer, say), or have leaked up to its
+        # memory limit; a new one decides whether the text is to blame.
         return _answer(text, options, wants, limits, command)
-    except BaseException:  # an interrupt, too: what the process is at is of no use to anybody
+    except BaseException:  # an interrupt, too: the reply of this request would be read as the next one's
         process.end()
         raise
     with _lock:
@@ -124,24 +126,24 @@ def _answer(text: str, options: Sequence[str], wants: str, limits: Limits, comma
 
 
 def _check_works() -> None:
-    """MissingCapability where NVRTC does not come back from an empty kernel either."""
+    """Raise MissingCapability where NVRTC does not survive an empty kernel either."""
     try:
-        _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", Limits(), COMMAND)
-    except Ended as ended:
+        _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", NvrtcLimits(), COMMAND)
+    except NvrtcEnded as ended:
         reason = f"its process does not compile an empty kernel: it {ended}"
         raise MissingCapability("run", "NVRTC", reason, "see `loomscope doctor`, and whether memory is left") from ended
 
 
 def close() -> None:
-    """End the processes that wait; the next kernel starts another."""
+    """End the idle processes; the next kernel starts another."""
     with _lock:
         ended, _idle[:] = list(_idle), []
     for process in ended:
         process.end()
 
 
-def _waiting(limits: Limits, command: tuple[str, ...]) -> _Process | None:
-    """A process that waits for a kernel, no longer among the idle ones."""
+def _take_idle(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess | None:
+    """Take a live idle process with these limits out of the pool; None where there is none."""
     with _lock:
         for number in reversed(range(len(_idle))):
             if (_idle[number].limits, _idle[number].command) == (limits, command):
@@ -152,19 +154,19 @@ def _waiting(limits: Limits, command: tuple[str, ...]) -> _Process | None:
     return None
 
 
-def _started(limits: Limits, command: tuple[str, ...]) -> _Process:
+def _start(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess:
     arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
     try:
         child = subprocess.Popen(
-            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_ROOT
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
         )
     except OSError as error:
         reason = f"its process cannot be started: {error.strerror or error}"
         raise MissingCapability("run", "NVRTC", reason, "close other programs") from error
-    return _Process(child, limits, command)
+    return _NvrtcProcess(child, limits, command)
 
 
-def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> Answer:
+def _exchange(process: _NvrtcProcess, text: str, options: Sequence[str], wants: str) -> NvrtcAnswer:
     child, limits = process.child, process.limits
     assert child.stdin is not None
     assert child.stdout is not None
@@ -172,33 +174,23 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
     request = {"options": list(options), "bytes": len(data), "wants": wants}
     head: dict[str, Any] = {"bytes": -1}
     code = b""
-    is_late = Event()
-
-    def end() -> None:
-        is_late.set()
-        child.kill()
-
-    alarm = Timer(limits.wall, end)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        child.stdin.write(json.dumps(request).encode() + b"\n" + data)
-        child.stdin.flush()
-        line = child.stdout.readline()
-        if line.endswith(b"\n"):
-            head = json.loads(line)
-            code = child.stdout.read(head["bytes"])
-    except (BrokenPipeError, ValueError):
-        child.kill()  # no request went in or no reply came out: it is told by its status
-    finally:
-        alarm.cancel()
+    with time_limit(child, limits.wall) as is_late:
+        try:
+            child.stdin.write(json.dumps(request).encode() + b"\n" + data)
+            child.stdin.flush()
+            line = child.stdout.readline()
+            if line.endswith(b"\n"):
+                head = json.loads(line)
+                code = child.stdout.read(head["bytes"])
+        except (BrokenPipeError, ValueError):
+            child.kill()  # the request did not go in or the reply is no JSON; the exit status says why
     if len(code) != head["bytes"]:
         status = child.wait()
-        raise Ended(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())
-    return Answer(head["status"], head["log"], code)
+        raise NvrtcEnded(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())
+    return NvrtcAnswer(head["status"], head["log"], code)
 
 
-def _ending(status: int, limits: Limits) -> str:
+def _ending(status: int, limits: NvrtcLimits) -> str:
     if status == -signal.SIGPROF:
         return f"takes more than {limits.seconds:g} s of processor time"
     if status == -signal.SIGKILL:
@@ -207,8 +199,10 @@ def _ending(status: int, limits: Limits) -> str:
     return f"ended with {cause}; it may take {limits.memory / 2**30:g} GiB of memory"
 
 
-def _forget() -> None:
-    """Of a forked process: the processes are its parent's, and a lock may be held by a thread that it has not."""
+def _reset_after_fork() -> None:
+    """In a forked child: the pool's processes belong to the parent, and the lock may be held by a thread that only the
+    parent has, so it would never be released here.
+    """
     global _lock
     _lock = Lock()
     _idle.clear()
@@ -216,4 +210,4 @@ def _forget() -> None:
 
 atexit.register(close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,4 @@
-"""Inputs and expected values of a graph, from an implementation that is not ours.
+"""Inputs of a graph and its expected results, from an independent implementation.
 
 ONNX files run in ONNX Runtime as they were written, with the wanted intermediate tensors exposed as outputs.  AKG
 files, which no other tool runs, are evaluated operator by operator with NumPy in float64, each tensor rounded to its
@@ -27,12 +27,12 @@ from engine.tensor.operators.attributes import integer
 Values = dict[str, np.ndarray]
 
 MAX_BYTES = 5 * 2**30
-"""Values kept at once."""
+"""Bytes of values that are computed at once."""
 RUNTIME_IR = 10
 """File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
 added (element types below one byte, device placement) is in no graph of ours."""
 MAX_NONFINITE = 0.01
-"""Share of infinities and NaNs past which a tensor says nothing about a kernel."""
+"""Share of infinities and NaNs above which a comparison with a kernel is meaningless."""
 
 _POSITIVE_DOMAIN = ("Sqrt", "Rsqrt", "Log", "Pow")
 _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
@@ -40,7 +40,7 @@ _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What the values of an input are drawn from."""
+    """Distribution that the values of an input are drawn from."""
 
     kind: str
     """"normal" (standard), "uniform", "positive" (uniform too), "integers" (`high` is not among them) or "true"."""
@@ -55,10 +55,10 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     normal, index inputs in range, booleans random.  Where that would put an AKG graph outside the domain of a root or
     a logarithm, the inputs that lead there are positive.
     """
-    values = _drawn(graph, seed, frozenset())
+    values = _draw_all(graph, seed, frozenset())
     suspects = _suspects(graph)
-    if suspects and check_finite(_meanings(graph, values), _masks(graph)):
-        values = _drawn(graph, seed, suspects)
+    if suspects and check_finite(_evaluate_operators(graph, values), _masks(graph)):
+        values = _draw_all(graph, seed, suspects)
     return values
 
 
@@ -79,7 +79,7 @@ def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str
         raise OverBudget("reference", graph.name, reason, "ask for fewer tensors at a time")
     given = input_values(graph, seed)
     by_runtime = graph.dialect == "onnx" and graph.source is not None
-    computed = _from_runtime(graph, given, names, seed) if by_runtime else _meanings(graph, given)
+    computed = _from_runtime(graph, given, names, seed) if by_runtime else _evaluate_operators(graph, given)
     values = {**given, **computed}
     values.update({update.target: values[update.value].astype(values[update.target].dtype) for update in graph.updates})
     result = {name: values[name] for name in names}
@@ -136,14 +136,14 @@ def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.n
 # -- seeded values
 
 
-def _stream(seed: int, name: str) -> np.random.RandomState:
+def _random_stream(seed: int, name: str) -> np.random.RandomState:
     """The stream of one tensor: RandomState, whose output NumPy keeps frozen, seeded by the name's checksum."""
     return np.random.RandomState(zlib.crc32(f"{seed}:{name}".encode()) & 0x7FFFFFFF)
 
 
-def filled(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
+def weight_values(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
     """The value of an opaque weight: its distribution in float32, rounded to its type."""
-    stream, count = _stream(seed, tensor.name), tensor.elements
+    stream, count = _random_stream(seed, tensor.name), tensor.elements
     if fill.distribution == "normal":
         values = stream.standard_normal(count) * fill.b + fill.a
     else:
@@ -151,12 +151,12 @@ def filled(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
     return values.astype(np.float32).astype(tensor.dtype).reshape(tensor.shape)
 
 
-def _drawn(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
+def _draw_all(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
     ranges = _ranges(graph)
     values = {name: _input(graph, name, seed, ranges, name in positive) for name in graph.inputs}
     for name, constant in graph.constants.items():
         if constant.fill is not None:
-            values[name] = filled(graph.tensors[name], constant.fill, seed)
+            values[name] = weight_values(graph.tensors[name], constant.fill, seed)
         elif constant.value is not None:
             values[name] = constant.value
     return values
@@ -175,12 +175,13 @@ def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
 
 
 def _suspects(graph: OperatorGraph) -> frozenset[str]:
-    """Inputs without a range that can lead outside the domain of a root or a logarithm."""
-    return _before(graph, _POSITIVE_DOMAIN) if graph.dialect == "akg" or graph.source is None else frozenset()
+    """Inputs without a given range from which a root or a logarithm is computed."""
+    is_without_ranges = graph.dialect == "akg" or graph.source is None
+    return _inputs_leading_to(graph, _POSITIVE_DOMAIN) if is_without_ranges else frozenset()
 
 
 def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, object], positive: bool) -> np.ndarray:
-    tensor, stream = graph.tensors[name], _stream(seed, f"input:{name}")
+    tensor, stream = graph.tensors[name], _random_stream(seed, f"input:{name}")
     drawn = _distribution(graph, name, ranges, positive)
     match drawn.kind:
         case "true":
@@ -244,7 +245,7 @@ def _indexed_sizes(op: Operator, graph: OperatorGraph) -> list[int]:
     return [shape[integer(op, "axis", 0)]]
 
 
-def _before(graph: OperatorGraph, kinds: Iterable[str]) -> frozenset[str]:
+def _inputs_leading_to(graph: OperatorGraph, kinds: Iterable[str]) -> frozenset[str]:
     """Graph inputs that operators of these kinds depend on."""
     needed: set[str] = set()
     for op in reversed(graph.operators):
@@ -256,7 +257,7 @@ def _before(graph: OperatorGraph, kinds: Iterable[str]) -> frozenset[str]:
 # -- AKG: operator by operator in float64
 
 
-def _meanings(graph: OperatorGraph, given: Values) -> Values:
+def _evaluate_operators(graph: OperatorGraph, given: Values) -> Values:
     """The value of every tensor that operators write, each rounded to its declared type."""
     values = dict(given)
     computed: Values = {}
@@ -264,7 +265,7 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
         rule = rule_of(op)
         if rule is None:
             raise Unsupported("reference", f"operator {op.name}", f"{op.kind} has no meaning here")
-        operands = [_wide(values[name]) if name else np.empty(0) for name in op.inputs]
+        operands = [_as_float64(values[name]) if name else np.empty(0) for name in op.inputs]
         try:
             with np.errstate(all="ignore"):
                 results = rule.meaning(op, operands)
@@ -279,7 +280,7 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
     return computed
 
 
-def _wide(value: np.ndarray) -> np.ndarray:
+def _as_float64(value: np.ndarray) -> np.ndarray:
     return value.astype(np.float64) if is_float(value.dtype) else value
 
 

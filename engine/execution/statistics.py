@@ -1,8 +1,8 @@
-"""What a set of times says, and whether two sets differ.
+"""Summary of a set of times, and a significance test between two sets.
 
-Samples of one run are not independent: clocks and temperature wander.  So samples are taken together in rounds, the
-median of each round counts as one observation, and intervals are Student's over the logarithms of those medians.
-Rounds that were interleaved (A, B, A, B, ...) are compared pair by pair, which cancels what drifts slowly.
+Samples of one run are not independent, because clocks and temperature drift.  Samples are therefore grouped into
+rounds, the median of a round counts as one observation, and confidence intervals are Student's t over the logarithms of
+the medians.  Rounds that were interleaved (A, B, A, B, ...) are compared pair by pair, which cancels slow drift.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 FASTER, SLOWER, SAME, TOO_FEW = "faster", "slower", "no significant change", "too few samples"
 """Verdicts of a comparison."""
 TIE = 0.02
-"""Differences up to this part are called a tie, however sure: two runs of one kernel differ by as much."""
+"""Relative differences up to this are a tie, however significant: two runs of one kernel differ by as much."""
 ROUNDS, LENGTH = 10, 7
 """Samples without rounds are cut into this many, or fewer so that each has LENGTH: four of seven must be disturbed
 before its median is."""
 FEWEST = 4
-"""Rounds on each side below which nothing is said."""
+"""Rounds needed on each side for a verdict."""
 WIDE, DRIFT, CLOCK = 0.10, 0.05, 0.05
 """Limits of a quiet run: p20 to p80, first third to last third, lowest to highest clock; each a part of the median."""
 
@@ -36,8 +36,8 @@ _STUDENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """One set of times in microseconds."""
+class TimeSummary:
+    """Summary of one set of times in microseconds."""
 
     median: float
     low: float
@@ -45,12 +45,12 @@ class Summary:
     high: float
     """80th percentile."""
     noise: str
-    """Why the figures say little ("p20 to p80 is 14 % of the median"); "" for a quiet run."""
+    """Why the figures are unreliable ("p20 to p80 is 14 % of the median"); "" for a quiet run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What becomes of a time from A to B."""
+    """Change of a time from A to B."""
 
     ratio: float
     """B over A; above 1 is slower."""
@@ -61,7 +61,7 @@ class Difference:
     because: str
 
 
-def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> Summary:
+def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> TimeSummary:
     """Median, percentiles and noise of times in the order in which they were taken.
 
     clocks: of the SMs in MHz, read now and then during the run.  ValueError without samples.
@@ -70,11 +70,11 @@ def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> Summary
         raise ValueError("there are no samples")
     taken = np.asarray(samples, dtype=float)
     low, median, high = (float(value) for value in np.percentile(taken, (20, 50, 80)))
-    return Summary(median, low, high, noise(samples, clocks))
+    return TimeSummary(median, low, high, noise(samples, clocks))
 
 
 def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
-    """Why times in the order in which they were taken say little; "" for a quiet run."""
+    """Why times, in the order in which they were taken, are unreliable; "" for a quiet run."""
     taken = np.asarray(samples, dtype=float)
     low, middle, high = np.percentile(taken, (20, 50, 80))
     found = []
@@ -109,7 +109,7 @@ def compare(
     if min(len(x), len(y)) < FEWEST:
         ratio = _ratio(x, y)
         return Difference(ratio, 0.0, math.inf, TOO_FEW, f"{len(x)} and {len(y)} rounds; {FEWEST} each are needed")
-    centre, half = _paired(x, y) if interleaved and len(x) == len(y) else _apart(x, y)
+    centre, half = _paired_difference(x, y) if interleaved and len(x) == len(y) else _welch_difference(x, y)
     ratio, low, high = (math.exp(value) for value in (centre, centre - half, centre + half))
     span = f"{ratio - 1:+.1%}, 95 % between {low - 1:+.1%} and {high - 1:+.1%}"
     if low <= 1 <= high:
@@ -123,14 +123,14 @@ def _ratio(x: Sequence[float], y: Sequence[float]) -> float:
     return math.exp(statistics.fmean(y) - statistics.fmean(x)) if x and y else math.nan
 
 
-def _paired(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+def _paired_difference(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Centre and half width of the mean difference of pairs."""
     differences = [after - before for before, after in zip(x, y, strict=True)]
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     return statistics.fmean(differences), error * _quantile(len(differences) - 1)
 
 
-def _apart(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+def _welch_difference(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Centre and half width of the difference of two means of unequal variance (Welch)."""
     parts = [statistics.variance(side) / len(side) for side in (x, y)]
     total = sum(parts)

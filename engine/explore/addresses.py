@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.documents.exploration import LanesDoc, WarpDoc
-from engine.execution.emulate.emulate import emulate
+from engine.execution.emulate.emulate import trace_warp
 from engine.execution.nodes import Finding, WarpAccess
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
@@ -25,8 +25,8 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
     others = (block for block in kernel.source.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
-    blocks = (*others, TRACED_BLOCK)  # the last of a team does what is left
-    run, _, _ = emulate(kernel.source, given, blocks=blocks, trace=(TRACED_BLOCK, TRACED_WARP), timeout=timeout)
+    # The last block of a team does what is left: the traced one comes last.
+    run = trace_warp(kernel.source, given, (TRACED_BLOCK, TRACED_WARP), blocks=(*others, TRACED_BLOCK), timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)

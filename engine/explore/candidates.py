@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from engine.explore.interchange import neighbours, pins
-from engine.explore.recipe_trial import Change, Path, entries_of, entry_at
+from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
 from engine.explore.scheduled_group import dimension_names
 from engine.explore.why_not_fused import why_apart
 from engine.kernels.families import family_of
@@ -47,7 +47,7 @@ class Candidate:
     kind: str
     title: str
     statements: tuple[str, ...]
-    change: Change
+    change: AdviceChange
     order: tuple[str, ...] = ()
     """The dimensions of an interchange as they would be."""
     lines: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
         for value in _steps(mark.name, mark.value):
             new = replace(old, value=(mark.name, value), required=own and old.required, because="")
             title = f"{_what(now, mark.name, member)} {mark.value} → {value}"
-            yield Candidate(mark.name, title, old.statements, Change((new,), gone))
+            yield Candidate(mark.name, title, old.statements, AdviceChange((new,), gone))
 
 
 def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
@@ -117,7 +117,7 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
         for value in _FIRST.get(name) or _blocks(now):
             entry = Entry((anchor.name,), "innermost", "mark", (name, value))
             title = f"{_what(now, name, where[-1])} {value}"
-            yield Candidate(name, title, (anchor.name,), Change((entry,)))
+            yield Candidate(name, title, (anchor.name,), AdviceChange((entry,)))
 
 
 def _blocks(now: Kernel) -> tuple[int, int]:
@@ -136,7 +136,7 @@ def _orders(now: Kernel) -> Iterator[Candidate]:
             statements = tuple(dict.fromkeys(s for entry in entries for s in entry.statements))
             gone = pins_of_user(now.advice, statements)
             title = f"Interchange {outer} and {inner}"
-            yield Candidate("order", title, statements, Change(entries, gone), (inner, outer))
+            yield Candidate("order", title, statements, AdviceChange(entries, gone), (inner, outer))
 
 
 def pins_of_user(advice: Sequence[Advice], statements: Collection[str]) -> tuple[Path, ...]:
@@ -154,13 +154,13 @@ def _cuts(now: Kernel) -> Iterator[Candidate]:
     between = [(leaf[:k], leaf[k:]) for leaf in leaves for k in range(1, len(leaf))]
     for before, after in between[:_CUTS]:
         entry = Entry((), "innermost", "cut", (before, after))
-        yield Candidate("cut", f"Cut between {before[-1]} and {after[0]}", (*before, *after), Change((entry,)))
+        yield Candidate("cut", f"Cut between {before[-1]} and {after[0]}", (*before, *after), AdviceChange((entry,)))
     order = statements_of(now.schedule.root)
     sequences = [node for node in walk(now.schedule.root) if isinstance(node, Sequenced)]
     whole = statements_of(sequences[0].children[0]) if sequences else ()
     if whole and len(whole) < len(order):
         entry = Entry((), "outermost", "cut", (whole, order[len(whole) :]))
-        yield Candidate("cut", f"Cut all loops after {whole[-1]}", order, Change((entry,)))
+        yield Candidate("cut", f"Cut all loops after {whole[-1]}", order, AdviceChange((entry,)))
 
 
 def _joins(now: Kernel) -> Iterator[Candidate]:
@@ -170,7 +170,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             text = str(entry).partition(": cut ")[2]
             off = entry_text(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
-            yield Candidate("join", f"Join {text}", named, Change((), off=(path,)), lines=(off,))
+            yield Candidate("join", f"Join {text}", named, AdviceChange((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
             found = why_apart(now.program, now.dependences, now.schedule, a, b)
@@ -178,7 +178,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
                 names = (*statements_of(a), *statements_of(b))
                 title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"
                 broken = f"breaks the {found.dependence}"
-                yield Candidate("join", title, names, Change(()), why_not=broken, witness=found.text)
+                yield Candidate("join", title, names, AdviceChange(()), why_not=broken, witness=found.text)
 
 
 def _parallel(now: Kernel) -> Iterator[Candidate]:
@@ -193,7 +193,7 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
                 continue
             entry = Entry(names, name, "parallel", flag)
             title = f"Run {name} in parallel" if flag else f"Run {name} in order"
-            yield Candidate("parallel", title, names, Change((entry,)))
+            yield Candidate("parallel", title, names, AdviceChange((entry,)))
 
 
 def _splits(now: Kernel) -> Iterator[Candidate]:
@@ -204,7 +204,7 @@ def _splits(now: Kernel) -> Iterator[Candidate]:
     named = {p.members[-1].name: (p.members[-1], s) for s, p in reversed(where.items()) if p.members}
     for name, (member, statement) in reversed(named.items()):
         size = _half(now, member)
-        change = Change((Entry((statement,), "innermost", "split", size),))
+        change = AdviceChange((Entry((statement,), "innermost", "split", size),))
         yield Candidate("split", f"Split {name} by {size}", (statement,), change)
 
 
@@ -215,14 +215,14 @@ def _rewrites(now: Kernel) -> Iterator[Candidate]:
             case "rewrite", (_, str() as consumer):
                 off = entry_text(replace(entry, enabled=False))
                 title, names = f"Keep {entry.statements[0]} for {consumer}", (*entry.statements, consumer)
-                yield Candidate(RECOMPUTE, title, names, Change((), off=(path,)), lines=(off,))
+                yield Candidate(RECOMPUTE, title, names, AdviceChange((), off=(path,)), lines=(off,))
     statements = now.program.statements
     pairs = [(a, b) for a in statements for b in statements if any(r.array == a.write.array for r in b.reads())]
     again = [(made, reader) for made, reader in pairs if made is not reader and made.reduction is None]
     for made, reader in again[:_RECOMPUTED]:
         entry = Entry((made.name,), "", "rewrite", (RECOMPUTE, reader.name))
         names = (made.name, reader.name)
-        yield Candidate(RECOMPUTE, f"Recompute {made.name} in {reader.name}", names, Change((entry,)))
+        yield Candidate(RECOMPUTE, f"Recompute {made.name} in {reader.name}", names, AdviceChange((entry,)))
 
 
 def _half(now: Kernel, member: Member) -> int:

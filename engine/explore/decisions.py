@@ -1,8 +1,8 @@
-"""The solver's tables of a group: what each iterator could be in each dimension, the outer ones as they are.
+"""Decision table of a group: for each iterator and schedule dimension, whether the iterator can be that dimension.
 
-A cell asks the search the question that a pin asks it: is there an iterator for every other statement of the dimension
-such that all may share the loop at distance zero?  If not, the statement comes out of the shared loop, which is legal
-in the order of the text; only a statement's dependences on itself make an iterator impossible.
+The outer dimensions stay as they are.  A cell asks the scheduler what a pin would: do the other statements of the
+dimension have iterators such that all can share the loop at distance zero?  If not, the statement leaves the shared
+loop, which is legal in textual order; only a statement's dependences on itself make an iterator impossible.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.scheduled_group import Situation, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.scheduling.address import TreePosition
@@ -23,13 +23,13 @@ from engine.scheduling.text import entry_text, to_text
 from engine.scheduling.timeline import TimeComponent
 
 _ATTEMPTS = 2_000
-"""Choices that the search may try for one cell; past them it counts as one that nobody can share."""
+"""Choices tried for one cell; after that the loop counts as not shareable."""
 _USED = CellDoc("used", False, "", "", "")
 
 
-def decisions(now: Situation) -> DecisionsDoc:
+def decisions(now: ScheduledGroup) -> DecisionsDoc:
     """The table of a scheduled group."""
-    table = _Table(now, prepare(now.program, now.dependences), now.places)
+    table = _DecisionTable(now, prepare(now.program, now.dependences), now.places)
     names = dimension_names(now.places)
     rows = tuple(
         DecisionRow(s.name, i.name, i.extent, tuple(table.cell(s.name, k, name) for name in names))
@@ -40,13 +40,13 @@ def decisions(now: Situation) -> DecisionsDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    now: Situation
+class _DecisionTable:
+    now: ScheduledGroup
     problem: ScheduleProblem
     where: Mapping[str, TreePosition]
 
     def cell(self, statement: str, iterator: int, dimension: str) -> CellDoc:
-        """What becomes of one iterator in one dimension."""
+        """The cell of one iterator in one dimension."""
         members = self.where[statement].members
         position = next((k for k, m in enumerate(members) if m.name == dimension), None)
         if position is None:
@@ -56,12 +56,15 @@ class _Table:
         chosen = self.problem.row(number, member.rows[statement]) == iterator
         if iterator not in self.problem.unused_iterators(number, above):
             return _USED
-        broken = self._broken(number, above, iterator)
+        broken = self._violated_dependence(number, above, iterator)
         if broken is not None:
             dependence, witness = broken
             return CellDoc("impossible", False, f"breaks the {dependence}", witness, "")
-        state, because = self._present(member, position) if chosen else self._other(member, position, number, iterator)
-        entry = "" if chosen else self._entry(number, above, iterator)
+        if chosen:
+            state, because = self._current_state(member, position)
+        else:
+            state, because = self._alternative_state(member, position, number, iterator)
+        entry = "" if chosen else self._pin_line(number, above, iterator)
         return CellDoc(state, chosen, because, "", entry)
 
     def _rows(self, statement: str, depth: int) -> Rows:
@@ -73,7 +76,7 @@ class _Table:
     def _is_constant(self, row: Row) -> bool:
         return not isinstance(row, int) and not any(row.coefficients)
 
-    def _broken(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
+    def _violated_dependence(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
         """A dependence of a statement on itself that the iterator runs backwards, and two instances of it."""
         if self.problem.distance(number, above, iterator) >= 0:
             return None
@@ -84,25 +87,25 @@ class _Table:
                 return dependence, found.witness.text
         return None
 
-    def _present(self, member: Member, position: int) -> tuple[str, str]:
+    def _current_state(self, member: Member, position: int) -> tuple[str, str]:
         """The state of a dimension as it is."""
         if member.parallel:
             return "parallel", ""
         rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         choice = {self.problem.number[s]: self.problem.row(self.problem.number[s], r) for s, r in member.rows.items()}
-        return "legal", self._carried(rows, choice)
+        return "legal", self._why_sequential(rows, choice)
 
-    def _other(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
+    def _alternative_state(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
         """The state of a dimension that a statement's other iterator would make."""
         rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
-        choice = self._together(rows, number, iterator)
+        choice = self._shared_choice(rows, number, iterator)
         if choice is not None:
-            because = self._carried(rows, choice)
+            because = self._why_sequential(rows, choice)
             return ("legal", because) if because else ("parallel", "")
-        alone = self._carried({number: rows[number]}, {number: iterator})
-        return "legal", self._apart(member, rows, number, iterator) + (f"; {alone}" if alone else "")
+        alone = self._why_sequential({number: rows[number]}, {number: iterator})
+        return "legal", self._why_apart(member, rows, number, iterator) + (f"; {alone}" if alone else "")
 
-    def _together(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
+    def _shared_choice(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
         """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
         allowed = {
             s: [k for k in self.problem.unused_iterators(s, above) if self.problem.distance(s, above, k) >= 0]
@@ -110,7 +113,7 @@ class _Table:
         }
         return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)
 
-    def _carried(self, rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> str:
+    def _why_sequential(self, rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> str:
         """Why a dimension is not parallel; "" where it is."""
         problem = self.problem
         for s, row in choice.items():
@@ -126,8 +129,8 @@ class _Table:
                 return f"carries the {edge.dependences[0]}"
         return ""
 
-    def _apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
-        """What takes a statement out of the loop that it shares."""
+    def _why_apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
+        """Why a statement cannot stay in the loop that it shares."""
         problem = self.problem
         names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
         extent = problem.extents[number][iterator]
@@ -146,8 +149,8 @@ class _Table:
     def _edges(self, statements: Mapping[int, Row]) -> list[DependenceEdge]:
         return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
 
-    def _entry(self, number: int, above: Rows, iterator: int) -> str:
-        """The line that asks for an iterator after the rows above."""
+    def _pin_line(self, number: int, above: Rows, iterator: int) -> str:
+        """The advice line that pins an iterator after the rows above."""
         names = self.problem.names[number]
         address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"
         return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))

@@ -1,6 +1,6 @@
-"""A person's wish about groups, looked at around the operators that it names: fast enough to answer while one drags.
+"""Try a fusion edit (join, split, take out, release) near the operators that it names, fast enough to answer a drag.
 
-What a wish asks of one place of the graph is asked of every equal place: twelve layers stay equal.
+An edit of one place of the graph applies to every isomorphic place, so that twelve equal layers stay equal.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cached_property
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
-from engine.explore.isomorphic_regions import Places
-from engine.explore.local_refusion import Around
+from engine.explore.isomorphic_regions import IsomorphicRegions
+from engine.explore.local_refusion import LocalRefusion
 from engine.fusion.legality import Fits
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import Partition
@@ -26,18 +26,18 @@ KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
 
 
 class Attempts:
-    """Looks at wishes about one plan; what does not depend on the wish is worked out once."""
+    """Evaluates fusion edits of one plan; what does not depend on the edit is computed once."""
 
     def __init__(self, plan: FusionPlan, target: Target) -> None:
         if not isinstance(plan.choice, Partition) or plan.source is None:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
         self._plan, self._target, self._choice = plan, target, plan.choice
-        self._places = Places(plan)
-        self._around = Around(plan.choice, plan.policy, target)
+        self._places = IsomorphicRegions(plan)
+        self._refusion = LocalRefusion(plan.choice, plan.policy, target)
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: FusionEdit) -> AttemptDoc:
-        """What a wish would come to.  Raises BadInput for operators that no kernel computes."""
+        """Legality and effect of an edit.  Raises BadInput for operators that no kernel computes."""
         if wish.kind not in KINDS or not wish.operators:
             hint = f"say one of {', '.join(KINDS)}, and of which operators"
             raise BadInput("fuse", f"wish {wish.kind}", "is not known or names nothing", hint)
@@ -45,10 +45,10 @@ class Attempts:
             if operator not in self._places.home and wish.kind != RELEASE:
                 raise BadInput("fuse", f"operator {operator}", "is in no kernel", "name operators of the graph")
         if wish.kind == RELEASE:
-            return self._released(wish.operators)
+            return self._release(wish.operators)
         if wish.kind == JOIN:
-            return self._joined(wish.operators)
-        return self._parted(wish)
+            return self._join(wish.operators)
+        return self._split(wish)
 
     @cached_property
     def _forced(self) -> Forced:
@@ -57,38 +57,38 @@ class Attempts:
         without = [opaque(op) for op in graph.operators if op.name in self._plan.unsupported]
         return Forced(self._program, without, Fits(self._program.arrays, self._target))
 
-    def _joined(self, operators: Sequence[str]) -> AttemptDoc:
+    def _join(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))
         places: list[tuple[str, ...]] = []
         try:
             self._forced.fit(group)
         except BadInput as refused:
-            return _refused(refused, group)
+            return _refusal(refused, group)
         for alike in self._places.alike(group):
             named = tuple(alike[op] for op in group)
             if not places or self._is_legal(named):
                 places.append(named)
         fixed = self._plan.fixed
         for named in places:
-            fixed = joined(fixed, named)
-        change = self._around.change(self._around.launches(group), joined(self._plan.fixed, group))
-        return self._told(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
+            fixed = join_operators(fixed, named)
+        change = self._refusion.change(self._refusion.launches(group), join_operators(self._plan.fixed, group))
+        return self._document(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
 
-    def _parted(self, wish: FusionEdit) -> AttemptDoc:
+    def _split(self, wish: FusionEdit) -> AttemptDoc:
         first, second = self._sides(wish)
         if not first or not second:
             subject, reason = " + ".join(wish.operators), "is all of its group: there is nothing to part"
-            return _refused(BadInput("fuse", subject, reason, "choose an operator of a larger group"), wish.operators)
+            return _refusal(BadInput("fuse", subject, reason, "choose an operator of a larger group"), wish.operators)
         fixed, places = self._plan.fixed, 0
         crossing = self._crossing(first, second)
         for alike in self._places.alike((*first, *second)):
             here, there = (tuple(alike[op] for op in side) for side in (first, second))
-            fixed = parted(fixed, here, there, [(alike[a], alike[b]) for a, b in crossing])
+            fixed = split_operators(fixed, here, there, [(alike[a], alike[b]) for a, b in crossing])
             places += 1
-        once = parted(self._plan.fixed, first, second, crossing)
-        change = self._around.change(self._around.launches((*first, *second)), once)
+        once = split_operators(self._plan.fixed, first, second, crossing)
+        change = self._refusion.change(self._refusion.launches((*first, *second)), once)
         told = f"{_plural(second)} apart from {_plural(first)}"
-        return self._told(fixed, (*first, *second), places, change, told)
+        return self._document(fixed, (*first, *second), places, change, told)
 
     def _sides(self, wish: FusionEdit) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The operators of a group on the two sides of a cut."""
@@ -114,17 +114,17 @@ class Attempts:
                     found[maker, statement.operator] = None
         return list(found) or [(first[-1], second[0])]
 
-    def _released(self, operators: Sequence[str]) -> AttemptDoc:
+    def _release(self, operators: Sequence[str]) -> AttemptDoc:
         fixed, places = self._plan.fixed, 0
         for alike in self._places.alike(operators) if set(operators) <= self._places.home.keys() else [{}]:
-            before, fixed = fixed, released(fixed, tuple(alike.get(op, op) for op in operators))
+            before, fixed = fixed, release_operators(fixed, tuple(alike.get(op, op) for op in operators))
             places += fixed != before
         if fixed == self._plan.fixed:
             refused = BadInput("fuse", " + ".join(operators), "nothing is fixed about it", "")
-            return _refused(refused, tuple(operators))
-        around = self._around.neighbours(self._around.launches(operators))
-        change = self._around.change(around, released(self._plan.fixed, operators))
-        return self._told(fixed, tuple(operators), places, change, "the search decides again")
+            return _refusal(refused, tuple(operators))
+        around = self._refusion.neighbours(self._refusion.launches(operators))
+        change = self._refusion.change(around, release_operators(self._plan.fixed, operators))
+        return self._document(fixed, tuple(operators), places, change, "the search decides again")
 
     def _is_legal(self, group: Sequence[str]) -> bool:
         try:
@@ -133,7 +133,7 @@ class Attempts:
             return False
         return True
 
-    def _told(
+    def _document(
         self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
     ) -> AttemptDoc:
         terms: tuple[TermDoc, ...] = ()
@@ -153,18 +153,18 @@ class Attempts:
         return {s.write.array: s.operator for s in self._program.statements}
 
 
-def joined(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
-    """With a group that is one kernel; its operators leave the groups that they were fixed in."""
+def join_operators(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
+    """Fix a group as one kernel; its operators leave the groups that they were fixed in."""
     inside = set(group)
     others = (tuple(op for op in other if op not in inside) for other in fixed.groups)
     apart = tuple(pair for pair in fixed.apart if not inside.issuperset(pair))
     return Fixed((*filter(None, others), group), apart)
 
 
-def parted(
+def split_operators(
     fixed: Fixed, first: tuple[str, ...], second: tuple[str, ...], crossing: Sequence[tuple[str, str]]
 ) -> Fixed:
-    """With two sides of a group apart; a fixed group that holds some of both becomes two."""
+    """Keep two sides of a group apart; a fixed group that has operators of both becomes two."""
     groups: list[tuple[str, ...]] = []
     for group in fixed.groups:
         if set(group).isdisjoint(first) or set(group).isdisjoint(second):
@@ -174,8 +174,8 @@ def parted(
     return replace(fixed, groups=tuple(groups), apart=tuple(dict.fromkeys((*fixed.apart, *crossing))))
 
 
-def released(fixed: Fixed, operators: Collection[str]) -> Fixed:
-    """Without what is fixed about operators; of a pair kept apart without that alone."""
+def release_operators(fixed: Fixed, operators: Collection[str]) -> Fixed:
+    """Remove everything that is fixed about operators; for a pair that is kept apart, only that."""
     pair = tuple(operators)
     if pair in fixed.apart:
         return replace(fixed, apart=tuple(each for each in fixed.apart if each != pair))
@@ -186,7 +186,7 @@ def released(fixed: Fixed, operators: Collection[str]) -> Fixed:
     )
 
 
-def _refused(refused: BadInput, operators: tuple[str, ...]) -> AttemptDoc:
+def _refusal(refused: BadInput, operators: tuple[str, ...]) -> AttemptDoc:
     return AttemptDoc(False, refused.reason, refused.hint, operators, 0, (), (), ())
 
 

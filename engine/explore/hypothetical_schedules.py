@@ -1,7 +1,7 @@
-"""Schedule trees as somebody asks for them, whether they can hold or not: what exact legality is asked about.
+"""Build schedule trees that may be illegal, to ask the exact legality check what they break.
 
-The solver never makes an illegal tree.  To show what an order would break, the tree in use is changed in place: loops
-stay shared by the statements that share them now, and only what was asked for moves.
+The solver never makes an illegal tree.  Here the requested change is applied to the tree in use: statements go on to
+share the loops that they share now, and nothing else moves.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 NOTHING = Index()
-"""The row of a statement in a dimension that it does not have."""
+"""Row of a statement that does not iterate over the dimension: constant 0."""
 
 
 @dataclass(slots=True)
-class _Rows:
+class _NewRows:
     """New rows for the members of a tree."""
 
     of: dict[int, dict[str, Index]] = field(default_factory=dict)
     """Identity of a member -> statement -> its row there."""
     renamed: dict[int, Member] = field(default_factory=dict)
-    """Identity of a member -> the one whose name and extent it takes."""
+    """Identity of a member -> the member whose name and extent it takes."""
     below: dict[str, list[Member]] = field(default_factory=dict)
-    """Statement -> the dimensions that it still needs inside all others."""
+    """Statement -> dimensions to add inside all others."""
 
     def set(self, member: Member, statement: str, row: Index) -> None:
         self.of.setdefault(id(member), {})[statement] = row
 
 
-def interchanged(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
+def interchange_dimensions(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
     """The tree with the dimensions of `order` in this order, outermost first, in the places that they have now.
 
     A statement that lacks one of them stands at 0 of it.  Nothing in the result is said to be parallel.
     """
     where = places(tree.root)
     now = [name for name in dimension_names(where) if name in order]
-    rows = _Rows()
+    rows = _NewRows()
     for statement, place in where.items():
         own = {m.name: m for m in place.members}
         for slot, name in zip(now, order, strict=True):
@@ -60,15 +60,15 @@ def interchanged(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
                     rows.renamed[id(own[slot])] = owner
             elif name in own:
                 rows.below.setdefault(statement, []).append(own[name])
-    return ScheduleTree(_moved(tree.root, rows))
+    return ScheduleTree(_apply_rows(tree.root, rows))
 
 
-def _moved(node: Node, rows: _Rows) -> Node:
+def _apply_rows(node: Node, rows: _NewRows) -> Node:
     match node:
         case Sequenced(children):
-            return Sequenced(tuple(_moved(child, rows) for child in children))
+            return Sequenced(tuple(_apply_rows(child, rows) for child in children))
         case Band(members, _, child):
-            return Band(tuple(_changed(m, rows) for m in members), False, _moved(child, rows))
+            return Band(tuple(_apply_to_member(m, rows) for m in members), False, _apply_rows(child, rows))
         case Leaf(statements):
             needed = {id(m): m for s in statements for m in rows.below.get(s, ())}
             if not needed:
@@ -80,24 +80,24 @@ def _moved(node: Node, rows: _Rows) -> Node:
             return Band(tuple(replace(m, parallel=False) for m in inner), False, node)
 
 
-def _changed(member: Member, rows: _Rows) -> Member:
+def _apply_to_member(member: Member, rows: _NewRows) -> Member:
     like = rows.renamed.get(id(member), member)
     own = {**member.rows, **rows.of.get(id(member), {})}
     return Member(like.name, own, False, like.extent, like.marks)
 
 
-def demanded(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
-    """The tree with the pins and cuts among some entries obeyed, one after the other, whatever they break."""
+def force_entries(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
+    """Apply the pins and cuts among some entries one by one, whatever they break."""
     for entry in entries:
         if entry.field == "pin":
-            tree = _pinned(tree, entry)
+            tree = _force_pin(tree, entry)
         elif entry.field == "cut":
-            tree = ScheduleTree(_cut(tree.root, entry))
+            tree = ScheduleTree(_force_cut(tree.root, entry))
     return tree
 
 
-def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
-    """The tree with every dimension parallel that an entry says is."""
+def force_parallel(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
+    """Mark every dimension parallel for which an entry asks."""
     names = statements_of(tree.root)
     for entry in entries:
         if entry.field == "parallel":
@@ -105,9 +105,9 @@ def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     return tree
 
 
-def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
+def _force_pin(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
     """Every statement that the entry names has its pinned iterator at the dimension that it names."""
-    rows = _Rows()
+    rows = _NewRows()
     where = places(tree.root)
     for statement in entry.statements or tuple(where):
         members = where[statement].members
@@ -120,20 +120,20 @@ def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
         then.insert(to, moving)
         for member, row in zip(members, then, strict=True):
             rows.set(member, statement, row)
-    return ScheduleTree(_moved(tree.root, rows))
+    return ScheduleTree(_apply_rows(tree.root, rows))
 
 
-def _cut(root: Node, entry: Entry) -> Node:
-    """The parts of a cut one after the other, inside the dimensions that the cut leaves shared."""
+def _force_cut(root: Node, entry: Entry) -> Node:
+    """Distribute the parts of a cut, inside the dimensions that the cut leaves shared."""
     where = places(root)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     address = Address.of(entry.dimension)
     depths = [locate(s, where[s], address) for part in parts for s in part]
     depth = min((d for d in depths if d is not None), default=0)
-    return _distributed(root, _whole(parts, statements_of(root)), depth + (address.kind == "after"))
+    return _distribute(root, _complete_parts(parts, statements_of(root)), depth + (address.kind == "after"))
 
 
-def _whole(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[str, int]:
+def _complete_parts(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[str, int]:
     """The part of every statement; one that the cut does not name goes with the statement before it."""
     number = {s: k for k, part in enumerate(parts) for s in part}
     last = 0
@@ -142,40 +142,40 @@ def _whole(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[st
     return number
 
 
-def _distributed(node: Node, part: Mapping[str, int], depth: int) -> Node:
+def _distribute(node: Node, part: Mapping[str, int], depth: int) -> Node:
     """The node with the parts one after the other, below its first `depth` dimensions."""
     used = sorted({part[s] for s in statements_of(node)})
     if len(used) < 2:
         return node
     match node:
         case Band(members, permutable, child) if len(members) <= depth:
-            return Band(members, permutable, _distributed(child, part, depth - len(members)))
+            return Band(members, permutable, _distribute(child, part, depth - len(members)))
         case Band(members, permutable, child) if depth:
-            inner = _distributed(Band(members[depth:], permutable, child), part, 0)
+            inner = _distribute(Band(members[depth:], permutable, child), part, 0)
             return Band(members[:depth], permutable, inner)
     kept = ({s for s in statements_of(node) if part[s] == number} for number in used)
-    return Sequenced(tuple(n for names in kept if (n := _restricted(node, names)) is not None))
+    return Sequenced(tuple(n for names in kept if (n := _restrict(node, names)) is not None))
 
 
-def _restricted(node: Node, names: set[str]) -> Node | None:
+def _restrict(node: Node, names: set[str]) -> Node | None:
     """The node for some of its statements; None for none of them."""
     match node:
         case Leaf(statements):
             left = tuple(s for s in statements if s in names)
             return Leaf(left) if left else None
         case Sequenced(children):
-            nodes = tuple(n for child in children if (n := _restricted(child, names)) is not None)
+            nodes = tuple(n for child in children if (n := _restrict(child, names)) is not None)
             return Sequenced(nodes) if nodes else None
         case Band(members, permutable, child):
-            below = _restricted(child, names)
+            below = _restrict(child, names)
             if below is None:
                 return None
             own = (replace(m, rows={s: row for s, row in m.rows.items() if s in names}) for m in members)
             return Band(tuple(own), permutable, below)
 
 
-def with_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
-    """The tree with every dimension parallel that breaks nothing by it and moves no reduction."""
+def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
+    """Mark every dimension parallel that is no reduction and breaks no dependence by it."""
     broken = len(check_schedule(program, dependences, tree))
     members = {id(m): m for place in places(tree.root).values() for m in place.members}
     for member in members.values():

@@ -1,4 +1,4 @@
-"""Concrete statement instances: when they run, what they touch, and which must come before which."""
+"""Statement instances: their time stamps, the elements that they access, and the dependences between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.tensor.nodes import Guard, Iterator, Statement, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class StatementInstance:
     """One statement instance of a picture."""
 
     statement: Statement
@@ -29,7 +29,7 @@ class Instance:
         return f"{self.statement.name}({', '.join(named)})"
 
 
-def instances(statement: Statement, rows: Sequence[Index | None], shown: Sequence[int]) -> Iterates[Instance]:
+def instances(statement: Statement, rows: Sequence[Index | None], shown: Sequence[int]) -> Iterates[StatementInstance]:
     """The instances of a statement whose `rows` lie in 0 .. shown - 1, iterators outside the rows at 0.
 
     rows: one for each axis; None for an axis that the statement does not have: it stands at 0 there.
@@ -41,7 +41,7 @@ def instances(statement: Statement, rows: Sequence[Index | None], shown: Sequenc
         at = dict(zip(names, values, strict=True))
         position = tuple(0 if row is None else evaluate(row, at) or 0 for row in rows)
         if all(0 <= p < n for p, n in zip(position, shown, strict=True)):
-            yield Instance(statement, values, position)
+            yield StatementInstance(statement, values, position)
 
 
 def _values(iterator: Iterator, drawn: Sequence[tuple[Index, int]]) -> range:
@@ -65,7 +65,7 @@ def evaluate(index: Index, at: Mapping[str, int]) -> int | None:
 Stamp = tuple[int, ...]
 
 
-def stamp(instance: Instance, timeline: Timeline) -> Stamp:
+def stamp(instance: StatementInstance, timeline: Timeline) -> Stamp:
     """When an instance runs, component by component."""
     return tuple(step.row.constant + sum(c * instance.values[k] for k, c in step.terms) for step in timeline)
 
@@ -88,8 +88,8 @@ def _is_parallel(step: TimeComponent) -> bool:
 
 
 def pairs(
-    program: TensorProgram, dependence: Dependence, points: Mapping[str, Sequence[Instance]]
-) -> Iterates[tuple[Instance, Instance]]:
+    program: TensorProgram, dependence: Dependence, points: Mapping[str, Sequence[StatementInstance]]
+) -> Iterates[tuple[StatementInstance, StatementInstance]]:
     """(source, sink) among the points that a dependence joins: both touch the same element.
 
     An index that is read from memory may be any.  Where a reduction has a fixed order, its last term shown stands for
@@ -103,7 +103,7 @@ def pairs(
             not (a.is_indirect or b.is_indirect)
             for a, b in zip(source.access.indices, sink.access.indices, strict=True)
         ]
-        touching: dict[tuple[int | None, ...], list[Instance]] = {}
+        touching: dict[tuple[int | None, ...], list[StatementInstance]] = {}
         for instance in _touching(sink, points[dependence.sink]):
             touching.setdefault(_element(sink, instance, known), []).append(instance)
         for instance in _touching(source, points[dependence.source]):
@@ -112,16 +112,16 @@ def pairs(
                     yield instance, other
 
 
-def _element(end: End, instance: Instance, known: Sequence[bool]) -> tuple[int | None, ...]:
+def _element(end: End, instance: StatementInstance, known: Sequence[bool]) -> tuple[int | None, ...]:
     at = _at(instance)
     return tuple(evaluate(i, at) for i, is_known in zip(end.access.indices, known, strict=True) if is_known)
 
 
-def _at(instance: Instance) -> dict[str, int]:
+def _at(instance: StatementInstance) -> dict[str, int]:
     return dict(zip((i.name for i in instance.statement.iterators), instance.values, strict=True))
 
 
-def _touching(end: End, points: Sequence[Instance]) -> Iterates[Instance]:
+def _touching(end: End, points: Sequence[StatementInstance]) -> Iterates[StatementInstance]:
     """The instances that make this access for others: under its guards, at the first or last term of a reduction."""
     last = {
         i.name: max((p.values[k] for p in points), default=0) if end.reduced == LAST else 0
@@ -140,9 +140,9 @@ def _holds(guard: Guard, at: Mapping[str, int]) -> bool:
     return value is None or value >= 0
 
 
-def _successors(points: Sequence[Instance]) -> Iterates[tuple[Instance, Instance]]:
+def _successors(points: Sequence[StatementInstance]) -> Iterates[tuple[StatementInstance, StatementInstance]]:
     """Each term of a reduction with the next one."""
-    chains: dict[tuple[int, ...], list[tuple[tuple[int, ...], Instance]]] = {}
+    chains: dict[tuple[int, ...], list[tuple[tuple[int, ...], StatementInstance]]] = {}
     for point in points:
         statement = point.statement
         kept = [i not in statement.reduced for i in statement.iterators]

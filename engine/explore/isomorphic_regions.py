@@ -1,4 +1,4 @@
-"""Equal places of a graph: where the same launches follow one another and hand over the same tensors."""
+"""Isomorphic regions of a plan: sequences of launches of the same groups with the same data flow between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from engine.fusion.nodes import FusionGroup, FusionPlan, Instance
 
 
-class Places:
+class IsomorphicRegions:
     """The launches of one plan by the operators that they compute."""
 
     def __init__(self, plan: FusionPlan) -> None:
@@ -43,9 +43,9 @@ class Places:
         return self._group(self.home[operator]).kind
 
     def alike(self, operators: Sequence[str]) -> Iterator[Mapping[str, str]]:
-        """Every place like that of `operators`, which comes first: each operator with its counterpart.
+        """Every region isomorphic to that of `operators`, itself first: each operator with its counterpart.
 
-        No operator is in two places; where places overlap, the earlier one counts.
+        Regions are disjoint; of overlapping ones the first is taken.
         """
         yield {op: op for op in operators}
         places = sorted({self.home[op] for op in operators})
@@ -60,7 +60,7 @@ class Places:
                 yield counterpart
 
     def _counterparts(self, places: Sequence[int], shift: int, operators: Sequence[str]) -> dict[str, str] | None:
-        """The operators `shift` launches on; None where the launches there are others, or connected otherwise."""
+        """The counterparts `shift` launches later; None where those launches or their data flow differ."""
         moved = [place + shift for place in places]
         if not all(0 <= m < len(self._launches) for m in moved):
             return None

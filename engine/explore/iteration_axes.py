@@ -1,4 +1,4 @@
-"""Axes of the picture of an iteration space: which dimensions, how many values, which tiles."""
+"""Axes of the picture of an iteration space: dimensions, drawn values and tile sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.documents.exploration import SpaceAxisDoc
-from engine.explore.scheduled_group import Situation, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names
 from engine.recipe import AUTHORS
 from engine.scheduling.address import TreePosition
 from engine.scheduling.nodes import Mark, Member
@@ -19,12 +19,12 @@ POINTS = 1500
 """Instances drawn at most, while every axis has `_FEWEST` values."""
 _FEWEST = 3
 _WHOLE = 8
-"""The largest tile that is drawn whole, with half of the next."""
+"""Largest tile that is drawn completely, with half of the next one."""
 _TILES = ("block", "thread", "vector", "tile", "split")
 """Marks that say how many values of a dimension belong together."""
 
 
-def axes_of(now: Situation, names: Sequence[str]) -> tuple[SpaceAxisDoc, ...]:
+def axes_of(now: ScheduledGroup, names: Sequence[str]) -> tuple[SpaceAxisDoc, ...]:
     """The axes across, down and into the page; no names leave the choice here.
 
     BadInput for a name that is no dimension, one said twice, or more than three; Unsupported for a group without loops.
@@ -40,10 +40,10 @@ def axes_of(now: Situation, names: Sequence[str]) -> tuple[SpaceAxisDoc, ...]:
     if len(names) > len(SHOWN) or len(set(names)) < len(names):
         raise BadInput("space", f"axes {', '.join(names)}", "one to three different dimensions can be drawn")
     chosen = tuple(names) or _default(places, known)
-    return _bounded([_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False)], places)
+    return _limit_points([_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False)], places)
 
 
-def _bounded(axes: list[SpaceAxisDoc], places: Mapping[str, TreePosition]) -> tuple[SpaceAxisDoc, ...]:
+def _limit_points(axes: list[SpaceAxisDoc], places: Mapping[str, TreePosition]) -> tuple[SpaceAxisDoc, ...]:
     """The axes with fewer values drawn, the longest first, until all statements together have few enough points."""
     own = [{m.name for m in place.members} for place in places.values()]
     while sum(math.prod(a.shown for a in axes if a.name in names) for names in own) > POINTS:

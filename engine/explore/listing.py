@@ -1,4 +1,4 @@
-"""A kernel in PTX or SASS, its lines linked to those of the CUDA text."""
+"""A kernel's PTX or SASS, with each line linked to its line of the CUDA text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def listing(kernel: Kernel, language: str) -> ListingDoc:
         case "SASS":
             tool = disassembler()
             because = "" if tool else NO_TOOL
-            text = _disassembled(tool, kernel, architecture) if tool else ""
+            text = _disassemble(tool, kernel, architecture) if tool else ""
             links = tuple(_sass_links(text))
         case _:
             raise BadInput("explore", f"language {language}", "is not known", f"one of {', '.join(LANGUAGES)}")
@@ -61,7 +61,7 @@ def disassembler() -> str | None:
     return next((str(path) for path in sorted(wheels)), None)
 
 
-def _disassembled(tool: str, kernel: Kernel, architecture: str) -> str:
+def _disassemble(tool: str, kernel: Kernel, architecture: str) -> str:
     cubin = compile_cuda(kernel.source.text, architecture, (LINE_INFO,)).cubin
     with TemporaryDirectory(prefix="loomscope-") as folder:
         path = Path(folder) / "kernel.cubin"

@@ -1,4 +1,4 @@
-"""Some launches of a plan explored again by themselves, under other wishes: what that changes, fast."""
+"""Fuse the neighbourhood of an edit again in isolation, to estimate its effect on the plan fast."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 
 MOST = 512
-"""Statements that are explored while somebody waits."""
+"""Most statements that are fused again while the user waits."""
 
 
-class Around:
-    """Explores parts of one plan's program; the launches beside them stay what they are."""
+class LocalRefusion:
+    """Fuses parts of one plan's program again; all other launches stay."""
 
     def __init__(self, choice: Partition, policy: str, target: Target) -> None:
         self._choice, self._policy, self._target = choice, policy, target
         self._program = choice.chosen.graph.flow.program
 
     def change(self, places: Collection[int], fixed: Fixed) -> Figures | None:
-        """How much more launches come to under other wishes; None where that takes exploring the whole graph.
+        """Difference in kernels, bytes and time under other constraints; None where too much of the graph is affected.
 
         places: of the launches in the plan.
         """
-        program = self._alone(places)
+        program = self._subprogram(places)
         if len(program.statements) > MOST:
             return None
         operators = {s.operator for s in program.statements}
@@ -58,19 +58,20 @@ class Around:
         found = set(places)
         for place in places:
             for statement in self._choice.groups[place][0]:
-                found |= self._readers.get(self._stored(statement), set())
+                found |= self._readers.get(self._stored_array(statement), set())
                 for access in statement.reads():
                     found |= self._writers.get(access.array, set())
         return frozenset(found)
 
-    def _alone(self, places: Collection[int]) -> TensorProgram:
-        """What launches compute, as a program of their own."""
+    def _subprogram(self, places: Collection[int]) -> TensorProgram:
+        """The program that some launches compute, with their own inputs and outputs."""
         inside, made = dict[str, Statement](), dict[str, None]()
         for place in sorted(places):
             for statement in self._choice.groups[place][0]:
                 own = self._original(statement)
                 inside[own.name] = own
-                if own.name == statement.name:  # what another launch computes as well, that one stores
+                # A recomputed copy ("~" in its name) is not stored here: another launch stores the original.
+                if own.name == statement.name:
                     made[own.write.array] = None
         statements = tuple(sorted(inside.values(), key=lambda s: self._number[s.name]))
         written = {s.write.array for s in statements}
@@ -90,7 +91,7 @@ class Around:
         name = name if name in self._number else name.rpartition("~")[0]
         return self._program.statements[self._number[name]]
 
-    def _stored(self, statement: Statement) -> str:
+    def _stored_array(self, statement: Statement) -> str:
         """The array that a statement of a launch stores its result in."""
         array = statement.write.array
         return self._choice.views.get(array, array)
@@ -123,5 +124,5 @@ class Around:
         found: dict[str, set[int]] = {}
         for place, (statements, _) in enumerate(self._choice.groups):
             for statement in statements:
-                found.setdefault(self._stored(statement), set()).add(place)
+                found.setdefault(self._stored_array(statement), set()).add(place)
         return found

@@ -1,4 +1,4 @@
-"""The menu of next steps of a group, each tried before it is shown: its predicted effect, or why it cannot be."""
+"""Suggested next edits of a group's schedule, each compiled before it is shown: predicted gain, or why not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from time import perf_counter
 from engine.compilation import compile_group
 from engine.documents.exploration import MoveDoc, MovesDoc
 from engine.explore.candidates import Candidate, candidates
-from engine.explore.hypothetical_schedules import interchanged
-from engine.explore.recipe_trial import Trial, applied, attempt, predicted
+from engine.explore.hypothetical_schedules import interchange_dimensions
+from engine.explore.recipe_trial import RecipeTrial, apply_change, attempt, predicted_time
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
@@ -23,7 +23,7 @@ SECONDS = 4.0
 """How long one call tries; asked again, it goes on from there."""
 
 Known = dict[str, MoveDoc | None]
-"""What trials of one group under one recipe found, by the text of the advice after the step; None: nothing changes."""
+"""Results for one group under one recipe, by the text of the candidate; None: it changes nothing."""
 
 
 def _never() -> bool:
@@ -51,17 +51,17 @@ def moves(
             if should_stop() or perf_counter() > deadline:
                 complete = False
                 break
-            known[key] = _tried(now, candidate)
+            known[key] = _try_candidate(now, candidate)
         move = known[key]
         if move is not None:
             found.append(move)
     possible = sorted((m for m in found if not m.why_not), key=lambda move: -move.gain)
-    impossible = tuple(_told_once([m for m in found if m.why_not]))
+    impossible = tuple(_merge_alike([m for m in found if m.why_not]))
     return MovesDoc(group.name, to_text(now.advice), tuple(possible), impossible, complete)
 
 
-def _told_once(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
-    """Steps of a kind that fail for one reason as one, which says how many they are."""
+def _merge_alike(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
+    """Merge steps of one kind that fail for the same reason into one with their number."""
     alike: dict[tuple[str, str, str], list[MoveDoc]] = {}
     for move in moves:
         alike.setdefault((move.kind, move.why_not, move.witness), []).append(move)
@@ -69,11 +69,11 @@ def _told_once(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
         yield replace(first, title=f"{first.title}, and {len(others)} more") if others else first
 
 
-def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
-    """The document of one step; None for one that changes nothing."""
+def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
+    """Compile one step: its document, or None if it changes nothing."""
     if candidate.why_not:
-        advice, _ = applied(now.advice, candidate.change)
-        trial = Trial(advice, None, candidate.why_not, candidate.witness)
+        advice, _ = apply_change(now.advice, candidate.change)
+        trial = RecipeTrial(advice, None, candidate.why_not, candidate.witness)
     else:
         trial = attempt(now.group, now.recipe, candidate.change)
     kernel = trial.kernel
@@ -81,7 +81,7 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
         trial = _with_dependence(now, candidate, trial)
     if kernel is not None and kernel.source.text == now.source.text:
         return None
-    before, after = predicted(now), predicted(kernel) if kernel else None
+    before, after = predicted_time(now), predicted_time(kernel) if kernel else None
     why_not = trial.why_not
     if kernel is not None and after is None:
         why_not = f"not one block of it fits an SM of {kernel.target.name}"
@@ -98,9 +98,9 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     )
 
 
-def _with_dependence(now: Kernel, candidate: Candidate, trial: Trial) -> Trial:
-    """An interchange that makes no kernel, with the dependence that keeps the loops from being shared in that order."""
-    tree = interchanged(now.schedule, candidate.order)
+def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:
+    """Add the violated dependence to an interchange that makes no kernel."""
+    tree = interchange_dimensions(now.schedule, candidate.order)
     broken = check_schedule(now.program, now.dependences, tree)
     if not broken:
         return trial

@@ -1,4 +1,4 @@
-"""What a dragged interchange or a dragged tile would say: lines of advice, and whether the order may be."""
+"""Advice lines for a dragged loop interchange or tile size, and whether the new order is legal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from engine.documents.exploration import OrderDoc
 from engine.explore.candidates import pins_of_user
-from engine.explore.hypothetical_schedules import interchanged
+from engine.explore.hypothetical_schedules import interchange_dimensions
 from engine.explore.interchange import pins
 from engine.explore.iteration_axes import tile_mark
-from engine.explore.recipe_trial import Change, Path, applied, attempt, entry_at
-from engine.explore.scheduled_group import Situation, holding_part, situation
+from engine.explore.recipe_trial import AdviceChange, Path, apply_change, attempt, entry_at
+from engine.explore.scheduled_group import ScheduledGroup, holding_part, schedule_group
 from engine.explore.space import check_order, verdict
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Entry, Recipe
@@ -30,7 +30,7 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     """
     gone: tuple[Path, ...] = ()
     try:
-        now = situation(group, recipe)
+        now = schedule_group(group, recipe)
     except Conflict as conflict:
         now = holding_part(group, recipe, conflict)
         gone = tuple(p.path for p in conflict.conflicting if p.author == "user" and p.entry.field == "pin")
@@ -41,13 +41,13 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     entries = (*moved, *(entry for entry, _ in asked))
     gone += pins_of_user(now.advice, {s for entry in moved for s in entry.statements})
     gone += tuple(path for _, paths in asked for path in paths)
-    change = Change(entries, tuple(dict.fromkeys(gone)))
-    advice, _ = applied(recipe.groups.get(group.name, ()), change)
-    legal, because = _judged(now, recipe, order if moved else (), change)
+    change = AdviceChange(entries, tuple(dict.fromkeys(gone)))
+    advice, _ = apply_change(recipe.groups.get(group.name, ()), change)
+    legal, because = _judge(now, recipe, order if moved else (), change)
     return OrderDoc(tuple(map(entry_text, entries)), to_text(advice), legal, because)
 
 
-def _tile(now: Situation, dimension: str, size: int) -> tuple[Entry, tuple[Path, ...]]:
+def _tile(now: ScheduledGroup, dimension: str, size: int) -> tuple[Entry, tuple[Path, ...]]:
     """The entry for a tile of a dimension, and what gives way to it: the number of the mark that tiles it now.
 
     Without one, blocks take tiles of the dimensions that are parallel for all statements, vectors those of others.
@@ -66,11 +66,11 @@ def _tile(now: Situation, dimension: str, size: int) -> tuple[Entry, tuple[Path,
     return replace(old, value=value, required=own and old.required, because=""), (mark.path,) if own else ()
 
 
-def _judged(now: Situation, recipe: Recipe, order: Sequence[str], change: Change) -> tuple[bool, str]:
+def _judge(now: ScheduledGroup, recipe: Recipe, order: Sequence[str], change: AdviceChange) -> tuple[bool, str]:
     """Whether a change breaks no dependence, with the reason, or with what a kernel makes of it."""
-    if change == Change(()):
+    if change == AdviceChange(()):
         return True, "that is the order in use"
-    broken = now.broken_by(interchanged(now.tree, order))
+    broken = now.broken_by(interchange_dimensions(now.tree, order))
     if broken:
         return False, verdict(now, broken)
     trial = attempt(now.group, recipe, change)

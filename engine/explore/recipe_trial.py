@@ -1,4 +1,4 @@
-"""A change of a group's advice, tried: the kernel that it makes, or why it makes none."""
+"""Try a change of a group's advice: the kernel that it gives, or why it gives none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AdviceChange:
     """Entries that the user adds, and entries that give way to them."""
 
     entries: tuple[Entry, ...]
@@ -30,8 +30,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What became of a change."""
+class RecipeTrial:
+    """Outcome of a change."""
 
     advice: tuple[Advice, ...]
     """The whole advice of the group after it."""
@@ -43,24 +43,24 @@ class Trial:
     """Whether a dependence or another entry forbids it, and not a limit of the kernels."""
 
 
-def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
+def attempt(group: FusionGroup, recipe: Recipe, change: AdviceChange) -> RecipeTrial:
     """Compile a group under a changed recipe; the change counts only if all that it adds is honoured."""
-    advice, added = applied(recipe.groups.get(group.name, ()), change)
+    advice, added = apply_change(recipe.groups.get(group.name, ()), change)
     try:
         kernel = compile_group(group, recipe.with_group(group.name, advice))
     except NotTaken as refused:
-        return Trial(advice, None, f"{refused.subject}: {refused.reason}")
+        return RecipeTrial(advice, None, f"{refused.subject}: {refused.reason}")
     except Conflict as conflict:
-        return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
+        return RecipeTrial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
     except EngineError as error:
-        return Trial(advice, None, f"{error.subject}: {error.reason}")
+        return RecipeTrial(advice, None, f"{error.subject}: {error.reason}")
     for verdict in kernel.verdicts:
         if verdict.placed.path in added and verdict.outcome != HONOURED:
-            return Trial(advice, None, verdict.because, _witness((verdict,)), verdict.outcome == INFEASIBLE)
-    return Trial(advice, kernel)
+            return RecipeTrial(advice, None, verdict.because, _witness((verdict,)), verdict.outcome == INFEASIBLE)
+    return RecipeTrial(advice, kernel)
 
 
-def predicted(kernel: Kernel) -> Time | None:
+def predicted_time(kernel: Kernel) -> Time | None:
     """The modelled time of a kernel; None where it does not fit the target."""
     try:
         return estimate(kernel.facts, kernel.target).time()
@@ -73,14 +73,14 @@ def _witness(verdicts: Sequence[Verdict]) -> str:
     return next((v.witness.text for v in verdicts if v.outcome == INFEASIBLE and v.witness), "")
 
 
-def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...], frozenset[Path]]:
+def apply_change(advice: Sequence[Advice], change: AdviceChange) -> tuple[tuple[Advice, ...], frozenset[Path]]:
     """The advice after a change, and the paths of what it added.
 
     An entry that gives way is taken out where the user wrote it, and switched off where it is somebody else's or stands
     in an alternative, so that the text still shows it.
     """
-    result = list(switched_off(advice, change.off))
-    for path in sorted(change.gone, reverse=True):  # from behind, so that the places before stay what they are
+    result = list(switch_off(advice, change.off))
+    for path in sorted(change.gone, reverse=True):  # from the last one, so that the paths of the others stay valid
         number, *place = path
         own = result[number].author == "user" and len(place) == 1
         result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))
@@ -92,23 +92,23 @@ def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...
     return after, frozenset((number, k) for k in range(count - len(change.entries), count))
 
 
-def switched_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:
+def switch_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:
     """The advice with some entries switched off, whoever wrote them."""
     result = list(advice)
     for number, *place in paths:
-        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, taken_out=False))
+        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, remove=False))
     return tuple(result)
 
 
-def _without(scenario: Scenario, place: Sequence[int], taken_out: bool) -> Scenario:
+def _without(scenario: Scenario, place: Sequence[int], remove: bool) -> Scenario:
     """The scenario without the entry at (alternative numbers ..., entry number)."""
     number, *below = place
     if below:
         inner = list(scenario.alternatives)
-        inner[number] = _without(inner[number], below, taken_out)
+        inner[number] = _without(inner[number], below, remove)
         return replace(scenario, alternatives=tuple(inner))
     before, entry, after = scenario.entries[:number], scenario.entries[number], scenario.entries[number + 1 :]
-    kept = () if taken_out else (replace(entry, enabled=False),)
+    kept = () if remove else (replace(entry, enabled=False),)
     return replace(scenario, entries=(*before, *kept, *after))
 
 

@@ -1,4 +1,4 @@
-"""Groups as a person would have them: why two launches are two, and what other groups would change, tried at once."""
+"""Explain why two launches are not fused, and fuse a plan again under other fixed groups."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A group scheduled under its advice, before any kernel is made of it."""
+"""A group's schedule under its advice, before code generation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.explore.recipe_trial import switched_off
+from engine.explore.recipe_trial import switch_off
 from engine.fusion.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
@@ -23,8 +23,8 @@ _CONFLICTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What questions about orders start from; a schedule without a kernel is enough for them."""
+class ScheduledGroup:
+    """A group with its schedule: all that questions about loop orders need."""
 
     group: FusionGroup
     advice: tuple[Advice, ...]
@@ -45,25 +45,25 @@ class Situation:
         return tuple(found.values())
 
 
-def situation(group: FusionGroup, recipe: Recipe) -> Situation:
+def schedule_group(group: FusionGroup, recipe: Recipe) -> ScheduledGroup:
     """The schedule of a group under a recipe.  Raises Conflict when required entries cannot hold."""
     advice = recipe.groups.get(group.name, ())
     made = rewritten(group.program, advice)
     needed = dependences(made.program)
     solved = schedule(made.program, needed, compose(advice, made.program, made.verdicts))
-    return Situation(group, advice, needed, solved.tree, made.program)
+    return ScheduledGroup(group, advice, needed, solved.tree, made.program)
 
 
-def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situation:
+def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> ScheduledGroup:
     """The schedule of a group once the entries that conflict are switched off, and those that conflict then.
 
     Its advice is what is left.  Raises the conflict that remains after `_CONFLICTS` of them.
     """
     for _ in range(_CONFLICTS):
-        advice = switched_off(recipe.groups.get(group.name, ()), (placed.path for placed in conflict.conflicting))
+        advice = switch_off(recipe.groups.get(group.name, ()), (placed.path for placed in conflict.conflicting))
         recipe = recipe.with_group(group.name, advice)
         try:
-            return situation(group, recipe)
+            return schedule_group(group, recipe)
         except Conflict as another:
             conflict = another
     raise conflict

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from engine.documents.exploration import ArrowDoc, PointDoc, SpaceDoc
 from engine.documents.model import RepairDoc
-from engine.explore.hypothetical_schedules import claimed, demanded, interchanged, with_parallel
-from engine.explore.instances import Instance, Stamp, in_turn, instances, pairs, runs_before, stamp
+from engine.explore.hypothetical_schedules import force_entries, force_parallel, interchange_dimensions, mark_parallel
+from engine.explore.instances import Stamp, StatementInstance, in_turn, instances, pairs, runs_before, stamp
 from engine.explore.interchange import pins
 from engine.explore.iteration_axes import axes_of
-from engine.explore.recipe_trial import Change, applied
-from engine.explore.scheduled_group import Situation, dimension_names, holding_part, situation
+from engine.explore.recipe_trial import AdviceChange, apply_change
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names, holding_part, schedule_group
 from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
 from engine.present.model import repair_docs
@@ -40,7 +40,7 @@ _WORDS = {
 class _Picture:
     """What is drawn: a tree of the situation's statements, in use or asked for, with what it breaks."""
 
-    now: Situation
+    now: ScheduledGroup
     tree: ScheduleTree
     broken: tuple[Witness, ...] = ()
     repairs: tuple[RepairDoc, ...] = ()
@@ -56,7 +56,7 @@ def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: S
     Raises BadInput for names that are no dimensions, Unsupported for a group without loops.
     """
     try:
-        now = situation(group, recipe)
+        now = schedule_group(group, recipe)
     except Conflict as conflict:
         return _document(_refused(group, recipe, conflict), axes)
     if not order:
@@ -64,17 +64,17 @@ def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: S
     return _document(_asked(now, recipe, order), axes)
 
 
-def _asked(now: Situation, recipe: Recipe, order: Sequence[str]) -> _Picture:
+def _asked(now: ScheduledGroup, recipe: Recipe, order: Sequence[str]) -> _Picture:
     """The picture of an order of dimensions."""
     check_order(now, order)
-    tree = with_parallel(now.program, now.dependences, interchanged(now.tree, order))
+    tree = mark_parallel(now.program, now.dependences, interchange_dimensions(now.tree, order))
     broken = now.broken_by(tree)
     if not broken:
         return _Picture(now, tree)
-    change = Change(pins(now.places, order, required=True))
-    advice, _ = applied(now.advice, change)
+    change = AdviceChange(pins(now.places, order, required=True))
+    advice, _ = apply_change(now.advice, change)
     try:
-        situation(now.group, recipe.with_group(now.group.name, advice))
+        schedule_group(now.group, recipe.with_group(now.group.name, advice))
     except Conflict as conflict:
         return _Picture(now, tree, broken, repair_docs(conflict, advice))
     return _Picture(now, tree, broken)
@@ -85,13 +85,13 @@ def _refused(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture
     advice = recipe.groups.get(group.name, ())
     now = holding_part(group, recipe, conflict)
     entries = [placed.entry for placed in conflict.conflicting]
-    tree = with_parallel(now.program, now.dependences, demanded(now.tree, entries))
-    tree = claimed(tree, entries)
+    tree = mark_parallel(now.program, now.dependences, force_entries(now.tree, entries))
+    tree = force_parallel(tree, entries)
     refusal = f"{conflict.subject}: {conflict.reason}"
     return _Picture(replace(now, advice=advice), tree, now.broken_by(tree), repair_docs(conflict, advice), refusal)
 
 
-def check_order(now: Situation, order: Sequence[str]) -> None:
+def check_order(now: ScheduledGroup, order: Sequence[str]) -> None:
     """BadInput for names that are no dimensions of the schedule, or twice the same."""
     known = dimension_names(now.places)
     unknown = [name for name in order if name not in known]
@@ -105,7 +105,7 @@ def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
     now, tree = picture.now, picture.tree
     program, places = now.program, now.places
     axes = axes_of(now, names)
-    found: list[Instance] = []
+    found: list[StatementInstance] = []
     for statement in program.statements:
         own = {m.name: m.rows[statement.name] for m in places[statement.name].members}
         found += instances(statement, [own.get(a.name) for a in axes], [a.shown for a in axes])
@@ -128,7 +128,7 @@ def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
     )
 
 
-def verdict(now: Situation, broken: Sequence[Witness]) -> str:
+def verdict(now: ScheduledGroup, broken: Sequence[Witness]) -> str:
     """Whether an order is legal, in one sentence."""
     count = len(now.dependences)
     if not broken:
@@ -136,7 +136,7 @@ def verdict(now: Situation, broken: Sequence[Witness]) -> str:
     return f"breaks {len(broken)} of {count} dependences: {broken[0].text}"
 
 
-def _order(now: Situation, times: Mapping[str, Timeline], axes: Sequence[str]) -> tuple[str, ...]:
+def _order(now: ScheduledGroup, times: Mapping[str, Timeline], axes: Sequence[str]) -> tuple[str, ...]:
     """The axes as a tree runs them, outermost first: as the statement with the most of them says."""
     found: list[str] = []
     for statement, place in now.places.items():
@@ -147,7 +147,9 @@ def _order(now: Situation, times: Mapping[str, Timeline], axes: Sequence[str]) -
     return tuple(found)
 
 
-def _points(found: Sequence[Instance], stamps: Sequence[Stamp], times: Mapping[str, Timeline]) -> tuple[PointDoc, ...]:
+def _points(
+    found: Sequence[StatementInstance], stamps: Sequence[Stamp], times: Mapping[str, Timeline]
+) -> tuple[PointDoc, ...]:
     turns = [in_turn(s, times[p.statement.name]) for p, s in zip(found, stamps, strict=True)]
     rank = {turn: k for k, turn in enumerate(sorted(set(turns)))}
     return tuple(
@@ -167,11 +169,11 @@ class _Arrow:
 
 
 def _arrows(
-    now: Situation, found: Sequence[Instance], stamps: Sequence[Stamp], times: Mapping[str, Timeline]
+    now: ScheduledGroup, found: Sequence[StatementInstance], stamps: Sequence[Stamp], times: Mapping[str, Timeline]
 ) -> tuple[ArrowDoc, ...]:
     """The dependences among the points: violated ones first, then the nearest of each that follow from no others."""
     number = {id(point): k for k, point in enumerate(found)}
-    points: dict[str, list[Instance]] = {s.name: [] for s in now.program.statements}
+    points: dict[str, list[StatementInstance]] = {s.name: [] for s in now.program.statements}
     for point in found:
         points[point.statement.name].append(point)
     arrows: dict[tuple[int, int], _Arrow] = {}

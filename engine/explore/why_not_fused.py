@@ -1,4 +1,4 @@
-"""Why two neighbours of a sequence do not share their loops."""
+"""Why two neighbours of a sequence node do not share their loops: the dependence that sharing would violate."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def why_apart(
 
     None where no dependence forbids it, or where they have no loops to share.
     """
-    shared = _shared(first, second)
+    shared = _shared_loops(first, second)
     if shared is None:
         return None
     broken = check_schedule(program, dependences, ScheduleTree(_with(tree.root, {id(first): shared, id(second): None})))
     return broken[0].witness if broken else None
 
 
-def _shared(first: Node, second: Node) -> Node | None:
+def _shared_loops(first: Node, second: Node) -> Node | None:
     """One nest for the statements of two, their loops one by one; None where these differ."""
     match first, second:
         case Leaf(before), Leaf(after):
             return Leaf((*before, *after))
         case Band(ours, _, inner), Band(theirs, _, other):
             alike = len(ours) == len(theirs) and all(a.extent == b.extent for a, b in zip(ours, theirs, strict=True))
-            child = _shared(inner, other) if alike else None
+            child = _shared_loops(inner, other) if alike else None
             if child is None:
                 return None
-            return Band(tuple(_joined(a, b) for a, b in zip(ours, theirs, strict=True)), False, child)
+            return Band(tuple(_join(a, b) for a, b in zip(ours, theirs, strict=True)), False, child)
     return None
 
 
-def _joined(a: Member, b: Member) -> Member:
+def _join(a: Member, b: Member) -> Member:
     return replace(a, rows={**a.rows, **b.rows}, parallel=False)
 
 

@@ -26,10 +26,10 @@ def kind_of(entry: Entry) -> str:
 
 def _without(advice: Advice, decided: Collection[str]) -> Advice:
     """An adviser's entries but those that decide what is searched."""
-    return replace(advice, scenario=_left(advice.scenario, decided))
+    return replace(advice, scenario=_without_decided(advice.scenario, decided))
 
 
-def _left(scenario: Scenario, decided: Collection[str]) -> Scenario:
+def _without_decided(scenario: Scenario, decided: Collection[str]) -> Scenario:
     entries = tuple(entry for entry in scenario.entries if kind_of(entry) not in decided)
-    inner = tuple(_left(one, decided) for one in scenario.alternatives)
+    inner = tuple(_without_decided(one, decided) for one in scenario.alternatives)
     return replace(scenario, entries=entries, alternatives=tuple(i for i in inner if i.entries or i.alternatives))

@@ -5,7 +5,7 @@ tree of entries; an entry is one wish about one dimension of some statements, wi
 the advice of a group into its constraint tree.  Nothing else steers the compiler.
 """
 
-from engine.recipe.diff import diff, without
+from engine.recipe.difference import diff, without
 from engine.recipe.entries import (
     ASSOCIATIVE,
     ENTRY_FIELDS,

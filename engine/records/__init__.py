@@ -1,1 +1,1 @@
-"""Trials that were run, kept in one file: what was run, where, and what came of it."""
+"""The records file: trials of kernels with their times, and the runs of searches that tried them."""

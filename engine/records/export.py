@@ -1,4 +1,4 @@
-"""Trials as a table for other programs: CSV or JSON, one row for each."""
+"""Export trials as CSV or JSON, one row each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SQLite says of a damaged, foreign, locked or full file, in the user's words."""
+"""SQLite's errors for a damaged, foreign, locked or full file, as EngineErrors with a hint."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from engine.support.errors import BadInput, EngineError, OverBudget
 
 _PRIMARY = 0xFF
-"""The part of SQLite's error codes that has a name; the rest are details."""
+"""Mask of the primary result code; the higher bits of an extended code say where it came from."""
 
 FOREIGN_HINT = "name another file: records are kept in files of their own"
-_SAID: dict[int, tuple[type[EngineError], str, str]] = {
+_ERRORS: dict[int, tuple[type[EngineError], str, str]] = {
     sqlite3.SQLITE_NOTADB: (BadInput, "is no file of records", FOREIGN_HINT),
     sqlite3.SQLITE_CORRUPT: (
         BadInput, "is damaged: a part of the file is missing or was overwritten",
@@ -37,11 +37,11 @@ _SAID: dict[int, tuple[type[EngineError], str, str]] = {
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises about a file into an EngineError that names it."""
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors about a file as EngineErrors that name it."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
-        kind, reason, hint = _SAID.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
+        kind, reason, hint = _ERRORS.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
         raise kind("records", str(path), reason, hint) from error

@@ -1,7 +1,7 @@
-"""What is kept: trials, and the runs that tried them.
+"""Values of the records file: trials, and the runs that tried them.
 
-A trial is what exactly was run, and a time with its origin or a failure with its kind; a run keeps every attempt and
-every decision.
+A trial is a result (a time with its origin, or a failure with its kind) and everything that it depends on; a run keeps
+every attempt and every decision.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ ORIGINS = (MEASURED, PREDICTED, SYNTHETIC)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """All that a result depends on, and nothing else: who wished for the kernel and why does not count.
+    """Everything that a result depends on: two trials with equal subjects are one.
 
-    Clocks and temperatures belong to the environment of a time: the same kernel under other clocks is the same trial.
+    Group names, recipes and reasons are left out, and so are clocks and temperatures, which belong to the environment
+    of a time.
     """
 
     kernel: str
@@ -41,14 +42,14 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """One name for all of it."""
+        """Digest of all fields, by which a trial is found."""
         parts = (self.kernel, self.launch, self.inputs, self.target, self.compiler, *self.flags)
         return digest(*parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One result.  Two trials are the same where subject and origin are."""
+    """One result, identified by subject and origin."""
 
     subject: Subject
     origin: str
@@ -76,12 +77,12 @@ class Trial:
 RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
 """States of a run: the last three ended.  A run that was killed still says "running": see `Run.state_at`."""
 GO, PAUSE, STOP = "run", "pause", "stop"
-"""What a person may wish of a run."""
+"""Requests of the user to a run: continue, pause, stop."""
 WISHES = (GO, PAUSE, STOP)
 NEW, REUSED, FAILED = "new", "reused", "failed"
 """States of an attempt: run now, known before, or without a time (of which a known failure is one)."""
 BEAT, SILENCE = 0.5, 5.0
-"""Seconds between signs of life of a run, and without one after which it counts as dead."""
+"""Seconds between heartbeats of a run, and without one after which it counts as dead."""
 
 SEARCHED, CHECKED, TIMED_AGAIN = "search", "check", "again"
 """Kinds of rounds: trials of a group, the comparison of candidates with the reference, the last interleaved timing."""
@@ -89,7 +90,7 @@ SEARCHED, CHECKED, TIMED_AGAIN = "search", "check", "again"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run was asked for: enough to start it again."""
+    """Arguments of a run: enough to start it again."""
 
     source: str
     """The file, or the row of a suite."""
@@ -113,7 +114,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Sieved:
-    """What one rule removed from the programs of one task."""
+    """Programs of one task that one pruning rule removed."""
 
     rule: str
     because: str
@@ -124,7 +125,7 @@ class Sieved:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """One task of a run: what can be chosen, and how many of the programs are left to be tried."""
+    """One task of a run: its search space, and how many programs pruning left."""
 
     group: str
     mapping: str
@@ -153,7 +154,7 @@ class RefusedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One search, as its process tells it."""
+    """One search, as its process keeps it up to date."""
 
     number: int
     started: str
@@ -163,7 +164,7 @@ class Run:
     host: str
     pid: int
     heartbeat: float
-    """Seconds since 1970 at the last sign of life."""
+    """Seconds since 1970 at the last heartbeat."""
     request: Request
     tasks: tuple[TaskRecord, ...]
     skipped: Mapping[str, str]
@@ -174,7 +175,7 @@ class Run:
     """Mappings of groups that are searched which are not, and why."""
 
     def state_at(self, now: float) -> str:
-        """The state, given the time now (seconds since 1970): without signs of life a run was interrupted."""
+        """The state at a time (seconds since 1970): a run without a heartbeat for SILENCE was interrupted."""
         is_silent = self.state in (RUNNING, PAUSED) and now - self.heartbeat > SILENCE
         return INTERRUPTED if is_silent else self.state
 
@@ -192,7 +193,7 @@ class Attempt:
     values: tuple[tuple[str, int | str], ...]
     """Of each open dimension."""
     promised: float
-    """Microseconds that the model promised before anything was compiled; infinite where it says nothing."""
+    """Microseconds by the analytical model, before anything was compiled; infinite where it has no estimate."""
     state: str
     """"new", "reused" or "failed"."""
     microseconds: float | None
@@ -213,7 +214,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One decision of a run, with the figures that it was made of."""
+    """One decision of a run, with the figures that it is based on."""
 
     number: int
     """From 1 in each run."""
@@ -228,6 +229,6 @@ class Round:
     best: float
     """Of the group after the round, in microseconds; infinite while nothing ran."""
     attempts: int = 0
-    """That it cost."""
+    """How many it took."""
     seconds: float = 0.0
     """Of the run, when it ended."""

@@ -1,6 +1,6 @@
-"""Reading a file of records while others write it: a window attaches to a run with this, whoever started it.
+"""Read a records file while other processes write it; a window attaches to a run with this.
 
-A reader never writes, so that it cannot hold a run up: it sees the last state that was kept whole.
+A reader opens the file read-only.  With a write-ahead log it never blocks a writer, and sees the last committed state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.records.faults import told
+from engine.records.faults import sqlite_errors
 from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
@@ -28,11 +28,11 @@ ATTEMPT_COLUMNS = (
 )
 ROUND_COLUMNS = "number, kind, grp, mapping, reason, figures, best, attempts, seconds"
 CURRENT = 2.0
-"""Seconds to wait for a writer; with a write-ahead log readers hardly ever do."""
+"""Seconds to wait for a lock; with a write-ahead log readers need one only while the log is reset."""
 
 
 def require_records(path: Path) -> None:
-    """BadInput for an empty file that nobody is making: SQLite takes it for a new one, and would write into it."""
+    """Raise BadInput for an empty file: SQLite takes it for a new database, and would write tables into it."""
     if path.is_file() and not path.stat().st_size:
         raise BadInput("records", str(path), "is empty", "`loomscope tune` makes one")
 
@@ -48,10 +48,10 @@ class RunReader:
         self.path = Path(path)
         if not self.path.is_file():
             raise BadInput("records", str(self.path), "is not there", "`loomscope tune` makes one")
-        with told(self.path):
+        with sqlite_errors(self.path):
             self._connection = self._connect()
             if version_of(self._connection, self.path) < FORMAT:
-                # A file of an older version has no runs; whoever may write it brings it up to date.
+                # A reader cannot add the missing tables; opening the file as a store does.
                 self._connection.close()
                 RecordStore(self.path).close()
                 self._connection = self._connect()
@@ -71,24 +71,24 @@ class RunReader:
         self._connection.close()
 
     def version(self) -> int:
-        """Another number after anybody wrote: what has not changed need not be read."""
-        with told(self.path):
+        """SQLite's change counter: it differs after another connection wrote, so that rows are read again only then."""
+        with sqlite_errors(self.path):
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def runs(self) -> tuple[Run, ...]:
         """All runs, oldest first."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self._connection.execute(f"SELECT {_RUNS} FROM runs ORDER BY number").fetchall()
         return tuple(_run(row, self.path) for row in rows)
 
     def run(self, number: int | None = None) -> Run:
         """One run, by default the last.  Raises BadInput where there is none."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_run(self._connection, self.path, number)
 
     def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
         """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_attempts(self._connection, run, after, most)
 
     def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
@@ -99,27 +99,27 @@ class RunReader:
             f"SELECT {ATTEMPT_COLUMNS} FROM (SELECT *, {place} FROM attempts WHERE {which})"
             " WHERE place <= ? ORDER BY grp, place"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             return tuple(map(_attempt, self._connection.execute(query, (run, until, count)).fetchall()))
 
-    def condemned(self, run: int, until: int) -> tuple[Attempt, ...]:
-        """Attempts of a run up to number `until` that had a time and proved wrong afterwards."""
+    def attempts_found_wrong(self, run: int, until: int) -> tuple[Attempt, ...]:
+        """Attempts of a run up to number `until` whose results a later check found wrong."""
         query = (
             f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number <= ? AND failure != ''"
             " AND microseconds IS NOT NULL ORDER BY number"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             return tuple(map(_attempt, self._connection.execute(query, (run, until)).fetchall()))
 
     def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
         """Decisions of a run, from number `after` + 1 on."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_rounds(self._connection, run, after)
 
     def trial(self, number: int) -> Trial:
         """One trial with its recipe.  Raises BadInput where there is none of that number."""
         query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?"
-        with told(self.path):
+        with sqlite_errors(self.path):
             row = self._connection.execute(query, (number,)).fetchone()
         if row is None:
             raise BadInput("records", str(self.path), f"holds no trial {number}")
@@ -142,7 +142,7 @@ def read_attempts(
 ) -> tuple[Attempt, ...]:
     """Attempts of a run, from number `after` + 1 on."""
     query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-    # All at once: while a reader decodes between rows, the writer's log cannot be moved into the file.
+    # All rows at once: an open cursor holds a read lock, and the write-ahead log cannot be moved into the file.
     rows = connection.execute(query, (run, after, -1 if most is None else most)).fetchall()
     return tuple(map(_attempt, rows))
 
@@ -186,7 +186,7 @@ def _round(row: tuple[Any, ...]) -> Round:
 
 
 def is_alive(run: Run, now: float | None = None) -> bool:
-    """Whether the process of a run gave a sign of life lately, and is not known to have gone since.
+    """Whether a run has a recent heartbeat, and its process is not known to have ended since.
 
     now: seconds since 1970, by default the present.
     """
@@ -194,11 +194,11 @@ def is_alive(run: Run, now: float | None = None) -> bool:
 
 
 def _is_gone(run: Run) -> bool:
-    """Whether a run was of a process of this machine that is no more: one that was killed said no word of it."""
+    """Whether a run's process ran on this machine and has ended: one that was killed left its state "running"."""
     if os.name != "posix" or run.host != socket.gethostname():
         return False
     try:
-        os.kill(run.pid, 0)  # no signal: only whether there is such a process
+        os.kill(run.pid, 0)  # signal 0 is not delivered: the call only tells whether the process exists
     except ProcessLookupError:
         return True
     except PermissionError:

@@ -1,4 +1,4 @@
-"""A run as its own process writes it: every attempt with its trial at once, so that a kill loses nothing finished."""
+"""Write a run: each attempt and its trial in one transaction, so that a kill loses no finished attempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from engine.records.faults import told
+from engine.records.faults import sqlite_errors
 from engine.records.nodes import (
     BEAT,
     FAILED,
@@ -63,7 +63,7 @@ class RunLog:
             "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, refused, message) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
         )
-        with told(store.path):
+        with sqlite_errors(store.path):
             number = store.connection.execute(query, values).lastrowid
         assert number is not None, "a row that was added has a number"
         return RunLog(store, number)
@@ -71,7 +71,7 @@ class RunLog:
     @staticmethod
     def last(store: RecordStore) -> Run:
         """The run that was started last.  Raises BadInput where there is none."""
-        with told(store.path):
+        with sqlite_errors(store.path):
             return read_run(store.connection, store.path)
 
     @staticmethod
@@ -80,7 +80,7 @@ class RunLog:
 
         Raises BadInput where there is none, and where another process is at it.
         """
-        with told(store.path), store.transaction():
+        with sqlite_errors(store.path), store.transaction():
             run = read_run(store.connection, store.path, number)
             if is_alive(run) and (run.host, run.pid) != (socket.gethostname(), os.getpid()):
                 reason = f"run {run.number} is {run.state} in process {run.pid} on {run.host}"
@@ -93,17 +93,17 @@ class RunLog:
 
     def run(self) -> Run:
         """What is kept of it."""
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             return read_run(self.store.connection, self.store.path, self.number)
 
     def attempts(self) -> tuple[Attempt, ...]:
         """All that it tried."""
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             return read_attempts(self.store.connection, self.number)
 
     def rounds(self) -> tuple[Round, ...]:
         """All that it decided."""
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             return read_rounds(self.store.connection, self.number)
 
     def keep(self, attempt: Attempt, trial: Trial | None) -> Attempt:
@@ -114,7 +114,7 @@ class RunLog:
     def keep_all(self, pairs: Iterable[tuple[Attempt, Trial | None]]) -> tuple[Attempt, ...]:
         """Keep many at once, all or none."""
         kept, finished = [], now()
-        with told(self.store.path), self.store.transaction():
+        with sqlite_errors(self.store.path), self.store.transaction():
             for attempt, trial in pairs:
                 number, self.was_new = (None, True) if trial is None else self.store.number_of(trial, finished)
                 kept.append(replace(attempt, trial=number))
@@ -122,10 +122,10 @@ class RunLog:
             self._beat()
         return tuple(kept)
 
-    def condemn(self, attempt: int, kind: str, message: str) -> None:
-        """Make an attempt whose result proved wrong a failure; the time stays with its trial, whose origin it is."""
+    def mark_wrong(self, attempt: int, kind: str, message: str) -> None:
+        """Turn an attempt whose result was found wrong into a failure; its trial keeps the time."""
         query = "UPDATE attempts SET state = ?, failure = ?, message = ? WHERE run = ? AND number = ?"
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self.store.connection.execute(query, (FAILED, kind, message, self.number, attempt))
 
     def add_round(self, decision: Round) -> None:
@@ -134,37 +134,37 @@ class RunLog:
             self.number, decision.number, decision.kind, decision.group, decision.mapping, decision.reason,
             json.dumps(to_json(decision.figures)), _finite(decision.best), decision.attempts, decision.seconds,
         )  # fmt: skip
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self.store.connection.execute(_ADD_ROUND, values)
 
     def set_request(self, request: Request) -> None:
         """Keep what a run that goes on is asked for now."""
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             query = "UPDATE runs SET request = ? WHERE number = ?"
             self.store.connection.execute(query, (json.dumps(to_json(request)), self.number))
 
     def set_tasks(self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str]) -> None:
         """Keep what can be chosen, once it is known."""
         values = (json.dumps(to_json(tuple(tasks))), json.dumps(to_json(skipped)), self.number)
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self.store.connection.execute("UPDATE runs SET tasks = ?, skipped = ? WHERE number = ?", values)
 
     def set_refused(self, refused: Sequence[RefusedRecord]) -> None:
         """Keep why mappings are not searched, as a run that goes on finds it now."""
         values = (json.dumps(to_json(tuple(refused))), self.number)
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self.store.connection.execute("UPDATE runs SET refused = ? WHERE number = ?", values)
 
     def set_state(self, state: str, message: str = "") -> None:
-        """Tell what the run does now, or why it ended."""
+        """Set the state, with the reason where the run ended."""
         values = (state, message, time.time(), self.number)
         query = "UPDATE runs SET state = ?, message = ?, heartbeat = ? WHERE number = ?"
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self.store.connection.execute(query, values)
 
     def beat(self) -> str:
         """Give a sign of life; what a person wishes meanwhile: "run", "pause" or "stop"."""
-        with told(self.store.path):
+        with sqlite_errors(self.store.path):
             self._beat()
             return _wish(self.store.connection, self.number)
 
@@ -189,7 +189,7 @@ class Pulse:
 
     def beat(self) -> str:
         """What a person wishes; a sign of life is given every BEAT seconds.  Raises what `RecordStore` does."""
-        with told(self._path):
+        with sqlite_errors(self._path):
             if time.monotonic() - self._last > BEAT:
                 _live(self._connection, self._run)
                 self._last = time.monotonic()
@@ -215,7 +215,7 @@ def ask(path: str | Path, run: int, wish: str, patience: float = PATIENCE) -> No
     path = Path(path)
     address = f"{path.resolve().as_uri()}?mode=rw"
     with (
-        told(path),
+        sqlite_errors(path),
         closing(sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)) as connection,
     ):
         if version_of(connection, path) < FORMAT:

@@ -1,4 +1,4 @@
-"""The tables of a file of records: made, brought up to date, and files of others refused."""
+"""The tables of a records file: create and upgrade them, and refuse databases of other programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.records.faults import FOREIGN_HINT
 from engine.support.errors import BadInput
 
 APPLICATION = 0x4C6F6F6D
-""" "Loom" in the file's header: whose file it is."""
+"""SQLite's application id in the file's header: "Loom" in ASCII."""
 FORMAT = 3
 """Version of the tables; a newer one is refused, an older one is brought up to it."""
 
@@ -74,7 +74,7 @@ STEPS = ((_TRIALS,), (_RUNS, _ATTEMPTS, _ROUNDS), (*_SPREAD, _REFUSED))
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a file's tables, 0 for an empty file.  Raises BadInput for one of others or of a newer version."""
-    connection.execute("BEGIN")  # of one moment: another process may be making the tables just now
+    connection.execute("BEGIN")  # one snapshot for all three: another process may be creating the tables right now
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -90,7 +90,10 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Add what this version has and the file has not, by whichever process comes first."""
+    """Add the tables and columns that the file lacks.
+
+    The version is read again under the write lock: another process may have upgraded the file meanwhile.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()

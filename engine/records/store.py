@@ -1,7 +1,8 @@
-"""The file of trials: SQLite with a write-ahead log, so that a trial is kept whole or not at all.
+"""The records file: SQLite with a write-ahead log, so that a trial is kept whole or not at all.
 
-A process may be killed at any moment: what `add` has returned for is in the log of the operating system, and the next
-reader finds it.  (A power cut may lose the last moments, never what was there before.)  Several processes may write.
+A process may be killed at any moment: once `add` has returned, the trial is in the operating system's page cache, and
+the next reader finds it.  A power cut may lose the last trials (`synchronous = NORMAL` does not wait for the disk at
+each commit), but never damages the file.  Several processes may write.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.execution.nodes import Failure, Timing
-from engine.records.faults import told
+from engine.records.faults import sqlite_errors
 from engine.records.nodes import ORIGINS, Subject, Trial
 from engine.records.schema import FORMAT, upgrade, version_of
 from engine.support.errors import BadInput
@@ -25,7 +26,7 @@ from engine.support.serialization import from_json, to_json
 PATIENCE = 10.0
 """Seconds to wait for another writer."""
 LOG_PAGES = 4000
-"""Pages of 4 KiB that the write-ahead log grows to before they are moved into the file, which waits for the disk."""
+"""Pages of 4 KiB in the write-ahead log before a commit moves them into the file, which waits for the disk."""
 
 TRIAL_COLUMNS = "key, origin, kernel, launch, inputs, target, compiler, flags, grp, recipe, because, outcome, failure"
 _INSERT = (
@@ -44,7 +45,8 @@ class RecordStore:
     def __init__(self, path: str | Path, patience: float = PATIENCE) -> None:
         """patience: seconds to wait while another process writes."""
         self.path = Path(path)
-        with told(self.path):
+        with sqlite_errors(self.path):
+            # Without an isolation level the sqlite3 module opens no transactions of its own.
             self.connection = sqlite3.connect(self.path, timeout=patience, isolation_level=None)
             """For the modules of this package, which write their own tables."""
             try:
@@ -78,12 +80,12 @@ class RecordStore:
 
     def add(self, trial: Trial) -> bool:
         """Keep a trial; False where the same one is kept already, which then stays."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return self.connection.execute(_INSERT, _row(trial, now())).rowcount == 1
 
     def add_all(self, trials: Iterable[Trial]) -> int:
         """Keep many trials at once, all of them or none; how many were new."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             before, finished = self.connection.total_changes, now()
             with self.transaction():
                 self.connection.executemany(_INSERT, (_row(trial, finished) for trial in trials))
@@ -91,9 +93,10 @@ class RecordStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside is kept whole, or not at all where anything is raised."""
+        """Commit the writes of the block together, or roll them back where anything is raised."""
         try:
-            # Inside the `try`: an interrupt may be raised after the statement has taken effect.
+            # Inside the `try`: an interrupt may be raised after the statement has taken effect.  IMMEDIATE takes the
+            # write lock now; a read lock that is upgraded later fails where another process wrote in between.
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
@@ -102,7 +105,10 @@ class RecordStore:
                 self.connection.execute("ROLLBACK")
 
     def number_of(self, trial: Trial, finished: str) -> tuple[int, bool]:
-        """The number of a trial, and whether it is kept only now; inside a transaction.  finished: UTC."""
+        """The number of a trial, which is added where it is new, and whether it was.  Call it inside a transaction.
+
+        finished: UTC.
+        """
         row = _row(trial, finished)
         added = self.connection.execute(_INSERT, row)
         if added.rowcount == 1:
@@ -114,7 +120,7 @@ class RecordStore:
 
     def find(self, subject: Subject, origin: str) -> Trial | None:
         """The kept trial of a subject, or None."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             row = self.connection.execute(
                 f"SELECT {TRIAL_COLUMNS} FROM trials WHERE key = ? AND origin = ?", (subject.key, origin)
             ).fetchone()
@@ -125,7 +131,7 @@ class RecordStore:
         which = "" if group is None else " AND grp = ?"
         values = (origin, after) if group is None else (origin, after, group)
         query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND number > ?{which} ORDER BY number"
-        with told(self.path):
+        with sqlite_errors(self.path):
             for row in self.connection.execute(query, values):
                 yield trial_of(row, self.path)
 
@@ -135,14 +141,14 @@ class RecordStore:
             f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND grp = ? AND target = ? "
             "AND microseconds IS NOT NULL ORDER BY microseconds, number LIMIT ?"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self.connection.execute(query, (origin, group, target, count)).fetchall()
         return tuple(trial_of(row, self.path) for row in rows)
 
     def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Of each origin that has any: the number of times, and of failures by kind."""
         found: dict[str, tuple[int, dict[str, int]]] = {}
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self.connection.execute("SELECT origin, failure, count(*) FROM trials GROUP BY 1, 2").fetchall()
         for origin in ORIGINS:
             mine = {failure: number for of, failure, number in rows if of == origin}

@@ -1,4 +1,4 @@
-"""What each entry of a tuned recipe is worth: taken back one at a time, the rest as it is."""
+"""Ablation of a tuned recipe: the predicted time without each entry, the other entries kept."""
 
 from __future__ import annotations
 
@@ -18,40 +18,35 @@ Cost = Callable[[Kernel], float]
 
 
 def ablate(group: FusionGroup, best: Recipe, before: Recipe, cost: Cost, origin: str) -> AblationDoc:
-    """Take back every entry that `best` says of a group: where `before` decided the same thing, that comes again.
+    """Undo each entry of `best` for a group in turn; where `before` decided the same thing, its entry comes back.
 
-    cost: of one kernel, of the origin that is named.  Raises what `compile_group` does where `best` has no kernel.
+    cost: microseconds of a kernel, of that origin.  Raises what `compile_group` does where `best` has no kernel.
     """
     advice = best.groups.get(group.name, ())
-    stood = {about(e): e for one in before.groups.get(group.name, ()) for e in one.scenario.entries if e.enabled}
+    earlier = {about(e): e for one in before.groups.get(group.name, ()) for e in one.scenario.entries if e.enabled}
     now = cost(compile_group(group, best))
     flips: list[FlipDoc] = []
     for number, one in enumerate(advice):
         for place, entry in enumerate(one.scenario.entries):
             if not entry.enabled:
                 continue
-            old = stood.get(about(entry))
+            old = earlier.get(about(entry))
             old = None if old is not None and old.value == entry.value else old
-            flipped = best.with_group(group.name, _flipped(advice, number, place, old))
-            flips.append(_flip(group, flipped, entry, one.author, old, now, cost))
+            without = best.with_group(group.name, _replace_entry(advice, number, place, old))
+            words = str(entry), one.author, entry.because, "" if old is None else str(old)
+            try:
+                time = cost(compile_group(group, without))
+            except EngineError as error:
+                flips.append(FlipDoc(*words, None, None, error.reason))
+            else:
+                flips.append(FlipDoc(*words, time, time - now, ""))
     ranked = sorted(flips, key=lambda flip: float("inf") if flip.gain is None else -flip.gain)
     return AblationDoc(group.name, origin, now, tuple(ranked))
 
 
-def _flipped(advice: Sequence[Advice], number: int, place: int, old: Entry | None) -> tuple[Advice, ...]:
-    """The advice with one entry replaced, or left out."""
+def _replace_entry(advice: Sequence[Advice], number: int, place: int, old: Entry | None) -> tuple[Advice, ...]:
+    """The advice with entry `place` of author `number` replaced by `old`, or removed where that is None."""
     entries = advice[number].scenario.entries
     left = (*entries[:place], *((old,) if old is not None else ()), *entries[place + 1 :])
     changed = replace(advice[number], scenario=replace(advice[number].scenario, entries=left))
     return (*advice[:number], changed, *advice[number + 1 :])
-
-
-def _flip(
-    group: FusionGroup, recipe: Recipe, entry: Entry, author: str, old: Entry | None, now: float, cost: Cost
-) -> FlipDoc:
-    said = str(entry), author, entry.because, "" if old is None else str(old)
-    try:
-        without = cost(compile_group(group, recipe))
-    except EngineError as error:
-        return FlipDoc(*said, None, None, error.reason)
-    return FlipDoc(*said, without, without - now, "")

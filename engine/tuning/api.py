@@ -1,4 +1,4 @@
-"""The verbs of tuning: what a search is made of, put together from the stages."""
+"""The verbs of tuning: build a search, its runner and judge from their names; ablate a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import BadInput
-from engine.tuning.setup import Observer, Settings, begin
+from engine.tuning.settings import SearchSettings, SearchTools
+from engine.tuning.setup import Observer, begin
 
 if TYPE_CHECKING:
     from engine.records.store import RecordStore
@@ -31,19 +32,21 @@ def tune(
     plan: FusionPlan,
     recipe: Recipe,
     records: RecordStore,
-    settings: Settings | None = None,
+    settings: SearchSettings | None = None,
     workers: Workers | None = None,
     judge: Judge | None = None,
     observe: Observer | None = None,
 ) -> Search:
     """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
 
-    records: where trials and the run are kept, and trials taken from where they were run before.  settings: by default
-    the model of times and the strategy that learns from it.  workers: where programs run, by default here.  judge: who
-    compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
-    is found out what can be searched.  Raises what `engine.tuning.setup.begin` does.
+    records: keeps trials and the run, and gives the results of trials that were run before.  settings: by default
+    predicted times and the learned strategy.  workers: by default this process.  judge: checks the best program against
+    the reference, by default not at all.  observe: called with (group, groups done, groups) while search spaces are
+    built.  Raises what `engine.tuning.setup.begin` does.
     """
-    return begin(plan, recipe, records, settings or Settings(), workers, judge, observe)
+    tools = SearchTools()
+    tools = SearchTools(workers or tools.workers, judge or tools.judge)
+    return begin(plan, recipe, records, settings or SearchSettings(), tools, observe)
 
 
 def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
@@ -52,23 +55,23 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
     Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
     """
     from engine.execution.measure import require_pycuda
-    from engine.tuning.measured_runner import Measured
-    from engine.tuning.replayed_runner import Replayed
-    from engine.tuning.runner import Predicted
+    from engine.tuning.measured_runner import MeasuredRunner
+    from engine.tuning.replayed_runner import ReplayedRunner
+    from engine.tuning.runner import PredictedRunner
 
     if name == PREDICTED:
-        return Predicted()
+        return PredictedRunner()
     if name == REPLAYED:
-        return Replayed(origin)
+        return ReplayedRunner(origin)
     if name != MEASURED:
         raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
     if is_here:
         require_pycuda()
-    return Measured(_measured)
+    return MeasuredRunner(_measure_on_seed)
 
 
 def judge(name: str) -> Judge:
-    """Who decides which program of a runner is the best: the GPU checks results itself and times once more."""
+    """The judge of a runner: measured trials were checked when they ran and are timed again, others are checked."""
     from engine.tuning.final_validation import Judge
 
     return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
@@ -79,19 +82,19 @@ def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing
 
     Raises MissingCapability where there is none.
     """
-    from engine.execution.measure import Trial, measure_kernels
+    from engine.execution.measure import MeasureJob, measure_kernels
     from engine.tuning.measured_runner import VALUES
 
     expected, before = group_values(group, VALUES)
     kernels = [compile_group(group, recipe) for recipe in recipes]
     compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
-    trials = [Trial(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
+    trials = [MeasureJob(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
     found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
     return found if isinstance(found, Failure) else tuple(one.timing for one in found)
 
 
 def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
-    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
+    """Predicted time without each entry of a tuned recipe, replaced by that of `before` where there is one.
 
     Raises what `compile` raises where `best` makes no kernel.
     """
@@ -100,7 +103,7 @@ def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
     return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
 
 
-def _measured(kernel: Kernel) -> Timing | Failure:
+def _measure_on_seed(kernel: Kernel) -> Timing | Failure:
     from engine.tuning.measured_runner import VALUES
 
     return measure(kernel, seed=VALUES)

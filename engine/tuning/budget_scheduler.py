@@ -1,6 +1,6 @@
-"""Where the next trials go: rounds to subgraphs by expected gain, inside a subgraph to mappings by sampling.
+"""Distribute trials: rounds go to subgraphs by expected gain, a round's trials to mappings by sampling.
 
-Ansor's gradients and GTA's sampling of mappings, as published; every decision comes with the figures it was made of.
+Ansor's gradients and GTA's sampling of mappings, as published; every decision carries the figures it is based on.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 from engine.support.errors import BadInput
 
 ALPHA = 0.2
-"""Weight of the past of a subgraph against its prospects."""
+"""Weight of the past improvement of a subgraph against the expected one."""
 BETA = 2.0
-"""How much faster than the fastest similar subgraph one may hope to become, and how much slower it may stay."""
+"""Factor by which a subgraph may become faster than the fastest similar one, and by which it may stay slower."""
 WINDOW = 3
-"""Rounds over which the past is looked at."""
+"""Rounds over which the past improvement is averaged."""
 PATIENCE = 5
 """Rounds more than all similar ones after which a slow subgraph counts as similar to none."""
 ROUND = 64
 """Trials of a round, at most."""
 EXPLORE = 0.2
-"""Probability with which a mapping's share is raised, and by how much all are together (0.1 for single operators)."""
+"""Probability that a mapping's share is raised, and the total of the raises (0.1 for single operators)."""
 KEEP = 0.2
 """Part of the mappings that the next round tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """What is known of one subgraph; equal ones are one."""
+    """State of one subgraph; equal subgraphs of a model are one."""
 
     name: str
     best: tuple[float, ...]
@@ -59,7 +59,7 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What one more round of a subgraph is expected to change."""
+    """Expected effect of one more round of a subgraph."""
 
     subgraph: str
     backward: float
@@ -71,8 +71,8 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Who gets the next round, and why."""
+class RoundChoice:
+    """The subgraph that gets the next round, and why."""
 
     subgraph: str
     because: str
@@ -130,9 +130,9 @@ def prospect(one: Subgraph, among: Sequence[Subgraph], alpha: float = ALPHA, bet
     return Prospect(one.name, past, hope, one.weight * (alpha * past + (1 - alpha) * hope))
 
 
-def next_turn(
+def next_round(
     subgraphs: Sequence[Subgraph], rng: random.Random, alpha: float = ALPHA, beta: float = BETA, limit: float = math.inf
-) -> Turn | None:
+) -> RoundChoice | None:
     """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
 
     limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.
@@ -140,22 +140,24 @@ def next_turn(
     alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit]
     new = next((one for one in alive if not one.best), None)
     if new is not None:
-        return Turn(new.name, "the first round of each", ())
+        return RoundChoice(new.name, "the first round of each", ())
     broken = next((one for one in alive if math.isinf(one.time)), None)
     if broken is not None:
-        return Turn(broken.name, "nothing of it ran yet", ())
+        return RoundChoice(broken.name, "nothing of it ran yet", ())
     if not alive:
         return None
     prospects = tuple(prospect(one, subgraphs, alpha, beta) for one in alive)
     if len({p.gradient for p in prospects}) == 1 < len(prospects):
         name = rng.choice(prospects).subgraph
-        return Turn(name, "all gain as much: by chance", prospects)
+        return RoundChoice(name, "all gain as much: by chance", prospects)
     best = min(prospects, key=lambda p: p.gradient)
-    return Turn(best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects)
+    return RoundChoice(
+        best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects
+    )
 
 
 def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patience: int = PATIENCE) -> list[Subgraph]:
-    """Subgraphs, where one leaves those it is similar to that stays slow though it had the most rounds.
+    """The subgraphs, without a similarity tag for one that stays slow though it had the most rounds.
 
     That is: its speed is below the best of them / beta, after more than `patience` rounds above every other.
     """
@@ -189,6 +191,6 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
 
 
-def charged(selected: int, each: int, as_published: bool = False) -> int:
-    """Trials that a visit takes from the budget: all that it ran; as published only those of one mapping."""
+def trials_charged(selected: int, each: int, as_published: bool = False) -> int:
+    """Trials that a round takes from the budget: all that it ran; as published, only those of one mapping."""
     return each if as_published else selected * each

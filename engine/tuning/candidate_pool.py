@@ -1,4 +1,4 @@
-"""The programs of a space as rows of figures, with those that were not tried yet: what learning strategies stand on."""
+"""The programs of a space as feature vectors, and which are untried: the data of the learning strategies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.kernels.space import Program
-from engine.tuning.strategy import Result, Space
+from engine.tuning.strategy import ProgramSpace, Result
 
 WORST = 2.0
 """A failed program counts as this many times the slowest one."""
 
 
 class Candidates:
-    """Programs by number, their figures as they are asked for, and what is known of them."""
+    """Programs by number, their features (computed on demand) and the results so far."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: ProgramSpace) -> None:
         self.space = space
         self.programs = tuple(space.programs)
         self.numbers = {program: number for number, program in enumerate(self.programs)}
@@ -37,7 +37,7 @@ class Candidates:
         return np.array([self._features[number] for number in numbers], float)
 
     def learn(self, results: Sequence[Result]) -> int:
-        """Take results in; how many were of programs of this space."""
+        """Store results; how many were of programs of this space."""
         known = [(self.numbers[program], time) for program, time in results if program in self.numbers]
         for number, time in known:
             self.is_open[number] = False
@@ -49,8 +49,8 @@ class Candidates:
         self.is_open[number] = False
         return self.programs[number]
 
-    def observed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and logarithms of times of what was tried; a failure counts as slower than all others."""
+    def observations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and log times of the tried programs; a failure counts as slower than all others."""
         numbers = np.array(list(self.times), int)
         times = np.array(list(self.times.values()))
         ran = np.isfinite(times)

@@ -1,7 +1,7 @@
-"""Programs on many machines: a Dask cluster as an executor, with one GPU for each worker where times are measured.
+"""Run programs on a Dask cluster, with one GPU for each worker where times are measured.
 
-Dask itself runs what a lost worker had again on another one; a search only sees results.  Workers must run the same
-Loomscope with the same figures as the search, for what they compile and predict must be the same.
+Dask reruns the tasks of a lost worker on another one.  Workers must have the same Loomscope, NVRTC and calibration as
+the search, so that they compile and predict the same.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import platform
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cost.calibration import calibration_of
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.cache import digest, digest_of_files
+from engine.support.child_processes import ROOT
 from engine.support.errors import BadInput, MissingCapability
 from engine.tuning.executors import Workers
 from engine.tuning.worker_loss import RESUME
@@ -30,7 +30,6 @@ AHEAD = 2
 """Programs for each thread of a worker, so that none waits for the network."""
 ATTEMPTS = 3
 """Workers that may die with a program before it is to blame."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PATIENCE) -> Workers:
@@ -46,7 +45,7 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
         reason = "Dask's distributed is not installed"
         raise MissingCapability("tune", "--cluster", reason, "pip install 'loomscope[cluster]'") from error
     for handler in logging.getLogger("distributed").handlers:
-        handler.setLevel(logging.CRITICAL + 1)  # what matters of it is told by errors
+        handler.setLevel(logging.CRITICAL + 1)  # distributed logs every lost connection to the terminal
     try:
         client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -103,7 +102,7 @@ def same_everywhere(client: Client, address: str, target: str, mine: Mapping[str
 
 @cache
 def identity(target: str) -> dict[str, str]:
-    """What must be the same wherever programs of one search run, by name."""
+    """Versions that every worker of one search must share, by name."""
     import distributed
 
     fitted = calibration_of(target)

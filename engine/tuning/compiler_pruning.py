@@ -1,4 +1,4 @@
-"""The second pruning step: what NVRTC says of a kernel, before anything is measured."""
+"""Prune compiled kernels by NVRTC's figures (errors, spills, occupancy) before they are measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.target.occupancy import occupancy
 REFUSED, SPILLS, ROOM = "refused by the compiler", "spilled registers", "no room on an SM"
 """Rules that drop compiled kernels."""
 MOST_SPILLED = 128
-"""Bytes of a thread: the compiler spills fewer outside the innermost loop, where they cost next to nothing."""
+"""Spilled bytes of a thread that are tolerated: so few are spilled outside the innermost loop, at little cost."""
 COMPILED_RULES = {
     REFUSED: "there is nothing to run",
     SPILLS: "what does not fit the registers goes to memory and back in the innermost loop",

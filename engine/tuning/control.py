@@ -1,4 +1,4 @@
-"""What a person wishes of a run while it works, its signs of life, and its time."""
+"""Control of a running search: pause and stop requests, heartbeats, and its time limit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from engine.support.errors import EngineError
 
 Clock = Callable[[], float]
 LOOK = 0.02
-"""Seconds between looks at the wishes."""
+"""Seconds between polls of the requests."""
 
 
-class Control:
-    """Follows the wishes for a run and tells that it lives, from a thread: a trial may take longer than silence may."""
+class RunControl:
+    """Polls the requests to a run and writes heartbeats, from a thread: one trial may take longer than `SILENCE`."""
 
     def __init__(self, log: RunLog, minutes: float = math.inf, spent: float = 0.0, clock: Clock = time.monotonic):
         """spent: seconds of the run before this process took it over."""
@@ -32,7 +32,7 @@ class Control:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="signs of life", daemon=True)
 
-    def __enter__(self) -> Control:
+    def __enter__(self) -> RunControl:
         self._thread.start()
         return self
 
@@ -46,7 +46,7 @@ class Control:
         return self._spent + self._clock() - self._started
 
     def is_stopped(self) -> bool:
-        """Whether a person wants the run to end; returns only once nobody wishes for a pause."""
+        """Whether the run is to stop.  Blocks while it is paused."""
         if self._wish == PAUSE and not self.was_interrupted:
             self._pause()
         return self._wish == STOP or self.was_interrupted
@@ -56,7 +56,7 @@ class Control:
         return self._clock() >= self._end
 
     def _pause(self) -> None:
-        """Wait, and let the clock stand still."""
+        """Wait until the pause ends; it does not count as time of the run."""
         began = self._clock()
         self._log.set_state(PAUSED)
         while self._wish == PAUSE and not self.was_interrupted:
@@ -66,9 +66,9 @@ class Control:
         self._log.set_state(RUNNING)
 
     def _follow(self) -> None:
-        """Listen and give signs of life until the run is over.
+        """Poll requests and write heartbeats until the run is over.
 
-        A file that cannot be written now is no reason to end: whoever keeps the next trial finds out and says so.
+        Errors of the file are ignored here: the next trial that is kept raises them in the main thread.
         """
         with Pulse(self._log.store.path, self._log.number) as pulse:
             while not self._is_over.wait(LOOK):

@@ -1,8 +1,8 @@
-"""Evolutionary search with a learned ranking: populations bred on what a model expects, few of them run.
+"""Evolutionary search: populations evolve under a learned cost model, and few programs of them are run.
 
-Ansor's search in GTA's figures: part of each population descends from the best that was tried, children change one
-dimension or mix two parents, a few proposals are drawn by chance.  LightGBM ranks by the figures of programs; until it
-has seen enough, the modelled times do.
+Ansor's search with GTA's parameters: part of each population descends from the best programs tried, children mutate
+one dimension or cross two parents, and a few proposals are random.  LightGBM ranks programs by their features; before
+it has enough results, the modelled times rank them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 
 from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
-from engine.tuning.strategy import Result, Space, Strategy
+from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 POPULATION, GENERATIONS = 512, 6
 MUTATION = 0.85
-"""Part of the children that change one dimension of a parent; the others mix two."""
+"""Part of the children that are mutations of one parent; the others are crossovers of two."""
 SURVIVORS = 0.2
 """Part of a population that descends from the best programs tried."""
 CHANCE = 0.05
-"""Part of the proposals that are drawn by chance."""
+"""Part of the proposals that are random."""
 BATCH = 8
-"""Proposals of one population, and results after which another one is bred."""
+"""Proposals taken from one population, and results after which the next one evolves."""
 ENOUGH = 10
 """Results from which a ranking is learned."""
 MOST = 2000
@@ -34,7 +34,7 @@ LEVELS = 31
 
 
 Judge = Callable[[np.ndarray], np.ndarray]
-"""Rows of figures -> how good each is expected to be."""
+"""Feature vectors -> expected quality of each, higher is faster."""
 
 
 class Ranking:
@@ -43,10 +43,10 @@ class Ranking:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learned(self, features: np.ndarray, times: np.ndarray) -> Judge:
-        """What says how good programs, a row of figures each, are expected to be: higher is faster.
+    def fit(self, features: np.ndarray, times: np.ndarray) -> Judge:
+        """Train on the tried programs; a function from feature vectors to expected quality, higher is faster.
 
-        features, times: a row of figures and the logarithm of the time of each program that was tried.
+        features, times: the feature vector and the logarithm of the time of each program.
         """
         import lightgbm  # takes a second to import, and most runs never learn
 
@@ -63,9 +63,9 @@ class Ranking:
 
 
 class Evolution:
-    """Proposals of the last population, until enough was learned for the next."""
+    """Proposes the best of the last population, until enough results came in for the next."""
 
-    def __init__(self, space: Space, rng: random.Random) -> None:
+    def __init__(self, space: ProgramSpace, rng: random.Random) -> None:
         self._candidates, self._rng = Candidates(space), rng
         self._ranking = Ranking(rng.randrange(1 << 30))
         self._queue: list[int] = []
@@ -74,12 +74,12 @@ class Evolution:
         """Results since the population was bred."""
 
     def propose(self, count: int) -> list[Program]:
-        """The best of the population, and a few by chance."""
+        """The best of the population, and a few random programs."""
         found: list[Program] = []
         candidates = self._candidates
         while len(found) < count and candidates.is_open.any():
             if not self._queue or self._news >= BATCH:
-                self._queue, self._news = self._bred(max(BATCH, count)), 0
+                self._queue, self._news = self._breed(max(BATCH, count)), 0
             number = self._queue.pop()
             if self._rng.random() < CHANCE:
                 number = int(self._rng.choice(np.flatnonzero(candidates.is_open)))
@@ -88,11 +88,11 @@ class Evolution:
         return found
 
     def learn(self, results: Sequence[Result]) -> None:
-        """Take results in; the next population profits."""
+        """Store results, for the next population."""
         self._news += self._candidates.learn(results)
 
-    def _bred(self, count: int) -> list[int]:
-        """The best open programs of the last generation and those before it, best last."""
+    def _breed(self, count: int) -> list[int]:
+        """The best untried programs of all generations of a new population, best last."""
         candidates, fitness = self._candidates, self._fitness()
         seen = np.flatnonzero(candidates.is_open)
         if len(candidates.programs) > POPULATION * GENERATIONS:  # else breeding would only miss some of them
@@ -108,9 +108,9 @@ class Evolution:
         return [int(number) for number in seen[order][-count:]]
 
     def _first(self) -> np.ndarray:
-        """Descendants of the best that were tried, some that the model promises most, and others by chance."""
+        """The first generation: the best tried programs, those with the best modelled times, and random ones."""
         candidates = self._candidates
-        numbers, times = candidates.observed()
+        numbers, times = candidates.observations()
         survivors = numbers[np.argsort(times, kind="stable")][: int(SURVIVORS * POPULATION)]
         promising = np.argsort(candidates.promised, kind="stable")[: int(SURVIVORS * POPULATION)]
         left = POPULATION - survivors.size - promising.size
@@ -118,16 +118,16 @@ class Evolution:
         return np.concatenate([survivors, promising, others]).astype(int)
 
     def _fitness(self) -> Judge:
-        """Numbers of programs -> how good each is: as the model promises, and as was learned once there is enough."""
+        """Numbers of programs -> quality: by modelled time, or by the learned ranking once there are enough results."""
         candidates = self._candidates
-        tried, times = candidates.observed()
+        tried, times = candidates.observations()
         if tried.size < ENOUGH:
             return lambda numbers: -candidates.promised[numbers]
-        judge = self._ranking.learned(candidates.features(tried[-MOST:]), times[-MOST:])
+        judge = self._ranking.fit(candidates.features(tried[-MOST:]), times[-MOST:])
         return lambda numbers: judge(candidates.features(numbers))
 
     def _children(self, population: np.ndarray, fitness: np.ndarray) -> np.ndarray:
-        """As many again, of parents drawn by their place in the ranking."""
+        """The next generation: parents are drawn with weights by their rank."""
         order = np.argsort(fitness, kind="stable")
         weights = np.empty(len(population))
         weights[order] = np.arange(1, len(population) + 1)
@@ -135,7 +135,7 @@ class Evolution:
         return np.array([self._child(*pair) for pair in zip(parents[::2], parents[1::2], strict=True)])
 
     def _child(self, one: int, other: int) -> int:
-        """A neighbour of the first parent or a mix of both; the first itself where pruning took the child away."""
+        """A mutation of the first parent or a crossover of both; the first parent where the child was pruned."""
         candidates = self._candidates
         values = dict(candidates.programs[one].values)
         if self._rng.random() < MUTATION:
@@ -149,6 +149,6 @@ class Evolution:
         return candidates.numbers.get(child, one)
 
 
-def evolutionary(space: Space, rng: random.Random) -> Strategy:
-    """Populations bred on a ranking that is learned."""
+def evolutionary(space: ProgramSpace, rng: random.Random) -> Strategy:
+    """The evolutionary strategy."""
     return Evolution(space, rng)

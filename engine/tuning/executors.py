@@ -1,4 +1,4 @@
-"""Where programs run: in this process, in processes of this machine, or in whatever executor a caller brings."""
+"""Executors that run programs: this process, a pool of processes, or any executor of the caller."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Result = TypeVar("Result")
 
 MOST_JOBS = 256
 ABSENT = 60.0
+"""Seconds that a run waits for a worker while there is none."""
 
 
 class Inline(Executor):
@@ -25,7 +26,7 @@ class Inline(Executor):
     def submit(
         self, fn: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Future[Result]:
-        """A future that is done; what was raised is raised here, for an interrupt must reach who waits."""
+        """A finished future.  Exceptions are raised here, not stored in it: an interrupt must reach the caller."""
         future: Future[Result] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
@@ -41,28 +42,27 @@ def _let_go(executor: Executor) -> None:
 
 @dataclass(slots=True)
 class Workers:
-    """An executor, and how much it is given at once."""
+    """An executor, with what a search has to know about it."""
 
     executor: Executor
     slots: int = 1
     """Programs under way at once."""
     share: Callable[[Any], Any] = _as_it_is
-    """Brings a value that many calls need to the workers once; what it returns is passed in its place."""
+    """Sends a value that many calls need to the workers once; calls are passed what it returns in its place."""
     renew: Callable[[], Executor] | None = None
-    """Makes another executor after a worker died and took this one with it; None where an executor survives that."""
+    """Makes another executor where a dead worker breaks this one (a process pool); None where one survives that."""
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
-    """What a future raises whose worker died."""
+    """Exceptions of a future whose worker died."""
     end: Callable[[Executor], None] = _let_go
     is_staffed: Callable[[], bool] | None = None
-    """Whether any worker is there, where all may go while the executor stays; None where that cannot be.
+    """Whether there is any worker, for executors that outlive their workers; None for others.
 
     Raises MissingCapability where nobody answers any more.
     """
     patience: float = ABSENT
-    """Seconds that a run waits for a worker while there is none."""
 
     def close(self) -> None:
-        """Let the workers go; what is under way is not waited for."""
+        """Shut the workers down without waiting for what is under way."""
         self.end(self.executor)
 
 
@@ -73,7 +73,10 @@ def here() -> Workers:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Python processes that are started meanwhile import nothing from the folder that the user is in."""
+    """Processes that are started in the block do not import from the working directory.
+
+    `multiprocessing` starts Python without -P, so the environment variable of that option is set.
+    """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -85,8 +88,8 @@ def _safe_path() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-class _Process(SpawnProcess):
-    """A process that loads modules before it has its parent's path: from a safe one."""
+class _SafePathProcess(SpawnProcess):
+    """A spawned process that does not import from the working directory before it gets its parent's path."""
 
     def start(self) -> None:
         with _safe_path():
@@ -94,17 +97,17 @@ class _Process(SpawnProcess):
 
 
 class _Spawn(SpawnContext):
-    Process = _Process
+    Process = _SafePathProcess
 
 
 def processes(count: int) -> Workers:
-    """So many processes of this machine.  Raises BadInput for a number that makes no sense."""
+    """A pool of `count` processes.  Raises BadInput for a number out of range."""
     if not 1 <= count <= MOST_JOBS:
         raise BadInput("tune", f"{count} jobs", f"are not between 1 and {MOST_JOBS}", "as many as there are cores")
 
     def renew() -> Executor:
-        with _safe_path():  # its queues start a process of their own
+        with _safe_path():  # the pool's queues start the resource tracker, a process of its own
             return ProcessPoolExecutor(count, mp_context=_Spawn())
 
-    # One more than run at once waits for its turn, so that no process idles while a result is written down.
+    # One program waits in the queue, so that no process idles while the search keeps a result.
     return Workers(renew(), count + 1, renew=renew)

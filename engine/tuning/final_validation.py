@@ -1,4 +1,4 @@
-"""Before a program is named the best: the fastest are timed once more beside each other, and checked."""
+"""Final validation: the fastest programs are timed again in interleaved rounds, and the best one is checked."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from engine.tuning.progress import Progress, program_of
 from engine.tuning.winners import REPEATED
 
 CHECK = "check 1"
-"""Version of what a kept verdict means."""
+"""Version of the cached verdicts: a change of the check must change it."""
 PASS = "pass"
 WRONG = "wrong result"
-"""Kind of the failure of a program that a check refuses."""
+"""Kind of failure of a program whose results differ from the reference."""
 
 
 Together = Callable[[Sequence[Recipe]], Sequence[Timing] | Failure]
-"""Times kernels of one group, by their recipes, beside each other."""
+"""Times the kernels of one group under several recipes in interleaved rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who decides which program is the best."""
+    """How the best program is decided."""
 
     check: Callable[[Kernel], Check] | None = None
-    """Compares a kernel with the reference; None where trials did so already, or nobody wants it."""
+    """Compares a kernel with the reference; None where trials did so already, or without checks."""
     time_together: Callable[[FusionGroup, Sequence[Recipe]], Sequence[Timing] | Failure] | None = None
-    """Times kernels of a group in interleaved rounds, wherever a worker is; None for times that do not scatter."""
+    """Times kernels of a group in interleaved rounds, in a worker; None for predicted times, which have no noise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FinalVerdict:
     """One step of the decision about a group."""
 
     kind: str
@@ -54,44 +54,47 @@ class Verdict:
 
 def settle(
     progress: Progress, check: Callable[[Kernel], Check] | None, time_together: Together | None
-) -> Iterator[Verdict]:
-    """Decide which program of a group is the best, step by step; a caller that stops in between loses nothing.
+) -> Iterator[FinalVerdict]:
+    """Decide which program of a group is the best, one verdict a step; the caller may stop after any of them.
 
-    Nothing is decided where the recipe as it was stays the best.
+    No verdict where the recipe of before stays the best.
     """
     if time_together is not None and len(progress.ranking) > 1:
-        yield _timed_again(progress, time_together)
+        yield _time_again(progress, time_together)
     while check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
-        why = _checked(compile_group(progress.problem.group, _recipe(progress, winner)), check)
+        why = _why_wrong(compile_group(progress.problem.group, _recipe(progress, winner)), check)
         if isinstance(why, MissingCapability):
             progress.note = f"not checked: {why.reason}"
             return
         progress.note = "agrees with the reference" if not why else ""
-        yield Verdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
+        yield FinalVerdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
         if not why:
             return
-        progress.condemn(winner, WRONG)
+        progress.mark_wrong(winner, WRONG)
 
 
-def _timed_again(progress: Progress, time_together: Together) -> Verdict:
-    """The finalists in interleaved rounds: what drifted between their trials hits all alike."""
+def _time_again(progress: Progress, time_together: Together) -> FinalVerdict:
+    """Time the finalists again in interleaved rounds, which drift affects alike, unlike their trials."""
     finalists = progress.ranking
     found = time_together([_recipe(progress, one) for one in finalists])
     if isinstance(found, Failure):
-        return Verdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
+        return FinalVerdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
     progress.again = {one.number: timing.microseconds for one, timing in zip(finalists, found, strict=True)}
     winner = progress.winner
     assert winner is not None, "finalists have times"
     figures = {f"{REPEATED}{number}": microseconds for number, microseconds in progress.again.items()}
-    return Verdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
+    return FinalVerdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
 
 
 def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
     return progress.problem.tuned(program_of(attempt))
 
 
-def _checked(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
-    """What is wrong with a kernel, "" where it agrees with the reference; a verdict is kept under both texts."""
+def _why_wrong(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
+    """How a kernel's results differ from the reference, "" where they agree; MissingCapability where it cannot run.
+
+    Verdicts are cached on disk by the texts of the kernel and of the emulator.
+    """
     source = kernel.source
     inputs = ", ".join(map(str, kernel.program.arrays.values()))
     launch = f"{source.grid} {source.block} {source.shared_bytes}"

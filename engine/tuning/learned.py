@@ -1,10 +1,9 @@
-"""Model-ranked search that learns from measurements: a correction of the modelled times, sensible from few trials on.
+"""Bayesian optimisation with the modelled time as prior mean: a Gaussian process learns the model's error.
 
-The model's time is what is expected before anything ran.  A Gaussian process over the figures of programs learns by
-how much trials deviate from it, how far it can be trusted at all, and how sure that is elsewhere; the program with the
-largest expected improvement is tried next: the search goes by the model at first and by what it saw later.  ALCOP
-starts a boosted ranking from its model's scores; a process tells more from ten trials, and what is left of its doubt
-spreads the proposals.
+Before any trial, the modelled time is the expected time.  A Gaussian process over the features of programs learns how
+far trials deviate from it, with an uncertainty for every program; the program with the largest expected improvement is
+tried next.  So the search follows the model at first and the trials later.  ALCOP instead starts a boosted ranking from
+its model's scores; a Gaussian process needs fewer trials (about ten), and its uncertainty spreads the proposals.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ import numpy as np
 
 from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
-from engine.tuning.strategy import Result, Space, Strategy
+from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 ENOUGH = 10
-"""Trials from which lengths and noise are fitted to them."""
+"""Trials from which on length scale and noise are fitted."""
 LENGTHS, NOISES = (0.3, 0.6, 1.0, 2.0, 4.0), (0.02, 0.1, 0.3)
-"""Distance, in units of sqrt(figures) deviations, over which a deviation holds; noise in parts of its size."""
+"""Choices of the length scale (standard deviations times sqrt(features)) and of the noise variance (signal is 1)."""
 GUESS = (1.0, 0.1)
-"""Length and noise before there are enough."""
+"""Length scale and noise before there are enough trials."""
 DOUBT = 0.3
-"""Deviation of the logarithm of a time from the model's before anything ran; the least until there are enough."""
+"""Standard deviation of log time from the model's before any trial, and its minimum until there are enough trials."""
 SLOPE = 1.0
-"""Variance, in units of DOUBT squared, of the factor by which the model's logarithms may be wrong as a whole."""
+"""Variance, relative to the signal, of the slope between modelled and real log times."""
 MOST = 256
-"""Trials that are learned from: half of them the fastest, half the last."""
+"""Most trials in the covariance matrix: half of them the fastest, half the latest."""
 WIDE = 4096
-"""Candidates that are looked at, most of them those that the model promises most; chance draws the others."""
+"""Candidates that are considered: PROMISING of them the best by the model, the others random."""
 PROMISING = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correction:
-    """A Gaussian process over rows of figures, of which the last is the logarithm of the modelled time."""
+    """A Gaussian process over feature vectors, whose last element is the logarithm of the modelled time."""
 
     rows: np.ndarray
     inverse: np.ndarray
@@ -54,11 +53,11 @@ class Correction:
 
     @staticmethod
     def of(rows: np.ndarray, values: np.ndarray, length: float, noise: float, least: float = 0.01) -> Correction:
-        """Learn deviations (logarithms) of rows, whose usual size is at least `least`."""
+        """Fit to the deviations of log time (`values`) of some rows.  least: minimum of their standard deviation."""
         factor = np.linalg.cholesky(_covariance(rows, rows, length) + noise * np.eye(len(rows)))
         inverse = np.linalg.inv(factor)
         ones = inverse.sum(axis=1)
-        # A constant that all share is known no better than one more deviation.
+        # The common offset has a prior of unit variance, too, hence the 1 in the denominator.
         mean = float(ones @ (inverse @ values) / (1.0 + ones @ ones))
         whitened = inverse @ (values - mean)
         scale = max(float(whitened @ whitened) / max(len(rows), 1), least**2)
@@ -66,17 +65,17 @@ class Correction:
         return Correction(rows, inverse, inverse.T @ whitened, mean, scale, length, likelihood)
 
     def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Expected deviation of rows, and the deviation of that."""
+        """Mean and standard deviation of the prediction at some rows."""
         across = _covariance(rows, self.rows, self.length)
         mean = self.mean + across @ self.weights
         left = 1.0 + SLOPE * rows[:, -1] ** 2 - ((across @ self.inverse.T) ** 2).sum(axis=1)
         return mean, np.sqrt(self.scale * np.maximum(left, 1e-9))
 
 
-class Learned:
-    """Proposes by expected improvement on the best program so far."""
+class GaussianProcess:
+    """Proposes the programs of largest expected improvement on the best one so far."""
 
-    def __init__(self, space: Space, rng: random.Random) -> None:
+    def __init__(self, space: ProgramSpace, rng: random.Random) -> None:
         self._candidates = candidates = Candidates(space)
         order = np.argsort(candidates.promised, kind="stable")
         first = int(PROMISING * WIDE)
@@ -94,7 +93,10 @@ class Learned:
         """Trials when length and noise were chosen, and these."""
 
     def propose(self, count: int) -> list[Program]:
-        """One after the other: what is proposed counts as if it came out as expected."""
+        """The next programs one by one, each proposal counted as a trial with the expected time.
+
+        Without that, all proposals of one call would be neighbours.
+        """
         candidates = self._candidates
         numbers, values = self._trials()
         found: list[Program] = []
@@ -114,12 +116,12 @@ class Learned:
         return found
 
     def learn(self, results: Sequence[Result]) -> None:
-        """Take results in."""
+        """Store results."""
         self._candidates.learn(results)
 
     def _trials(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and deviations of what is learned from."""
-        numbers, times = self._candidates.observed()
+        """Numbers and deviations of the trials that are fitted."""
+        numbers, times = self._candidates.observations()
         if numbers.size > MOST:
             fastest = np.argsort(times, kind="stable")[: MOST // 2]
             chosen = np.union1d(fastest, np.arange(numbers.size - MOST // 2, numbers.size))
@@ -127,7 +129,7 @@ class Learned:
         return numbers, times - self._candidates.promised[numbers]
 
     def _correction(self, numbers: np.ndarray, values: np.ndarray) -> Correction:
-        """Length and noise that the trials make most likely, chosen again after every tenth more."""
+        """A fit with length scale and noise of maximum likelihood, chosen again once there are a tenth more trials."""
         rows = self._rows(numbers)
         if numbers.size < ENOUGH:
             return Correction.of(rows, values, *GUESS, least=DOUBT)
@@ -139,7 +141,7 @@ class Learned:
         return Correction.of(rows, values, length, noise)
 
     def _rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Figures that vary, in deviations, scaled so that distances do not grow with their number; and the promise."""
+        """Standardised features that vary, divided by the root of their number, and the modelled log time."""
         if not len(numbers):
             return np.zeros((0, len(self._centre) + 1))
         figures = (self._candidates.features(numbers)[:, self._varies] - self._centre) / self._spread
@@ -151,7 +153,7 @@ _PAIRS = [(length, noise) for length in LENGTHS for noise in NOISES]
 
 
 def _covariance(one: np.ndarray, other: np.ndarray, length: float) -> np.ndarray:
-    """Matern 5/2 of the figures, for deviations are smooth but not infinitely so, and linear in the promise."""
+    """Matern 5/2 kernel of the features (smooth, not infinitely so) plus a linear kernel of the modelled log time."""
     linear = SLOPE * one[:, -1:] @ other[:, -1:].T
     one, other = one[:, :-1], other[:, :-1]
     squares = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
@@ -170,6 +172,6 @@ def _improvement(best: float, expected: np.ndarray, doubt: np.ndarray) -> np.nda
 _error_function = np.vectorize(math.erf, otypes=[float])
 
 
-def learned(space: Space, rng: random.Random) -> Strategy:
-    """The model first, then what was learned."""
-    return Learned(space, rng)
+def gaussian_process(space: ProgramSpace, rng: random.Random) -> Strategy:
+    """The strategy that learns a correction of the model."""
+    return GaussianProcess(space, rng)

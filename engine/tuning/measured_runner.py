@@ -1,4 +1,4 @@
-"""Times of this machine's GPU: what NVRTC's figures rule out is dropped before it is launched."""
+"""The runner that measures on this machine's GPU; kernels that NVRTC's figures rule out are not launched."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.tuning.compiler_pruning import compiled_limits
-from engine.tuning.runner import PRUNED, Outcome, Prepared, compiled, recipe_of, subject_of, this_process
+from engine.tuning.runner import PRUNED, Outcome, Prepared, compile_tuned, recipe_of, subject_of, this_process
 
 VALUES = 0
-"""Seed of the values that kernels are measured on: part of what a trial is kept under."""
+"""Seed of the inputs of measured kernels; part of a trial's subject."""
 
 _GPU = threading.Lock()
-"""Whatever threads a worker has, one kernel at a time is timed on its GPU."""
+"""Held while a kernel is timed: threads of one worker share its GPU."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Kernels launched by a process of its own, which may crash or hang alone."""
+class MeasuredRunner:
+    """Compiles here, and measures in a child process."""
 
     measure: Callable[[Kernel], Outcome]
     """Runs, compares with the reference and times a kernel, on values of seed VALUES."""
@@ -35,8 +35,8 @@ class Measured:
     needs_graph: bool = True
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
-        """Compile to machine code, which is kept on disk, and ask its figures."""
-        kernel = compiled(group, recipe)
+        """Compile to machine code, which is cached on disk, and check its figures."""
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         broken = self.limits(kernel)
@@ -46,7 +46,7 @@ class Measured:
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
         """Launch and time it."""
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return kernel
         with _GPU:

@@ -1,4 +1,4 @@
-"""What can be searched of one group: its tasks with their programs, and how a program becomes a recipe."""
+"""The search problem of one group: its tasks with their programs, and the recipe of a program."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from engine.support.errors import EngineError, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One group with everything that a search may choose of it."""
+class SearchProblem:
+    """One group with its search space."""
 
     group: FusionGroup
     recipe: Recipe
@@ -31,7 +31,7 @@ class Problem:
     before: float
     """Predicted time under `recipe`, in microseconds."""
     advised: Program | None = None
-    """The program that `recipe` stands at; None where it is none of those that are searched."""
+    """The program that `recipe` gives; None where it is not in the search space."""
     refused: tuple[Refused, ...] = ()
     """Mappings that cannot be searched, and why."""
 
@@ -60,19 +60,19 @@ class Problem:
 
     def taken(self, kernel: Kernel, program: Program) -> str:
         """Why a kernel is not the program that it was compiled for; "" where it is."""
-        return missed(kernel)
+        return why_not_followed(kernel)
 
 
-def missed(kernel: Kernel) -> str:
+def why_not_followed(kernel: Kernel) -> str:
     """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
     wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
     return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
 
 
-def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
-    """What can be searched of a group, or why nothing can.
+def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
+    """The search problem of a group, or why there is nothing to search.
 
-    What the user's entries say stays fixed.  Raises Unsupported where pruning leaves no program, with the rule that
+    The user's entries stay fixed.  Raises Unsupported where pruning leaves no program, with the rule that
     drops most.
     """
     try:
@@ -89,7 +89,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, estimate_microseconds(kernel.facts, kernel.target)
     stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
-    return Problem(group, recipe, left, flops, before, stands, (*refused, *empty))
+    return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
 
 
 def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:

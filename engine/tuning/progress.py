@@ -1,4 +1,4 @@
-"""What a search found out about each group so far, and how the trials of a round are dealt out to its mappings."""
+"""State of a search for each group, and the distribution of a round's trials over its mappings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from engine.kernels.space import Program, Task
 from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
-from engine.tuning.problem import Problem
+from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
 from engine.tuning.strategy import Strategy
 from engine.tuning.winners import ranking, speed
@@ -19,12 +19,12 @@ from engine.tuning.winners import ranking, speed
 
 @dataclass(slots=True)
 class TaskProgress:
-    """One mapping."""
+    """State of one mapping."""
 
     task: Task
     strategy: Strategy
     promised: float
-    """Of its most promising program, in microseconds."""
+    """Modelled time of its best program, in microseconds."""
     best: float = math.inf
     attempts: int = 0
     is_exhausted: bool = False
@@ -32,9 +32,9 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """One group."""
+    """State of one group."""
 
-    problem: Problem
+    problem: SearchProblem
     tasks: dict[str, TaskProgress]
     before: float
     """Microseconds under the recipe that the search started from, of the run's origin; infinite while unknown."""
@@ -45,9 +45,9 @@ class Progress:
     leader: Attempt | None = None
     """The fastest of these."""
     again: dict[int, float] = field(default_factory=dict)
-    """Attempts that were timed again, beside each other: number -> microseconds."""
+    """Attempts that were timed again in interleaved rounds: number -> microseconds."""
     note: str = ""
-    """What the comparison with the reference said of the winner; "" before it."""
+    """Result of the winner's comparison with the reference; "" before it."""
     stagnant: int = 0
     open_rounds: int = 0
     trials: int = 0
@@ -55,7 +55,7 @@ class Progress:
     failures: Counter[str] = field(default_factory=Counter)
 
     def subgraph(self) -> Subgraph:
-        """As the allocation sees it."""
+        """The group as the budget scheduler sees it."""
         group = self.problem.group
         exhausted = all(one.is_exhausted for one in self.tasks.values())
         weight = len(group.instances)
@@ -104,8 +104,8 @@ class Progress:
             task.best = min(task.best, attempt.microseconds or math.inf)
             task.strategy.learn([(program_of(attempt), attempt.microseconds)])
 
-    def condemn(self, attempt: Attempt, kind: str) -> None:
-        """Take a program that proved wrong out of the ranking, and count it as a failure."""
+    def mark_wrong(self, attempt: Attempt, kind: str) -> None:
+        """Remove a program with wrong results from the ranking, and count it as a failure."""
         del self.timed[attempt.number]
         self.leader = min(self.timed.values(), key=speed, default=None)
         self.failures[kind] += 1
@@ -129,7 +129,7 @@ class Progress:
         )  # fmt: skip
 
 
-def refused(problem: Problem) -> tuple[RefusedRecord, ...]:
+def refused_records(problem: SearchProblem) -> tuple[RefusedRecord, ...]:
     """Mappings of a group that are not searched, as they are kept with the run."""
     return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
 
@@ -146,7 +146,7 @@ class Allotment:
 
 
 def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
-    """Deal the trials of a round out: to mappings that never ran as they promise, then as the sampling rule says."""
+    """Distribute the trials of a round: one to each new mapping by modelled time, the rest by the sampling rule."""
     open_ones = {name: one for name, one in progress.tasks.items() if not one.is_exhausted}
     fresh = sorted((name for name, one in open_ones.items() if not one.attempts), key=lambda n: open_ones[n].promised)
     if len(open_ones) == 1:
@@ -158,11 +158,11 @@ def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
     if len(first) < size:
         because = f"{because}, then {chosen.because}" if first else chosen.because
     shares = {name: chosen.shares[name] for name in chosen.kept}
-    return Allotment((*first, *_dealt(shares, size - len(first))), because, dict(chosen.shares))
+    return Allotment((*first, *_deal(shares, size - len(first))), because, dict(chosen.shares))
 
 
-def _dealt(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
-    """So many trials in proportion to the shares, in an order that keeps to it from the first on."""
+def _deal(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
+    """`count` trials in proportion to the shares; every prefix of the sequence keeps the proportion."""
     total = sum(shares.values())
     parts = {name: share / total if total else 1 / len(shares) for name, share in shares.items()}
     got = dict.fromkeys(parts, 0)
@@ -179,6 +179,6 @@ def program_of(attempt: Attempt) -> Program:
     return Program(attempt.mapping, attempt.values)
 
 
-def charged(attempt: Attempt) -> bool:
-    """Whether an attempt costs a trial: not where nothing was to be run, nor for the recipe before the search."""
+def costs_trial(attempt: Attempt) -> bool:
+    """Whether an attempt counts against the budget: not if it was pruned or not recorded, nor the starting recipe."""
     return bool(attempt.mapping) and attempt.failure not in (PRUNED, NOT_RECORDED)

@@ -1,4 +1,4 @@
-"""Whose turn it is: rounds of groups, and inside them trials of mappings, opened as programs are asked for."""
+"""Rounds of trials: choose a group, distribute the round over its mappings, propose programs on demand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program
-from engine.tuning.budget_scheduler import Turn, budget, next_turn, round_size, without_outsiders
-from engine.tuning.nodes import Limits
+from engine.tuning.budget_scheduler import RoundChoice, budget, next_round, round_size, without_outsiders
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
+from engine.tuning.settings import SearchLimits
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +18,7 @@ class OpenRound:
     """A round of one group, of which some programs may be under way."""
 
     progress: Progress
-    turn: Turn
+    turn: RoundChoice
     allotment: Allotment
     queue: deque[str]
     """The task of each trial that is still to be proposed."""
@@ -43,16 +43,16 @@ class OpenRound:
         return f"{self.turn.because}; {self.allotment.because}"
 
     def figures(self) -> dict[str, float]:
-        """What the decision was made of, and what each mapping got."""
+        """Figures that the decision is based on, and the trials of each mapping."""
         gradients = {f"gradient of {one.subgraph}": one.gradient for one in self.turn.prospects}
         shares = {f"share of {name}": share for name, share in self.allotment.shares.items()}
         return {**gradients, **shares, **{f"trials of {name}": float(n) for name, n in self.tried.items()}}
 
 
 class Rounds:
-    """Opens one round after the other, also while programs of earlier ones are under way."""
+    """Opens rounds one by one; programs of earlier rounds may still be under way."""
 
-    def __init__(self, progress: Mapping[str, Progress], limits: Limits, rng: random.Random) -> None:
+    def __init__(self, progress: Mapping[str, Progress], limits: SearchLimits, rng: random.Random) -> None:
         """limits: with at least one trial."""
         self._progress, self._limits, self._rng = progress, limits, rng
         self._size = min(limits.round, round_size(budget(limits.trials, len(progress)), len(progress)))
@@ -63,7 +63,7 @@ class Rounds:
         """The next program to be tried, with at most `left` trials to spend; None where there is none for now."""
         while left > 0:
             if self.current is None or not self.current.queue:
-                self.current = self._opened(left)
+                self.current = self._open_round(left)
                 if self.current is None:
                     return None
             one = self.current
@@ -85,10 +85,13 @@ class Rounds:
             return "every program was tried"
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
-    def _opened(self, left: int) -> OpenRound | None:
-        """A round of the group that has most to expect; one whose first round is under way waits for it."""
+    def _open_round(self, left: int) -> OpenRound | None:
+        """A round of the group with the largest expected gain.
+
+        A group whose first round is still under way is left out: there is no time yet to expect anything from.
+        """
         ready = [one.subgraph() for one in self._progress.values() if one.best or not one.open_rounds]
-        turn = next_turn(without_outsiders(ready), self._rng, limit=self._limits.patience)
+        turn = next_round(without_outsiders(ready), self._rng, limit=self._limits.patience)
         if turn is None:
             return None
         progress = self._progress[turn.subgraph]

@@ -1,7 +1,7 @@
-"""What runs a program: runners behind one interface, each giving times of one origin.
+"""Runners: turn programs into times of one origin.
 
-A runner goes to whichever process does the work, so it is a plain value.  It prepares a program first, which gives the
-subject that a trial is kept under; only what is not kept yet is finished.
+A runner is pickled to the process that does the work, so it is a plain value.  It works in two steps: `prepare` gives
+the subject that a trial is kept under, and `finish` runs it, only where the records have no such trial.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError
-from engine.tuning.problem import missed
+from engine.tuning.problem import why_not_followed
 
 MODEL = "model of times 1"
-"""Name and version of what predicts: another one gives other trials."""
+"""Name and version of the model; part of the subject of predicted trials."""
 COMPILE, NOT_TAKEN, PRUNED, NOT_RECORDED = "compile", "not taken", "pruned", "not recorded"
-"""Kinds of failures that are no trials: nothing ran."""
+"""Kinds of failures of programs that never ran."""
 
 Outcome = Timing | Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A program on the way to a trial."""
+    """A program whose kernel is compiled."""
 
     subject: Subject | None
     """What its trial is kept under; None where there is no kernel, and `outcome` says why."""
@@ -66,13 +66,13 @@ class Runner(Protocol):
         """Run what was prepared and is not known."""
 
 
-def compiled(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
+def compile_tuned(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
     """The kernel of a group, where it follows the recipe's entries of author `tune` as they stand."""
     try:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return Failure(COMPILE, error.reason)
-    other = missed(kernel)
+    other = why_not_followed(kernel)
     return Failure(NOT_TAKEN, other) if other else kernel
 
 
@@ -90,12 +90,12 @@ def recipe_of(kernel: Kernel) -> str:
 
 
 def this_process() -> str:
-    """Name of the process that a trial ran in."""
+    """This process as "host:pid"."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class PredictedRunner:
     """Times of the model of the compiled kernel: no GPU, no compiler but ours."""
 
     name: str = PREDICTED
@@ -104,7 +104,7 @@ class Predicted:
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
         """Compile and predict: there is nothing left to finish."""
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         try:
@@ -115,5 +115,5 @@ class Predicted:
         return Prepared(subject_of(kernel, f"{MODEL}, {found.note}"), recipe_of(kernel), outcome, this_process())
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
-        """Nobody asks."""
+        """Never called: `prepare` gives the outcome."""
         raise AssertionError("a predicted time is known as soon as the kernel is compiled")

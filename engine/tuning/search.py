@@ -1,7 +1,7 @@
-"""The search over all groups of a plan: rounds go where they are expected to pay, every trial is kept at once.
+"""The search over all groups of a plan: asynchronous, with every finished trial kept at once.
 
-Programs are under way in whatever executor does the work, several at once where it can; results are taken as they
-finish, and what is tried next knows them.  No round waits for the one before it to end.
+Several programs are under way in the executor; each result is used as soon as it comes, by the next proposal.  Rounds
+overlap: none waits for the one before it to end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
@@ -24,24 +23,23 @@ from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEA
 from engine.records.runs import RunLog
 from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
-from engine.tuning.control import LOOK, Clock, Control
-from engine.tuning.executors import Workers
-from engine.tuning.final_validation import Judge, Together, settle
-from engine.tuning.nodes import Limits
-from engine.tuning.progress import Progress, charged, program_of
+from engine.tuning.control import LOOK, RunControl
+from engine.tuning.final_validation import Together, settle
+from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
-from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
+from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, this_process
+from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.worker_loss import RESUME, Outage
 
-MOST_BROUGHT = 3
-"""Times that a program is given to other workers because those that had it are gone."""
+MOST_RESUBMISSIONS = 3
+"""Times that a program is resubmitted because its workers are gone."""
 SPENT, LATE, STOPPED_BY_HAND = "all trials are spent", "its time is up", "a person stopped it"
 """Why a run ends."""
 
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """A program under way."""
+    """A program that is being prepared or run."""
 
     progress: Progress
     recipe: Recipe
@@ -55,41 +53,46 @@ class _Item:
     is_suspect: bool = False
     """Whether a worker died while it had this program, perhaps for another's sake."""
     executor: Executor | None = None
-    """That it was given to last."""
-    brought: int = 0
-    """Times that it was given away again because workers had gone with what it needs."""
+    """The last one that it was submitted to."""
+    resubmissions: int = 0
+    """Times that it was resubmitted because workers died."""
 
 
 class Search:
-    """A search that is ready to go; iterate over `run`, stop at any moment, take `recipe`."""
+    """A search; iterate over `run`, stop at any moment, then take `recipe`."""
 
     def __init__(
-        self, recipe: Recipe, progress: Mapping[str, Progress], skipped: Mapping[str, str], log: RunLog, runner: Runner,
-        workers: Workers, limits: Limits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        recipe: Recipe,
+        progress: Mapping[str, Progress],
+        skipped: Mapping[str, str],
+        log: RunLog,
+        settings: SearchSettings,
+        tools: SearchTools,
+    ) -> None:
         """progress: of each group, by name.  skipped: groups that are not searched, and why.
 
         Made by `engine.tuning.setup.begin`.
         """
         self.progress, self.skipped, self.log = progress, skipped, log
-        self.limits, self.runner = limits, runner
+        self.limits, self.runner = settings.limits, settings.runner
         self.why_ended = ""
         """Why nothing more is tried; "" while it goes on."""
         self.repeated = 0
         """Trials that were run though another process had kept them meanwhile."""
-        self._recipe, self._workers, self._judge = recipe, workers, judge
-        self._left = budget(limits.trials, len(progress))
-        self._rounds = Rounds(progress, limits, random.Random(f"rounds {seed}"))
+        self._recipe, self._workers, self._judge = recipe, tools.workers, tools.judge
+        self._left = budget(self.limits.trials, len(progress))
+        self._rounds = Rounds(progress, self.limits, random.Random(f"rounds {settings.seed}"))
         self._under_way: dict[Future[Any], _Item] = {}
         self._suspects: deque[_Item] = deque()
-        """Programs whose worker died: each is run again alone, so that the one to blame is found."""
-        self._attempts, self._decisions, spent = self._restored()
+        """Programs that were under way when a worker died; each runs again alone, to find the culprit."""
+        self._attempts, self._decisions, spent = self._restore()
         self._shared: dict[str, Any] = {}
-        self._control = Control(log, limits.minutes, spent, clock)
+        self._control = RunControl(log, self.limits.minutes, spent, tools.clock)
         self.notice: Callable[[str], None] = lambda text: None
-        """Called with what a person at the terminal has to know while nothing finishes."""
-        self._outage = Outage(workers, log, self._control, lambda text: self.notice(text))
-        unknown = (one for one in progress.values() if math.isinf(one.before) and runner.origin != PREDICTED)
+        """Called with messages for the terminal while no program finishes."""
+        self._outage = Outage(self._workers, log, self._control, lambda text: self.notice(text))
+        unknown = (one for one in progress.values() if math.isinf(one.before) and self.runner.origin != PREDICTED)
         self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
 
     def run(self) -> Iterator[Attempt]:
@@ -112,15 +115,15 @@ class Search:
             raise
         finally:
             self._workers.close()
-            # Where the file itself is why the run ends, what is raised says so.
+            # Where the records file itself failed, writing the end fails as well; the first error is the one to raise.
             with contextlib.suppress(EngineError):
                 self._close_rounds()
                 self.log.set_state(state, message)
                 # An interrupt may have come between the attempt that the file keeps and its count here.
-                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(charged, self.log.attempts()))
+                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(costs_trial, self.log.attempts()))
 
     def interrupt(self) -> None:
-        """End it as broken off, once the program under way is done; a signal's handler may call this."""
+        """End the search as interrupted once the programs under way are done; safe to call in a signal handler."""
         self._control.was_interrupted = True
 
     @property
@@ -161,15 +164,15 @@ class Search:
             return
         done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
         if not done and self._outage.is_over():
-            self._give_again()
+            self._resubmit_all()
         for future in done:
             item = self._under_way.pop(future, None)  # None: it went to other workers just now
-            attempt = None if item is None else self._advanced(item, future)
+            attempt = None if item is None else self._advance(item, future)
             if attempt is not None:
                 yield attempt
 
     def _next(self) -> _Item | None:
-        """What is to be run next; None where nothing may be now."""
+        """The next program to run; None where none may start now."""
         if self._suspects:
             return None if self._under_way else self._suspects.popleft()
         if any(item.is_suspect for item in self._under_way.values()):
@@ -185,7 +188,7 @@ class Search:
         return _Item(opened.progress, recipe, program, task.task.rank(program), opened)
 
     def _own(self, progress: Progress, recipe: Recipe) -> Recipe:
-        """What a recipe says of one group: all that its programs depend on."""
+        """The recipe with one group's entries only: all that its programs depend on."""
         name = progress.problem.group.name
         return replace(recipe, groups={name: recipe.groups.get(name, ())})
 
@@ -201,21 +204,21 @@ class Search:
         self._under_way[future] = item
 
     def _group(self, progress: Progress) -> Any:
-        """A group as workers take it: brought to them once."""
+        """The group in the form that calls pass to workers; broadcast to them once."""
         group = progress.problem.group
         if group.name not in self._shared:
             needed = group if self.runner.needs_graph else replace(group, graph=None)
             self._shared[group.name] = self._workers.share(needed)
         return self._shared[group.name]
 
-    def _advanced(self, item: _Item, future: Future[Any]) -> Attempt | None:
-        """One step further with a program: the attempt, where that was its last."""
+    def _advance(self, item: _Item, future: Future[Any]) -> Attempt | None:
+        """Handle a finished call of a program: the attempt, where that was the last one."""
         try:
             result = future.result()
         except self._workers.lost as error:
-            return self._lost(item, error)
+            return self._handle_lost_worker(item, error)
         except CancelledError:
-            self._bring_again(item)
+            self._resubmit_cancelled(item)
             return None
         if item.prepared is None:
             item.prepared = result
@@ -235,17 +238,17 @@ class Search:
         trial = Trial(subject, self.runner.origin, outcome, name, item.prepared.recipe, because)
         return self._keep(item, outcome, trial)
 
-    def _bring_again(self, item: _Item) -> None:
-        """Workers died and took along what a program needs: it goes to others, and all that was under way with it."""
-        item.brought += 1
-        if item.brought > MOST_BROUGHT:
-            raise MissingCapability("tune", "the workers", f"lost a program {MOST_BROUGHT} times", RESUME)
+    def _resubmit_cancelled(self, item: _Item) -> None:
+        """Resubmit a program that was cancelled because the workers with its group died, and all others under way."""
+        item.resubmissions += 1
+        if item.resubmissions > MOST_RESUBMISSIONS:
+            raise MissingCapability("tune", "the workers", f"lost a program {MOST_RESUBMISSIONS} times", RESUME)
         if self._outage.has_workers():
-            self._give_again()
+            self._resubmit_all()
             self._submit(item)
 
-    def _give_again(self) -> None:
-        """What is under way goes to workers that know nothing, with all that it needs; what has a result stays."""
+    def _resubmit_all(self) -> None:
+        """Resubmit all unfinished programs to new workers, which get the groups again."""
         self._shared.clear()
         for future, item in tuple(self._under_way.items()):
             if not future.done() or future.cancelled():
@@ -253,8 +256,8 @@ class Search:
                 future.cancel()
                 self._submit(item)
 
-    def _lost(self, item: _Item, error: BaseException) -> Attempt | None:
-        """A worker died: a program that does so alone, or that its cluster gave up, is a crash."""
+    def _handle_lost_worker(self, item: _Item, error: BaseException) -> Attempt | None:
+        """Handle a dead worker: a program that ran alone, or that the cluster gave up, counts as a crash."""
         self._renew(item.executor)
         if self._workers.renew is None or item.is_suspect:
             message = f"the process that ran it died: {type(error).__name__}"
@@ -264,7 +267,7 @@ class Search:
         return None
 
     def _renew(self, broken: Executor | None) -> None:
-        """Another executor in place of one that a dead worker took with it."""
+        """Replace an executor that a dead worker broke, unless that was done already."""
         if self._workers.renew is not None and broken is self._workers.executor:
             self._workers.executor = self._workers.renew()
 
@@ -289,7 +292,7 @@ class Search:
 
     def _take(self, attempt: Attempt, item: _Item) -> None:
         item.progress.take(attempt)
-        self._left -= charged(attempt)
+        self._left -= costs_trial(attempt)
         if not attempt.mapping:
             self._tell_tasks()
         if item.round is None:
@@ -300,14 +303,15 @@ class Search:
             self._close(item.round)
 
     def _close(self, one: OpenRound) -> None:
-        """Keep a round that is over, or that is broken off."""
+        """Keep the decision of a round that ended or was interrupted."""
         one.progress.open_rounds -= 1
         one.progress.close_round(one.progress.time)
         name = one.progress.problem.group.name
-        self._decide(SEARCHED, name, one.mapping, one.because, one.figures(), one.progress.time, one.tried.total())
+        figures, best = one.figures(), one.progress.time
+        self._decide(Round(0, SEARCHED, name, one.mapping, one.because, figures, best, one.tried.total()))
 
     def _close_rounds(self) -> None:
-        """Rounds that were broken off count with what they tried."""
+        """Close interrupted rounds with what they tried."""
         open_ones = {id(item.round): item.round for item in self._under_way.values() if item.round is not None}
         if (current := self._rounds.current) is not None and not current.is_over:
             open_ones[id(current)] = current
@@ -315,33 +319,31 @@ class Search:
             if one.tried:
                 self._close(one)
 
-    def _decide(
-        self, kind: str, group: str, mapping: str, because: str, figures: Mapping[str, float], best: float,
-        tried: int = 0,
-    ) -> None:  # fmt: skip
+    def _decide(self, decision: Round) -> None:
+        """Keep a decision, numbered and timed here."""
         self._decisions += 1
-        seconds = self._control.seconds
-        self.log.add_round(Round(self._decisions, kind, group, mapping, because, figures, best, tried, seconds))
+        self.log.add_round(replace(decision, number=self._decisions, seconds=self._control.seconds))
 
     def _settle(self) -> None:
-        """Decide which program of each group is named."""
+        """Decide the best program of each group."""
         for name, one in self.progress.items():
             for verdict in settle(one, self._judge.check, self._together(one)):
                 if verdict.is_wrong:
-                    self.log.condemn(verdict.attempt.number, "wrong result", verdict.reason)
-                self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
+                    self.log.mark_wrong(verdict.attempt.number, "wrong result", verdict.reason)
+                mapping, figures = verdict.attempt.mapping, verdict.figures
+                self._decide(Round(0, verdict.kind, name, mapping, verdict.reason, figures, one.time))
                 if self._is_stopped():
                     return
 
     def _together(self, progress: Progress) -> Together | None:
-        """What times finalists beside each other, where trials run: this machine may have no GPU."""
+        """A function that times finalists in interleaved rounds in a worker: this machine may have no GPU."""
         time_together = self._judge.time_together
         if time_together is None:
             return None
 
         def timed(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
             own = [self._own(progress, recipe) for recipe in recipes]
-            for _ in range(MOST_BROUGHT):
+            for _ in range(MOST_RESUBMISSIONS):
                 future = self._workers.executor.submit(time_together, self._group(progress), own)
                 while not wait((future,), timeout=LOOK).done and not self._outage.is_over():
                     if self._is_stopped():
@@ -358,13 +360,13 @@ class Search:
     def _tell_tasks(self) -> None:
         self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)
 
-    def _restored(self) -> tuple[int, int, float]:
-        """Take in what earlier processes of the run did: its last attempt and decision, and the seconds they took."""
+    def _restore(self) -> tuple[int, int, float]:
+        """Replay what earlier processes of the run kept: numbers of attempts and decisions, and seconds so far."""
         attempts, rounds = self.log.attempts(), self.log.rounds()
         for attempt in attempts:
             if attempt.group in self.progress:
                 self.progress[attempt.group].take(attempt)
-            self._left -= charged(attempt)
+            self._left -= costs_trial(attempt)
         for one in rounds:
             if one.kind == SEARCHED and one.group in self.progress:
                 self.progress[one.group].close_round(one.best)

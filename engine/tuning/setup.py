@@ -1,12 +1,11 @@
-"""Setting a search up: what can be searched of each group, and a run that is started or taken over."""
+"""Set up a search: build the search problem of each group, and start or resume a run."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan
@@ -16,82 +15,75 @@ from engine.records.nodes import Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
-from engine.tuning.control import Clock
-from engine.tuning.executors import Workers, here
-from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import DEFAULT_STRATEGY, Limits
-from engine.tuning.problem import Problem, problem
-from engine.tuning.progress import Progress, TaskProgress, refused
-from engine.tuning.replayed_runner import Replayed, recorded_alone
-from engine.tuning.runner import Predicted, Runner
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.progress import Progress, TaskProgress, refused_records
+from engine.tuning.replayed_runner import ReplayedRunner, recorded_alone
+from engine.tuning.runner import Runner
 from engine.tuning.search import Search
+from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.strategies import STRATEGIES
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a search goes about it."""
-
-    strategy: str = DEFAULT_STRATEGY
-    runner: Runner = field(default_factory=Predicted)
-    limits: Limits = field(default_factory=Limits)
-    seed: int = 0
-    source: str = ""
-    """The file, for whoever looks at the run."""
-    resume: bool = False
-    """Whether the last run of the records goes on."""
-
-
 Observer = Callable[[str, int, int], None]
-"""Called with (group, groups done, groups) while it is found out what can be searched."""
+"""Called with (group, groups done, groups) while search problems are built."""
 
 
 def begin(
-    plan: FusionPlan, recipe: Recipe, store: RecordStore, how: Settings, workers: Workers | None = None,
-    judge: Judge | None = None, observe: Observer | None = None, clock: Clock = time.monotonic,
-) -> Search:  # fmt: skip
+    plan: FusionPlan,
+    recipe: Recipe,
+    store: RecordStore,
+    settings: SearchSettings,
+    tools: SearchTools,
+    observe: Observer | None = None,
+) -> Search:
     """A search of all groups of a plan, with a run in the store.
 
     Raises BadInput for an unknown strategy, too few trials, and a run to resume that is not there or is of something
     else; Unsupported where nothing of any group can be searched, with the reasons.
     """
-    if how.strategy not in STRATEGIES:
-        raise BadInput("tune", f"strategy {how.strategy}", "is not known", f"one of {', '.join(STRATEGIES)}")
-    if how.limits.trials < 1:
+    if settings.strategy not in STRATEGIES:
+        raise BadInput("tune", f"strategy {settings.strategy}", "is not known", f"one of {', '.join(STRATEGIES)}")
+    if settings.limits.trials < 1:
         reason = "are too few: the first round of each group would have none"
-        raise BadInput("tune", f"{how.limits.trials} trials for each group", reason, "allow at least 1")
-    found, skipped = _problems(plan, recipe, store, how.runner, observe or (lambda group, done, total: None))
+        raise BadInput("tune", f"{settings.limits.trials} trials for each group", reason, "allow at least 1")
+    found, skipped = _problems(plan, recipe, store, settings.runner, observe or (lambda group, done, total: None))
     if not found:
         raise _nothing(plan.graph, skipped)
+    limits, runner = settings.limits, settings.runner
     request = Request(
-        how.source, recipe.target, how.strategy, how.runner.name, how.runner.origin, how.limits.trials,
-        None if how.limits.minutes == float("inf") else how.limits.minutes, how.seed, tuple(found), recipe.dimensions,
-        json.dumps(recipe.to_json()),
-    )  # fmt: skip
-    progress = {name: _progress(one, how) for name, one in found.items()}
+        source=settings.source,
+        target=recipe.target,
+        strategy=settings.strategy,
+        runner=runner.name,
+        origin=runner.origin,
+        trials=limits.trials,
+        minutes=None if math.isinf(limits.minutes) else limits.minutes,
+        seed=settings.seed,
+        groups=tuple(found),
+        dimensions=recipe.dimensions,
+        recipe=json.dumps(recipe.to_json()),
+    )
+    progress = {name: _progress(one, settings) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
-    reasons = [reason for one in found.values() for reason in refused(one)]
-    if how.resume:
+    reasons = [reason for one in found.values() for reason in refused_records(one)]
+    if settings.resume:
         log = _taken_over(store, request)
         log.set_refused(reasons)
     else:
         log = RunLog.start(store, request, tasks, skipped, reasons)
-    return Search(
-        recipe, progress, skipped, log, how.runner, workers or here(), how.limits, judge or Judge(), how.seed, clock
-    )
+    return Search(recipe, progress, skipped, log, settings, tools)
 
 
 def _problems(
     plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
-) -> tuple[dict[str, Problem], dict[str, str]]:
-    """What can be searched of each group by name, and why nothing can of the others."""
-    found: dict[str, Problem] = {}
+) -> tuple[dict[str, SearchProblem], dict[str, str]]:
+    """Search problems by group name, and for the other groups the reason why they have none."""
+    found: dict[str, SearchProblem] = {}
     skipped: dict[str, str] = {}
     for done, group in enumerate(plan.groups):
         observe(group.name, done, len(plan.groups))
         try:
             one = problem(group, recipe)
-            if isinstance(one, Problem) and isinstance(runner, Replayed):
+            if isinstance(one, SearchProblem) and isinstance(runner, ReplayedRunner):
                 one = recorded_alone(one, store, runner.origin)
         except Unsupported as error:
             one = f"{error.reason}" + (f" ({error.hint})" if error.hint else "")
@@ -110,21 +102,21 @@ def _nothing(graph: str, skipped: Mapping[str, str]) -> Unsupported:
     return Unsupported("tune", graph, "has nothing to search", reasons)
 
 
-def _progress(found: Problem, how: Settings) -> Progress:
-    """Nothing is known of a group yet but what the model promises."""
-    before = found.before if how.runner.origin == PREDICTED else float("inf")
-    tasks = {task.name: _task(found.group.name, task, how) for task in found.tasks}
+def _progress(found: SearchProblem, settings: SearchSettings) -> Progress:
+    """The state of a group before any trial."""
+    before = found.before if settings.runner.origin == PREDICTED else float("inf")
+    tasks = {task.name: _task(found.group.name, task, settings) for task in found.tasks}
     return Progress(found, tasks, before)
 
 
-def _task(group: str, task: Task, how: Settings) -> TaskProgress:
-    # A stream of chance of its own: what other tasks draw, and in which order results come, changes nothing here.
-    rng = random.Random(f"{how.seed} {group} {task.name}")
-    return TaskProgress(task, STRATEGIES[how.strategy](task, rng), min(map(task.rank, task.programs)))
+def _task(group: str, task: Task, settings: SearchSettings) -> TaskProgress:
+    # A random stream for each task, so that proposals do not depend on other tasks or on the order of results.
+    rng = random.Random(f"{settings.seed} {group} {task.name}")
+    return TaskProgress(task, STRATEGIES[settings.strategy](task, rng), min(map(task.rank, task.programs)))
 
 
 def _taken_over(store: RecordStore, request: Request) -> RunLog:
-    """The last run of the store, if it is of the same thing; strategy, seed and limits may be others."""
+    """Resume the last run of the store if it is of the same plan; strategy, seed and limits may differ."""
     run = RunLog.last(store)
     was = run.request
     compared = {

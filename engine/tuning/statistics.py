@@ -1,4 +1,4 @@
-"""What the trials of a run say together: how far promises can be trusted, and which dimensions matter."""
+"""Statistics of a run's trials: accuracy of the model's ranking, and influence of each dimension."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rank_correlation(promised: Numbers, came: Numbers) -> float:
     return float(first @ second) / length if length else math.nan
 
 
-def explained(times: Numbers, values: NDArray[np.int32]) -> float:
+def variance_explained(times: Numbers, values: NDArray[np.int32]) -> float:
     """Part of the variance of the logarithm of the times that one dimension explains by itself (eta squared).
 
     times: microseconds, all finite and positive; values: number of each trial's value, negative where it has none.

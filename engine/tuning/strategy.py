@@ -1,4 +1,4 @@
-"""Which program of a task is tried next: strategies behind one interface."""
+"""Search strategies: the interface, and those that follow a fixed order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Result = tuple[Program, float | None]
 """A program and its time in microseconds; None where it failed."""
 
 
-class Space(Protocol):
-    """What is searched; a task is one."""
+class ProgramSpace(Protocol):
+    """The search space of a strategy; a Task is one."""
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -37,11 +37,11 @@ class Strategy(Protocol):
         """Up to `count` programs that were neither proposed nor learned before; fewer only where no more are left."""
 
     def learn(self, results: Sequence[Result]) -> None:
-        """What became of programs, whether this strategy proposed them or an earlier run tried them."""
+        """Results of programs, whether this strategy proposed them or an earlier run tried them."""
 
 
 class Ordered:
-    """Programs in an order that is known from the start: results change nothing."""
+    """Programs in a fixed order, whatever the results."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         self._left = iter(programs)
@@ -56,20 +56,20 @@ class Ordered:
         return found
 
     def learn(self, results: Sequence[Result]) -> None:
-        """Nothing to learn but that they were tried."""
+        """Remember which programs were tried."""
         self._tried.update(program for program, _ in results)
 
 
-def exhaustive(space: Space, rng: random.Random) -> Strategy:
+def exhaustive(space: ProgramSpace, rng: random.Random) -> Strategy:
     """Every program in the order of the space."""
     return Ordered(space.programs)
 
 
-def at_random(space: Space, rng: random.Random) -> Strategy:
-    """Every program in an order drawn by chance."""
+def at_random(space: ProgramSpace, rng: random.Random) -> Strategy:
+    """Every program in random order."""
     return Ordered(rng.sample(space.programs, len(space.programs)))
 
 
-def by_model(space: Space, rng: random.Random) -> Strategy:
-    """The program that the model promises most first."""
+def by_model(space: ProgramSpace, rng: random.Random) -> Strategy:
+    """Every program by modelled time, fastest first."""
     return Ordered(sorted(space.programs, key=space.rank))

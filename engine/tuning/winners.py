@@ -1,6 +1,6 @@
-"""Which program of each group a run names: the fastest by the last comparable times, never one that proved wrong.
+"""The best program of each group of a run: the fastest by its last comparable times, without wrong ones.
 
-The search that runs and whoever reads its records afterwards decide by the same rules.
+The running search and readers of its records use the same rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.records.nodes import SEARCHED, TIMED_AGAIN, Attempt, Round, Run
 
 FINALISTS = 10
-"""Best programs of a group that are compared once more before one is named."""
+"""Fastest programs of a group that are timed again in the end."""
 REPEATED = "attempt "
 """Before the number of an attempt, in the figures of a round that timed several again."""
 
@@ -56,7 +56,7 @@ def winners(run: Run, attempts: Iterable[Attempt], rounds: Sequence[Round]) -> d
     for attempt in attempts:
         if attempt.mapping and attempt.microseconds is not None and not attempt.failure:
             timed[attempt.group].append(attempt)
-    again, before = _repeated(rounds), {task.group: task.before for task in run.tasks}
+    again, before = _repeated_times(rounds), {task.group: task.before for task in run.tasks}
     found: dict[str, Winner] = {}
     for group, was in before.items():
         best = next(iter(ranking(timed[group], again.get(group, {}))), None)
@@ -67,8 +67,8 @@ def winners(run: Run, attempts: Iterable[Attempt], rounds: Sequence[Round]) -> d
     return found
 
 
-def _repeated(rounds: Iterable[Round]) -> dict[str, dict[int, float]]:
-    """Of each group the times of attempts that were timed again; not where the search went on afterwards."""
+def _repeated_times(rounds: Iterable[Round]) -> dict[str, dict[int, float]]:
+    """Times of attempts that were timed again, by group; none where the search of the group went on afterwards."""
     found: dict[str, dict[int, float]] = {}
     for one in rounds:
         if one.kind == TIMED_AGAIN:

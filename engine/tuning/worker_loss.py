@@ -1,7 +1,7 @@
-"""A cluster without workers: its scheduler keeps what it was given, and nothing of it ever ends.
+"""Outage of a cluster that has lost all workers: its scheduler keeps the tasks, which then never finish.
 
-A run that sees it says so, waits for other workers as long as its patience lasts, and gives them what was under way;
-then it ends, to be resumed.  A stop and the end of its time are heard meanwhile.
+The run tells the user, waits for new workers up to a limit and resubmits its programs; without new workers it ends and
+can be resumed.  Stop requests and the time limit are honoured while it waits.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from engine.records.nodes import RUNNING
 from engine.records.runs import RunLog
 from engine.support.errors import MissingCapability
-from engine.tuning.control import LOOK, Control
+from engine.tuning.control import LOOK, RunControl
 from engine.tuning.executors import Workers
 
 ASK = 1.0
-"""Seconds between questions whether there are workers."""
+"""Seconds between polls for workers."""
 BACK = "workers are back: what was under way goes to them"
 RESUME = "bring workers back and go on with --resume: every finished trial is kept"
 
 
 class Outage:
-    """Looks whether anything is left that runs programs."""
+    """Detects that there are no workers, and waits for new ones."""
 
-    def __init__(self, workers: Workers, log: RunLog, control: Control, tell: Callable[[str], None]) -> None:
-        """tell: says to whoever waits at the terminal what the run waits for."""
+    def __init__(self, workers: Workers, log: RunLog, control: RunControl, tell: Callable[[str], None]) -> None:
+        """tell: called with a message for the terminal."""
         self._workers, self._log, self._control, self._tell = workers, log, control, tell
         self._asked = time.monotonic()
 

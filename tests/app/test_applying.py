@@ -148,7 +148,7 @@ def test_a_trial_that_proved_wrong_after_it_was_read_is_not_the_best(
     log = write_run(tmp_path / "live.db", quiet, GROUP, TIMES, RUNNING, others=(OTHER,))
     tuning = attached(quiet, qtbot, tmp_path / "live.db", 4)
     assert tuning.best == 1
-    log.condemn(2, "wrong result", "S0 differs")
+    log.mark_wrong(2, "wrong result", "S0 differs")
     log.add_round(checked(2, GROUP))
     wait(qtbot, lambda: tuning.best == 3)
     assert tuning.shown is not None

@@ -33,7 +33,7 @@ from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.tile.trip_counts import trip_counts
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
 from tests.benchmarks.synthetic_device import Launch, run
 
@@ -82,7 +82,7 @@ class Operator:
         found = problem(self.group, engine.default_recipe(self.group, target=TARGET))
         if isinstance(found, str):
             raise EngineError("benchmark", name, found)
-        self.problem: Problem = found
+        self.problem: SearchProblem = found
         self.task: Task = next(task for task in found.tasks if task.name != CUDA_CORES)
 
     def sample(self, size: int) -> list[Program]:

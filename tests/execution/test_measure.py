@@ -15,7 +15,15 @@ import pytest
 
 import engine
 from engine.execution.emulate.build import host_compiler
-from engine.execution.measure import Measurement, Trial, gpu_name, measure_kernel, measure_kernels, require_pycuda
+from engine.execution.measure import (
+    Listeners,
+    MeasureJob,
+    Measurement,
+    gpu_name,
+    measure_kernel,
+    measure_kernels,
+    require_pycuda,
+)
 from engine.execution.measure_worker import unfit_device
 from engine.execution.nodes import Compiled, Failure, GpuState
 from engine.execution.nvrtc import nvrtc_version
@@ -32,7 +40,7 @@ SOURCE = CudaSource(
 )  # fmt: skip
 ARRAYS = {"x": np.arange(4, dtype=np.float32)}
 COMPILED = Compiled("sm_90a", registers=8, spill_bytes=0, static_shared_bytes=0, cubin=b"cubin", log="")
-TRIAL = Trial(SOURCE, COMPILED, ARRAYS)
+TRIAL = MeasureJob(SOURCE, COMPILED, ARRAYS)
 
 
 def stand_in(body: str) -> tuple[str, ...]:
@@ -145,7 +153,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_stand_in_driver(
-    monkeypatch: pytest.MonkeyPatch, *trials: Trial, **environment: str
+    monkeypatch: pytest.MonkeyPatch, *trials: MeasureJob, **environment: str
 ) -> tuple[Measurement, ...] | Failure:
     """The real measuring process over a stand-in for PyCUDA."""
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
@@ -211,7 +219,8 @@ def test_a_driver_that_records_no_graph_costs_no_measurement(
 def test_kernels_of_one_process_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     order: list[int] = []
-    found = measure_kernels([TRIAL, TRIAL], rounds=3, samples=2, on_sample=lambda kernel, _: order.append(kernel))
+    listeners = Listeners(lambda kernel, _: order.append(kernel))
+    found = measure_kernels([TRIAL, TRIAL], rounds=3, samples=2, listeners=listeners)
     assert not isinstance(found, Failure)
     # Every second round goes backwards.
     assert order == [0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1]

@@ -84,7 +84,7 @@ def test_equal_requests_are_answered_from_disk(empty_cache: Path, monkeypatch: p
     text = vector_add().source.text
     first = compile_cuda(text, "sm_80")
     assert len(list((empty_cache / "cubin").iterdir())) == 1
-    monkeypatch.setattr(nvrtc, "_compiled", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(nvrtc, "_compile", lambda *_: pytest.fail("compiled again"))
     assert compile_cuda(text, "sm_80") == first
 
 

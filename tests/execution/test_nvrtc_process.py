@@ -20,7 +20,7 @@ import pytest
 import engine
 from engine.execution import nvrtc, nvrtc_process
 from engine.execution.nvrtc import CompilerEnded, compile_cuda
-from engine.execution.nvrtc_process import Answer, Ended, Limits, ask
+from engine.execution.nvrtc_process import NvrtcAnswer, NvrtcEnded, NvrtcLimits, ask
 from engine.support.errors import MissingCapability
 from engine.tuning.compiler_pruning import REFUSED, compiled_limits
 from tests.execution.written_kernels import vector_add
@@ -43,7 +43,7 @@ BUSY = """extern "C" __global__ void __launch_bounds__(64) busy(float* y)
 }
 """
 """Keeps NVRTC busy for minutes."""
-SHORT = Limits(seconds=0.3)
+SHORT = NvrtcLimits(seconds=0.3)
 TO_SLEEP, TO_DIE, TO_TALK, TO_ALLOCATE = (
     "import time; time.sleep(60)",
     "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
@@ -64,7 +64,7 @@ def idle() -> list[int]:
     return [process.child.pid for process in nvrtc_process._idle]
 
 
-def limited(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
+def limited(monkeypatch: pytest.MonkeyPatch, limits: NvrtcLimits) -> None:
     monkeypatch.setattr(nvrtc, "ask", lambda text, options, wants: ask(text, options, wants, limits))
 
 
@@ -93,7 +93,7 @@ def test_a_kernel_that_takes_too_long_ends_alone(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(CompilerEnded, match=r"kernel busy: NVRTC takes more than 0\.3 s of processor time.*smaller"):
         compile_cuda(BUSY, "sm_80")
     assert len(idle()) == 1, "the process that showed that NVRTC works, not the busy one"
-    limited(monkeypatch, Limits())
+    limited(monkeypatch, NvrtcLimits())
     assert compile_cuda(SMALL, "sm_80").cubin.startswith(b"\x7fELF")
 
 
@@ -108,10 +108,10 @@ def test_a_process_that_answers_nobody_is_a_fault_of_the_machine(monkeypatch: py
 @needs_nvrtc
 def test_a_kernel_that_takes_too_much_memory_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit below what NVRTC needs to begin with stands for a kernel that needs more than the limit."""
-    limited(monkeypatch, Limits(memory=100 << 20))
+    limited(monkeypatch, NvrtcLimits(memory=100 << 20))
     with pytest.raises(CompilerEnded, match=r"memory|ended with"):
         compile_cuda(SMALL, "sm_80")
-    limited(monkeypatch, Limits())
+    limited(monkeypatch, NvrtcLimits())
     assert compile_cuda(SMALL, "sm_80").cubin.startswith(b"\x7fELF")
     (child,) = idle()
     assert resource.prlimit(child, resource.RLIMIT_AS)[0] == nvrtc_process.MEMORY
@@ -130,8 +130,8 @@ def test_a_kernel_that_takes_too_much_memory_ends_alone(monkeypatch: pytest.Monk
 )
 def test_a_process_that_gives_no_answer(does: str, told: str) -> None:
     seconds = 0.7 if does == TO_SLEEP else 60
-    with pytest.raises(Ended, match=told):
-        ask(SMALL, OPTIONS, "cubin", Limits(wall=seconds), (sys.executable, "-P", "-c", does))
+    with pytest.raises(NvrtcEnded, match=told):
+        ask(SMALL, OPTIONS, "cubin", NvrtcLimits(wall=seconds), (sys.executable, "-P", "-c", does))
     assert len(idle()) == 1, "the process that showed that NVRTC works"
 
 
@@ -220,19 +220,19 @@ def test_a_trial_whose_kernel_takes_too_long_fails(monkeypatch: pytest.MonkeyPat
 
 @needs_nvrtc
 def test_generate_names_the_kernel_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limited(monkeypatch, Limits(seconds=0.001))
+    limited(monkeypatch, NvrtcLimits(seconds=0.001))
     done = loomscope("generate", SOFTMAX, "-o", str(tmp_path / "out"), "--json")
     assert done.returncode == 1
     assert "softmax_0: there is no kernel: kernel softmax_0: NVRTC takes more than 0.001 s" in done.stderr
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["kernels"] == []
-    limited(monkeypatch, Limits())
+    limited(monkeypatch, NvrtcLimits())
     assert loomscope("generate", SOFTMAX, "-o", str(tmp_path / "out")).returncode == 0
 
 
 @needs_nvrtc
 def test_an_nvrtc_without_its_files_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0."
-    monkeypatch.setattr(nvrtc, "ask", lambda *_: Answer("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", log, b""))
+    monkeypatch.setattr(nvrtc, "ask", lambda *_: NvrtcAnswer("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", log, b""))
     with pytest.raises(MissingCapability, match=r"libnvrtc-builtins.*pip install"):
         compile_cuda(SMALL, "sm_80")
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from engine.execution.reference import check_finite, filled, input_values, reference_values
+from engine.execution.reference import check_finite, input_values, reference_values, weight_values
 from engine.graph.load import load
 from engine.graph.nodes import Fill, Tensor
 from engine.support.errors import BadInput, OverBudget, Unsupported
@@ -55,7 +55,7 @@ def test_the_recipe_is_that_of_the_shared_models() -> None:
     for name, want in (*light.inputs(proto, 5).items(), *light.weights(proto, 5)):
         np.testing.assert_array_equal(values[name], want)
     half = light.tensor("a", ["uniform", -1, 2], (4, 5), np.float16, 1)
-    np.testing.assert_array_equal(filled(Tensor("a", (4, 5), "float16"), Fill("uniform", -1, 2), 1), half)
+    np.testing.assert_array_equal(weight_values(Tensor("a", (4, 5), "float16"), Fill("uniform", -1, 2), 1), half)
 
 
 @pytest.mark.parametrize("name", ["din_b64_s50", "deepfm_b256_ts17", "lstm_cell_unrolled_b8_s20"])

@@ -10,7 +10,7 @@ import pytest
 import engine
 from engine.documents.exploration import LanesDoc
 from engine.execution.emulate.build import host_compiler
-from engine.execution.emulate.emulate import emulate
+from engine.execution.emulate.emulate import emulate, trace_warp
 from engine.execution.nodes import Finding
 from engine.explore.addresses import addresses, made_up
 from engine.tensor.index import Element, Index
@@ -75,11 +75,12 @@ def test_lanes_past_the_end_take_no_part() -> None:
 def test_an_emulation_tells_addresses_only_where_it_is_asked_to() -> None:
     source = engine.compile(group_of(SOFTMAX)).source
     values = {"x": np.zeros((96, 512), np.float32)}
-    plain, traced = (emulate(source, values, blocks=(1,), trace=trace)[0] for trace in (None, (1, 3)))
+    plain, _, _ = emulate(source, values, blocks=(1,))
+    traced = trace_warp(source, values, (1, 3), blocks=(1,))
     assert plain.accesses == () and plain.counts == traced.counts
     row = 8 + 3
     assert [a.offsets[0] for a in traced.accesses] == [row * 512 * 4] * 2
-    assert emulate(source, values, blocks=(1,), trace=(0, 0))[0].accesses == ()
+    assert trace_warp(source, values, (0, 0), blocks=(1,)).accesses == ()
 
 
 def looking_up() -> engine.Kernel:

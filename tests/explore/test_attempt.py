@@ -9,7 +9,12 @@ import pytest
 
 import engine
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
-from engine.explore.fusion_attempts import Attempts, joined, parted, released
+from engine.explore.fusion_attempts import (
+    Attempts,
+    join_operators,
+    release_operators,
+    split_operators,
+)
 from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
 from tests.fusion.test_plan import groups_of, model
@@ -70,10 +75,11 @@ def test_a_fixed_group_is_split_in_two_fixed_ones(graph: engine.OperatorGraph) -
 
 def test_what_is_joined_is_apart_no_more_and_leaves_its_old_group() -> None:
     fixed = Fixed((("a", "b", "c"),), (("c", "d"), ("a", "e")))
-    assert joined(fixed, ("c", "d")) == Fixed((("a", "b"), ("c", "d")), (("a", "e"),))
-    assert parted(Fixed((("a", "b"),)), ("a",), ("b",), [("a", "b")]) == Fixed((("a",), ("b",)), (("a", "b"),))
-    assert released(fixed, ("c", "d")) == Fixed(fixed.groups, (("a", "e"),)), "a pair kept apart, and nothing else"
-    assert released(fixed, ("b",)) == Fixed((), fixed.apart)
+    assert join_operators(fixed, ("c", "d")) == Fixed((("a", "b"), ("c", "d")), (("a", "e"),))
+    assert split_operators(Fixed((("a", "b"),)), ("a",), ("b",), [("a", "b")]) == Fixed((("a",), ("b",)), (("a", "b"),))
+    unpaired = release_operators(fixed, ("c", "d"))
+    assert unpaired == Fixed(fixed.groups, (("a", "e"),)), "a pair kept apart, and nothing else"
+    assert release_operators(fixed, ("b",)) == Fixed((), fixed.apart)
 
 
 def test_releasing_leaves_the_rest_fixed(graph: engine.OperatorGraph) -> None:

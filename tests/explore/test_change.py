@@ -9,7 +9,7 @@ import pytest
 import engine
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
 from engine.explore.fusion_attempts import Attempts
-from engine.explore.local_refusion import Around
+from engine.explore.local_refusion import LocalRefusion
 from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
 from tests.fusion.test_plan import MODELS, groups_of, model
@@ -150,7 +150,7 @@ def test_a_large_part_of_a_graph_is_not_explored_while_somebody_waits(
     bert: engine.OperatorGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = engine.fuse(bert).choice
-    around = Around(choice, "stitch", target("h200"))
+    around = LocalRefusion(choice, "stitch", target("h200"))
     assert around.change(range(len(choice.groups)), Fixed()) is not None
     monkeypatch.setattr("engine.explore.local_refusion.MOST", 10)
     assert around.change(range(len(choice.groups)), Fixed()) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.execution.measure import Trial, gpu_name, measure_kernels
+from engine.execution.measure import MeasureJob, gpu_name, measure_kernels
 from engine.execution.nodes import Failure, Timing
 from engine.execution.statistics import SAME, compare, in_rounds
 from engine.measurements.nodes import OURS
@@ -52,7 +52,7 @@ def test_a_kernel_against_itself_is_no_significant_change() -> None:
     group = engine.fuse(engine.load("suite:gta/gemm-1024x1024x1024")).groups[0]
     kernel = engine.compile(group)
     expected, before = engine.api.group_values(group)
-    trial = Trial(kernel.source, engine.nvrtc(kernel, kernel.target.architecture), {**expected, **before})
+    trial = MeasureJob(kernel.source, engine.nvrtc(kernel, kernel.target.architecture), {**expected, **before})
     found = measure_kernels([trial, trial])
     assert not isinstance(found, Failure), found
     a, b = (in_rounds(one.timing.samples, one.timing.rounds) for one in found)

@@ -81,7 +81,7 @@ def test_a_kernel_for_the_h200_has_more_shared_memory_than_an_a100_allows(tmp_pa
     """It computes what it should; the same request for an A100 is refused with both figures."""
     group = product_group(tmp_path, (256, 256), (256, 256))
     for name in (DEFAULT_TARGET, "a100"):
-        recipe = engine.advised(engine.default_recipe(group, name), group, WIDE)
+        recipe = engine.merge_advice(engine.default_recipe(group, name), group, WIDE)
         if name == DEFAULT_TARGET:
             kernel = engine.compile(group, recipe)
             assert DEVICES["a100"].shared_limit < kernel.source.shared_bytes <= kernel.target.shared_limit

@@ -7,10 +7,10 @@ import pytest
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.tuning import setup as begin
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from tests.tuning.runs import known, plan, recipe
 
-_found: list[tuple[Recipe, Problem | str]] = []
+_found: list[tuple[Recipe, SearchProblem | str]] = []
 """Recipes of the product, and what was found for them."""
 
 
@@ -18,7 +18,7 @@ _found: list[tuple[Recipe, Problem | str]] = []
 def known_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches of the product take what is known of it, also where a file of it was read again; all others ask."""
 
-    def remembered(group: FusionGroup, wanted: Recipe) -> Problem | str:
+    def remembered(group: FusionGroup, wanted: Recipe) -> SearchProblem | str:
         if group != plan().groups[0]:
             return problem(group, wanted)
         result = known() if wanted == recipe() else next((made for asked, made in _found if asked == wanted), None)

@@ -16,11 +16,10 @@ from engine.records.nodes import Attempt
 from engine.records.store import RecordStore
 from engine.tuning.executors import Workers
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import Limits
-from engine.tuning.problem import Problem, problem
-from engine.tuning.runner import Outcome, Predicted, Prepared, compiled, recipe_of, subject_of, this_process
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.runner import Outcome, PredictedRunner, Prepared, compile_tuned, recipe_of, subject_of, this_process
 from engine.tuning.search import Search
-from engine.tuning.setup import Settings
+from engine.tuning.settings import SearchLimits, SearchSettings
 
 ROW = "suite:gta/gemm-256x1024x256"
 
@@ -38,10 +37,10 @@ def recipe() -> Recipe:
 
 
 @cache
-def known() -> Problem:
+def known() -> SearchProblem:
     """What can be chosen of it: found out once for all tests."""
     found = problem(plan().groups[0], recipe())
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
     return found
 
 
@@ -56,13 +55,13 @@ class Synthetic:
     needs_graph: bool = False
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         return Prepared(subject_of(kernel, "synthetic 1"), recipe_of(kernel), None, this_process())
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         assert not isinstance(kernel, Failure)
         number = int(hashlib.sha256(kernel.source.text.encode()).hexdigest()[:8], 16)
         if self.fails and number % 3 == 0:
@@ -74,8 +73,8 @@ def search(
     store: RecordStore, trials: int = 6, strategy: str = "random", seed: int = 0, runner: object = None,
     resume: bool = False, workers: Workers | None = None, judge: Judge | None = None, minutes: float = float("inf"),
 ) -> Search:  # fmt: skip
-    limits = Limits(trials, minutes)
-    settings = Settings(strategy, runner or Predicted(), limits, seed, ROW, resume)  # type: ignore[arg-type]
+    limits = SearchLimits(trials, minutes)
+    settings = SearchSettings(strategy, runner or PredictedRunner(), limits, seed, ROW, resume)  # type: ignore[arg-type]
     return engine.tune(plan(), recipe(), store, settings, workers, judge)
 
 

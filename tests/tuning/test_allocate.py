@@ -12,12 +12,12 @@ from engine.tuning.budget_scheduler import (
     Subgraph,
     backward,
     budget,
-    charged,
     forward,
-    next_turn,
+    next_round,
     prospect,
     round_size,
     sample,
+    trials_charged,
     without_outsiders,
 )
 
@@ -74,10 +74,10 @@ def test_the_gradient_weighs_past_and_hope() -> None:
 def test_each_gets_a_round_and_then_the_steepest() -> None:
     rng = random.Random(0)
     first, second = Subgraph("a", (100.0,), 1.0), Subgraph("b", (), 1.0)
-    turn = next_turn((first, second), rng)
+    turn = next_round((first, second), rng)
     assert turn is not None and turn.subgraph == "b" and "first round" in turn.because
     second = Subgraph("b", (10.0,), 1.0)
-    turn = next_turn((first, second), rng)
+    turn = next_round((first, second), rng)
     assert turn is not None and turn.subgraph == "a"
     assert [p.gradient for p in turn.prospects] == pytest.approx([-80.0, -8.0])
 
@@ -85,7 +85,7 @@ def test_each_gets_a_round_and_then_the_steepest() -> None:
 def test_equal_gains_go_by_chance() -> None:
     equal = [Subgraph(name, (10.0, 10.0), 1.0) for name in "abc"]
     rng = random.Random(3)
-    assert {turn.subgraph for _ in range(40) if (turn := next_turn(equal, rng))} == set("abc")
+    assert {turn.subgraph for _ in range(40) if (turn := next_round(equal, rng))} == set("abc")
 
 
 def test_the_dead_get_nothing() -> None:
@@ -93,16 +93,16 @@ def test_the_dead_get_nothing() -> None:
     done = Subgraph("a", (100.0,), 1.0, is_exhausted=True)
     stuck = Subgraph("b", (50.0,), 1.0, stagnant=9)
     live = Subgraph("c", (1.0,), 1.0)
-    turn = next_turn((done, stuck, live), rng, limit=8)
+    turn = next_round((done, stuck, live), rng, limit=8)
     assert turn is not None and turn.subgraph == "c"
-    turn = next_turn((done, stuck, live), rng)
+    turn = next_round((done, stuck, live), rng)
     assert turn is not None and turn.subgraph == "b", "without a limit standing still is no death"
-    assert next_turn((done,), rng) is None
+    assert next_round((done,), rng) is None
 
 
 def test_what_never_ran_is_tried_before_figures_are_compared() -> None:
     broken, fine = Subgraph("a", (math.inf,), 1.0), Subgraph("b", (5.0,), 1.0)
-    turn = next_turn((fine, broken), random.Random(0))
+    turn = next_round((fine, broken), random.Random(0))
     assert turn is not None and turn.subgraph == "a"
 
 
@@ -157,5 +157,5 @@ def test_how_often_a_share_is_raised() -> None:
 
 
 def test_a_visit_costs_all_it_ran_and_as_published_one_mapping() -> None:
-    assert charged(7, 48) == 336
-    assert charged(7, 48, as_published=True) == 48
+    assert trials_charged(7, 48) == 336
+    assert trials_charged(7, 48, as_published=True) == 48

@@ -20,7 +20,7 @@ from engine.records.nodes import GO, INTERRUPTED, PAUSE, PAUSED, RUNNING, STOP, 
 from engine.records.reader import RunReader, is_alive
 from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
-from engine.tuning.control import Control
+from engine.tuning.control import RunControl
 from tests.records.test_runs import REQUEST
 from tests.support.commands import ROOT, heed_interrupts
 from tests.tuning.runs import ROW, search
@@ -41,7 +41,7 @@ def test_wishes_are_heard_and_time_stands_still_in_a_pause(tmp_path: Path) -> No
     path, ticks = tmp_path / "r.db", [0.0]
     with RecordStore(path) as store:
         log = RunLog.start(store, REQUEST)
-        with Control(log, minutes=10 / 60, clock=lambda: ticks[0]) as control:
+        with RunControl(log, minutes=10 / 60, clock=lambda: ticks[0]) as control:
             assert not control.is_stopped() and not control.is_late()
             ticks[0] = 4.0
             ask(path, log.number, PAUSE)
@@ -70,7 +70,7 @@ def test_a_silent_run_gives_signs_of_life(tmp_path: Path) -> None:
         log = RunLog.start(store, REQUEST)
         store.connection.execute("UPDATE runs SET heartbeat = 0")
         assert not is_alive(log.run())
-        with Control(log):
+        with RunControl(log):
             until(lambda: is_alive(log.run()))
 
 

@@ -15,9 +15,8 @@ from engine.records.store import RecordStore
 from engine.suite import read_suite
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.nodes import Limits
-from engine.tuning.problem import Problem, problem
-from engine.tuning.setup import Settings
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler
 
 MMA = "mma_m16n8k16_f16"
@@ -81,7 +80,7 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
     plan = engine.fuse(graph)
     recipe = engine.default_recipe(plan)
     with RecordStore(folder / "r.db") as store:
-        search = engine.tune(plan, recipe, store, Settings(limits=Limits(trials)))
+        search = engine.tune(plan, recipe, store, SearchSettings(limits=SearchLimits(trials)))
         attempts = list(search.run())
         assert not search.skipped and {attempt.group for attempt in attempts} == {g.name for g in plan.groups}
         assert all(attempt.state != FAILED for attempt in attempts), [a.failure for a in attempts]
@@ -117,7 +116,7 @@ def test_what_the_advisers_chose_is_a_program_and_makes_their_kernel(family: str
     recipe = engine.default_recipe(plan)
     for group in plan.groups:
         found = problem(group, recipe)
-        assert isinstance(found, Problem)
+        assert isinstance(found, SearchProblem)
         assert found.advised in found.programs
         again = engine.compile(group, found.tuned(found.advised))
         assert again.source.text == engine.compile(group, recipe).source.text

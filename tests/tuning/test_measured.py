@@ -14,7 +14,7 @@ import pytest
 import engine
 from engine.execution import measure
 from engine.execution.emulate.emulate import emulate
-from engine.execution.measure import Measurement, Trial
+from engine.execution.measure import MeasureJob, Measurement
 from engine.execution.nodes import MEASURED, Compiled, Failure, Timing
 from engine.execution.nvrtc import compile_cuda
 from engine.records.nodes import CHECKED, TIMED_AGAIN
@@ -22,9 +22,8 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.api import judge, runner
-from engine.tuning.nodes import Limits
-from engine.tuning.problem import Problem, problem
-from engine.tuning.setup import Settings
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 pytestmark = [needs_compiler, needs_nvrtc]
@@ -43,7 +42,7 @@ class Gpu:
         self.launched: list[str] = []
         self.together = 0
 
-    def kernels(self, trials: Sequence[Trial], **_: Any) -> tuple[Measurement, ...] | Failure:
+    def kernels(self, trials: Sequence[MeasureJob], **_: Any) -> tuple[Measurement, ...] | Failure:
         self.together += len(trials) > 1
         found = []
         for trial in trials:
@@ -60,7 +59,7 @@ class Gpu:
             found.append(Measurement(Timing(MEASURED, made_up(text)), outputs))
         return tuple(found)
 
-    def kernel(self, trial: Trial, **options: Any) -> Measurement | Failure:
+    def kernel(self, trial: MeasureJob, **options: Any) -> Measurement | Failure:
         found = self.kernels([trial], **options)
         return found if isinstance(found, Failure) else found[0]
 
@@ -79,7 +78,7 @@ def test_every_kernel_is_launched_once_checked_and_the_best_are_timed_again(gpu:
     recipe = engine.default_recipe(plan)
     records = tmp_path / "r.db"
     with RecordStore(records) as store:
-        settings = Settings("random", runner(MEASURED), Limits(TRIALS), 3, ROW)
+        settings = SearchSettings("random", runner(MEASURED), SearchLimits(TRIALS), 3, ROW)
         search = engine.tune(plan, recipe, store, settings, judge=judge(MEASURED))
         attempts = list(search.run())
         assert attempts[0].mapping == "" and attempts[0].microseconds is not None, "the recipe as it was comes first"
@@ -107,7 +106,7 @@ def test_a_second_run_launches_nothing_again(gpu: Gpu, tmp_path: Path) -> None:
     recipe = engine.default_recipe(plan)
     for _ in range(2):
         with RecordStore(tmp_path / "r.db") as store:
-            settings = Settings("random", runner(MEASURED), Limits(2), 3, ROW)
+            settings = SearchSettings("random", runner(MEASURED), SearchLimits(2), 3, ROW)
             attempts = list(engine.tune(plan, recipe, store, settings).run())
     assert {one.state for one in attempts} <= {"reused", "failed"} and len(gpu.launched) <= 3
 
@@ -126,7 +125,7 @@ def test_what_nvrtc_rules_out_is_never_launched(
 ) -> None:
     plan = engine.fuse(engine.load(ROW))
     found = problem(plan.groups[0], engine.default_recipe(plan))
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
 
     def told(text: str, architecture: str) -> Compiled:
         return replace(compile_cuda(text, architecture), **figures)  # type: ignore[arg-type]

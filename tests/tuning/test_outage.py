@@ -21,7 +21,7 @@ from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 from engine.support.errors import MissingCapability
 from engine.tuning.cluster import cluster
-from engine.tuning.control import Control
+from engine.tuning.control import RunControl
 from engine.tuning.executors import Inline, Workers
 from engine.tuning.worker_loss import Outage
 from tests.records.test_runs import REQUEST
@@ -38,7 +38,7 @@ HANG = 60.0
 def outage(path: Path, is_staffed: Callable[[], bool], patience: float, minutes: float = 10.0) -> Outage:
     """One that may ask at once; what it tells is the run's message."""
     log = RunLog.start(RecordStore(path), REQUEST)
-    control = Control(log, minutes)
+    control = RunControl(log, minutes)
     made = Outage(Workers(Inline(), is_staffed=is_staffed, patience=patience), log, control, lambda text: None)
     made._asked = -HANG
     return made

@@ -22,7 +22,7 @@ from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
 from tests.support.needs import needs_compiler
@@ -94,11 +94,11 @@ promised far more time are gone; test_rules asks how all of them are ranked."""
 
 
 @pytest.fixture(scope="module", params=CASES)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, Problem]:
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, SearchProblem]:
     chosen = CASES[request.param]
     group = chosen.make(tmp_path_factory.mktemp("models"))
     found = problem(group, engine.default_recipe(group))
-    assert isinstance(found, Problem), found
+    assert isinstance(found, SearchProblem), found
     return chosen, found
 
 
@@ -106,7 +106,7 @@ def sampled(task: Task, count: int) -> list[Program]:
     return random.Random(task.name).sample(task.programs, min(count, len(task.programs)))
 
 
-def test_tasks_and_their_funnels(case: tuple[Case, Problem]) -> None:
+def test_tasks_and_their_funnels(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     assert tuple(task.name for task in found.tasks) == chosen.mappings
     assert found.advised in found.tasks[0].programs
@@ -122,7 +122,7 @@ def test_tasks_and_their_funnels(case: tuple[Case, Problem]) -> None:
             assert all(value in task.dimensions[name] for name, value in program.values)
 
 
-def test_kernels_are_those_that_were_asked_for(case: tuple[Case, Problem]) -> None:
+def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     promised: list[float] = []
     came: list[float] = []
@@ -154,7 +154,7 @@ def test_work_is_known_before_compiling(case: tuple[Case, Problem], count: int) 
 
 
 @needs_compiler
-def test_kernels_are_right(case: tuple[Case, Problem]) -> None:
+def test_kernels_are_right(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     for task in found.tasks:
         for program in sampled(task, RUN):
@@ -162,7 +162,7 @@ def test_kernels_are_right(case: tuple[Case, Problem]) -> None:
             assert result.status == "pass", (program, result.message)
 
 
-def test_features_have_names_and_differ(case: tuple[Case, Problem]) -> None:
+def test_features_have_names_and_differ(case: tuple[Case, SearchProblem]) -> None:
     _, found = case
     for task in found.tasks:
         features = [task.features(program) for program in sampled(task, SAMPLE)]
@@ -171,7 +171,7 @@ def test_features_have_names_and_differ(case: tuple[Case, Problem]) -> None:
         assert len(set(features)) == len(features)
 
 
-def test_entries_print_and_replay(case: tuple[Case, Problem]) -> None:
+def test_entries_print_and_replay(case: tuple[Case, SearchProblem]) -> None:
     """A recipe that went through its text gives the same kernel."""
     _, found = case
     program = found.programs[len(found.programs) // 2]

@@ -11,7 +11,7 @@ import pytest
 
 from engine.kernels.space import Funnel, Program, Task
 from engine.records.nodes import FAILED, NEW, Attempt
-from engine.tuning.progress import Progress, TaskProgress, allot, charged
+from engine.tuning.progress import Progress, TaskProgress, allot, costs_trial
 from engine.tuning.strategy import exhaustive
 from tests.tuning.runs import known
 
@@ -72,7 +72,7 @@ def test_the_winner_is_the_fastest_that_is_not_wrong() -> None:
         one.take(attempt)
     assert one.winner == timed(2, 4.0) and one.gain == 96.0 and one.failures == {"hang": 1}
     assert [a.number for a in one.ranking] == [2, 3, 1, 5]
-    one.condemn(timed(2, 4.0), "wrong result")
+    one.mark_wrong(timed(2, 4.0), "wrong result")
     assert one.winner == timed(3, 4.0)
     one.again = {3: 7.0, 1: 6.0}
     assert one.winner == timed(1, 8.0) and one.time == 6.0
@@ -91,7 +91,7 @@ def test_what_was_before_counts_as_nothing_tried() -> None:
 
 
 def test_what_cost_nothing_is_not_charged() -> None:
-    assert charged(timed(1, 3.0)) and charged(timed(1, None, "hang")) and charged(timed(1, None, "compile"))
-    assert not charged(timed(1, 3.0, mapping=""))
-    assert not charged(replace(timed(1, None, "pruned")))
-    assert not charged(timed(1, None, "not recorded"))
+    assert costs_trial(timed(1, 3.0)) and costs_trial(timed(1, None, "hang")) and costs_trial(timed(1, None, "compile"))
+    assert not costs_trial(timed(1, 3.0, mapping=""))
+    assert not costs_trial(replace(timed(1, None, "pruned")))
+    assert not costs_trial(timed(1, None, "not recorded"))

@@ -20,7 +20,7 @@ from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, GemmConfig
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.statistics import rank_correlation
 
 H200 = target("h200")
@@ -37,9 +37,9 @@ def kernel_of(row: str) -> engine.Kernel:
 
 
 @cache
-def problem_of(row: str) -> Problem:
+def problem_of(row: str) -> SearchProblem:
     found = problem(kernel_of(row).group, kernel_of(row).recipe)
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
     return found
 
 

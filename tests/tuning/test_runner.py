@@ -17,11 +17,11 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, MissingCapability
 from engine.tuning import api as tuning
-from engine.tuning.measured_runner import Measured
-from engine.tuning.problem import Problem, problem
+from engine.tuning.measured_runner import MeasuredRunner
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.progress import program_of
-from engine.tuning.replayed_runner import Replayed
-from engine.tuning.runner import NOT_RECORDED, NOT_TAKEN, PRUNED, Outcome, Predicted
+from engine.tuning.replayed_runner import ReplayedRunner
+from engine.tuning.runner import NOT_RECORDED, NOT_TAKEN, PRUNED, Outcome, PredictedRunner
 from tests.tuning.runs import plan, recipe, run, search
 
 needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="the NVRTC library cannot be loaded")
@@ -31,7 +31,7 @@ GROUP = plan().groups[0]
 @cache
 def tuned() -> Recipe:
     found = problem(GROUP, recipe())
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
     return found.tuned(found.programs[0])
 
 
@@ -53,12 +53,12 @@ def passes(kernel: engine.Kernel) -> str:
 
 
 def test_a_predicted_time_is_known_once_the_kernel_is_compiled() -> None:
-    found = Predicted().prepare(GROUP, tuned())
+    found = PredictedRunner().prepare(GROUP, tuned())
     kernel = engine.compile(GROUP, tuned())
     assert isinstance(found.outcome, Timing) and found.outcome.origin == PREDICTED
     assert found.outcome.microseconds == engine.predict(kernel).microseconds
     assert Recipe.loads(found.recipe).groups[GROUP.name] == kernel.advice
-    without_graph = Predicted().prepare(replace(GROUP, graph=None), tuned())
+    without_graph = PredictedRunner().prepare(replace(GROUP, graph=None), tuned())
     assert without_graph.subject == found.subject, "a graph is needed to compare results alone"
 
 
@@ -66,7 +66,7 @@ def test_what_the_kernel_does_not_follow_is_no_trial() -> None:
     statement = GROUP.program.statements[0].name
     wish = engine.entry(statement, at="k", mark=("stages", 6), because="too much for shared memory with the next")
     other = engine.entry(statement, at="i", mark=("block", 48), because="no kernel has it")
-    for runner in (Predicted(), Measured(Device()), Replayed()):
+    for runner in (PredictedRunner(), MeasuredRunner(Device()), ReplayedRunner()):
         odd = recipe().with_group(GROUP.name, ()).advise("tune", wish, other, group=GROUP.name)
         found = runner.prepare(GROUP, odd)
         assert found.subject is None and isinstance(found.outcome, Failure)
@@ -76,24 +76,24 @@ def test_what_the_kernel_does_not_follow_is_no_trial() -> None:
 @needs_nvrtc
 def test_a_kernel_is_measured_only_after_the_compiler_let_it_pass() -> None:
     device = Device()
-    ruled_out = Measured(device, lambda kernel: "spilled registers: 8 bytes").prepare(GROUP, tuned())
+    ruled_out = MeasuredRunner(device, lambda kernel: "spilled registers: 8 bytes").prepare(GROUP, tuned())
     assert ruled_out.subject is None and ruled_out.outcome == Failure(PRUNED, "spilled registers: 8 bytes")
-    passed = Measured(device).prepare(GROUP, tuned())
+    passed = MeasuredRunner(device).prepare(GROUP, tuned())
     assert passed.outcome is None and passed.subject is not None and device.kernels == []
     assert passed.subject.compiler == f"NVRTC {nvrtc_version()}" and "seed 0" in passed.subject.inputs
-    assert Replayed().prepare(GROUP, tuned()).subject == passed.subject, "a replay finds what was measured"
-    assert Measured(device).finish(GROUP, tuned()) == Timing(MEASURED, 4.0)
+    assert ReplayedRunner().prepare(GROUP, tuned()).subject == passed.subject, "a replay finds what was measured"
+    assert MeasuredRunner(device).finish(GROUP, tuned()) == Timing(MEASURED, 4.0)
     assert device.kernels == [engine.compile(GROUP, tuned()).source.text]
 
 
 @needs_nvrtc
 def test_measured_trials_are_kept_and_replayed_with_their_failures(tmp_path: Path) -> None:
     device = Device()
-    attempts = run(tmp_path / "r.db", 4, runner=Measured(device, passes))[1]
+    attempts = run(tmp_path / "r.db", 4, runner=MeasuredRunner(device, passes))[1]
     assert [a.state for a in attempts] == [NEW] * 5 and len(device.kernels) == 5
-    broken = run(tmp_path / "r.db", 6, seed=1, runner=Measured(Device(fails="crash"), passes))[1]
+    broken = run(tmp_path / "r.db", 6, seed=1, runner=MeasuredRunner(Device(fails="crash"), passes))[1]
     assert {a.failure for a in broken[1:]} == {"crash"} and broken[0].failure == "", "the old recipe was known"
-    one, replayed = run(tmp_path / "r.db", 50, strategy="exhaustive", runner=Replayed())
+    one, replayed = run(tmp_path / "r.db", 50, strategy="exhaustive", runner=ReplayedRunner())
     assert {program_of(a) for a in replayed} == {program_of(a) for a in (*attempts, *broken)}
     assert sum(a.state == FAILED for a in replayed) == 6 and one.why_ended == "every program was tried"
     with RecordStore(tmp_path / "r.db") as store:
@@ -104,7 +104,7 @@ def test_measured_trials_are_kept_and_replayed_with_their_failures(tmp_path: Pat
 def test_what_the_compiler_rules_out_costs_no_trial(tmp_path: Path) -> None:
     device = Device()
     said = iter(["", "", "no room on an SM: 70,000 registers", "", "spilled registers: 8 bytes", *[""] * 20])
-    one, attempts = run(tmp_path / "r.db", 4, runner=Measured(device, lambda kernel: next(said)))
+    one, attempts = run(tmp_path / "r.db", 4, runner=MeasuredRunner(device, lambda kernel: next(said)))
     assert [a.failure for a in attempts] == ["", "", PRUNED, "", PRUNED, "", ""]
     assert one.spent == 4 and one.progress["matmul_0"].failures == {PRUNED: 2}
     with RunReader(tmp_path / "r.db") as reader:
@@ -112,11 +112,13 @@ def test_what_the_compiler_rules_out_costs_no_trial(tmp_path: Path) -> None:
 
 
 def test_nothing_is_run_in_a_replay() -> None:
-    assert Replayed().finish(GROUP, tuned()) == Failure(NOT_RECORDED, "no trial of this kernel is kept")
+    assert ReplayedRunner().finish(GROUP, tuned()) == Failure(NOT_RECORDED, "no trial of this kernel is kept")
 
 
 def test_runners_have_names() -> None:
-    assert isinstance(tuning.runner("predicted"), Predicted) and isinstance(tuning.runner("replayed"), Replayed)
+    assert isinstance(tuning.runner("predicted"), PredictedRunner) and isinstance(
+        tuning.runner("replayed"), ReplayedRunner
+    )
     with pytest.raises(BadInput, match="one of predicted, measured, replayed"):
         tuning.runner("guessed")
 
@@ -131,5 +133,5 @@ def test_measuring_needs_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_search_of_one_origin_finds_no_other(tmp_path: Path) -> None:
     run(tmp_path / "r.db", 4)
     with RecordStore(tmp_path / "r.db") as store, pytest.raises(engine.Unsupported, match="no measured trials"):
-        search(store, runner=Replayed())
-    assert len(run(tmp_path / "r.db", 4, runner=Replayed(PREDICTED))[1]) == 4
+        search(store, runner=ReplayedRunner())
+    assert len(run(tmp_path / "r.db", 4, runner=ReplayedRunner(PREDICTED))[1]) == 4

@@ -21,9 +21,9 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tuning.final_validation import Judge
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.progress import program_of
-from engine.tuning.replayed_runner import Replayed
+from engine.tuning.replayed_runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
 from tests.support.commands import document, loomscope, refused
 from tests.tuning.runs import ROW, Synthetic, plan, recipe, run, search
@@ -41,7 +41,7 @@ def test_the_next_search_repeats_no_trial_whatever_asks_for_it(tmp_path: Path) -
         assert len(kept) == 9
     made = engine.compile(plan().groups[0], Recipe.loads(kept[0].recipe))
     known = problem(plan().groups[0], recipe())
-    assert isinstance(known, Problem)
+    assert isinstance(known, SearchProblem)
     stands = [str(task.family.program_of(made)) for task in known.tasks]
     assert kept[0].because in stands
 
@@ -206,7 +206,7 @@ def test_recorded_trials_are_replayed_and_others_are_not_there(tmp_path: Path) -
             time = kept.microseconds
             assert time is not None
             store.add(replace(kept, subject=subject, origin=MEASURED, outcome=Timing(MEASURED, time)))
-    one, attempts = run(path, trials=50, strategy="learned", runner=Replayed())
+    one, attempts = run(path, trials=50, strategy="learned", runner=ReplayedRunner())
     assert [a.state for a in attempts] == [REUSED] * 13
     assert {(a.mapping, a.values) for a in attempts[1:]} == {(a.mapping, a.values) for a in measured}
     assert min(a.microseconds or 0 for a in attempts[1:]) == min(a.microseconds or 0 for a in measured)
@@ -216,7 +216,7 @@ def test_recorded_trials_are_replayed_and_others_are_not_there(tmp_path: Path) -
         store.connection.execute("DELETE FROM trials WHERE origin = 'measured' AND because LIKE '%stages%' "
                                  "AND number % 2")  # fmt: skip
     with RecordStore(tmp_path / "empty.db") as store, pytest.raises(Unsupported, match="no measured trials"):
-        search(store, runner=Replayed())
+        search(store, runner=ReplayedRunner())
 
 
 def test_a_wrong_kernel_is_never_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_what_a_person_decided_is_not_searched() -> None:
     wish = engine.entry(group.program.statements[0].name, at="i", mark=("block", 64), because="a person says so")
     fixed = recipe().advise("user", wish, group=group.name)
     found = problem(group, fixed)
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
     families = [task.family for task in found.tasks]
     assert [family.name for family in families] == ["mma_m16n8k16_f16", CUDA_CORES]
     for task, family in zip(found.tasks, families, strict=True):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.tuning.statistics import explained, rank_correlation
+from engine.tuning.statistics import rank_correlation, variance_explained
 
 
 def numbers(*values: float) -> np.ndarray:
@@ -43,22 +43,22 @@ def test_nothing_is_said_of_too_little(promised: tuple[float, ...]) -> None:
 
 def test_a_dimension_that_decides_everything_explains_all() -> None:
     values = np.array([0, 1, 2, 0, 1, 2], np.int32)
-    assert explained(numbers(1, 2, 4, 1, 2, 4), values) == pytest.approx(1)
+    assert variance_explained(numbers(1, 2, 4, 1, 2, 4), values) == pytest.approx(1)
 
 
 def test_a_dimension_without_effect_explains_nothing() -> None:
-    assert explained(numbers(1, 1, 8, 8), np.array([0, 1, 0, 1], np.int32)) == pytest.approx(0)
-    assert explained(numbers(1, 2, 3), np.array([4, 4, 4], np.int32)) == 0
-    assert explained(numbers(2, 2, 2), np.array([0, 1, 2], np.int32)) == 0
+    assert variance_explained(numbers(1, 1, 8, 8), np.array([0, 1, 0, 1], np.int32)) == pytest.approx(0)
+    assert variance_explained(numbers(1, 2, 3), np.array([4, 4, 4], np.int32)) == 0
+    assert variance_explained(numbers(2, 2, 2), np.array([0, 1, 2], np.int32)) == 0
 
 
 def test_two_dimensions_share_the_variance_of_their_product() -> None:
     # log2(time) = a + 2 b: variances 1/4 and 4/4 of 5/4.
     times = numbers(1, 2, 4, 8)
-    assert explained(times, np.array([0, 1, 0, 1], np.int32)) == pytest.approx(0.2)
-    assert explained(times, np.array([0, 0, 1, 1], np.int32)) == pytest.approx(0.8)
+    assert variance_explained(times, np.array([0, 1, 0, 1], np.int32)) == pytest.approx(0.2)
+    assert variance_explained(times, np.array([0, 0, 1, 1], np.int32)) == pytest.approx(0.8)
 
 
 def test_trials_without_the_dimension_do_not_count() -> None:
     values = np.array([0, 0, 1, 1, -1], np.int32)
-    assert explained(numbers(1, 2, 4, 8, 1000), values) == pytest.approx(0.8)
+    assert variance_explained(numbers(1, 2, 4, 8, 1000), values) == pytest.approx(0.8)

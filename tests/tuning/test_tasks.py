@@ -15,7 +15,7 @@ from engine.kernels.space import Program
 from engine.recipe import Entry
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.compiler_pruning import COMPILED_RULES, REFUSED, SPILLS, compiled_limits, rule_of
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from tests.support.needs import needs_nvrtc
 
 MMA = "mma_m16n8k16_f16"
@@ -26,10 +26,10 @@ def group_of(file: str, kind: str) -> FusionGroup:
     return next(g for g in engine.fuse(engine.load(file)).groups if g.kind == kind)
 
 
-def found(group: FusionGroup, *wishes: Entry) -> Problem:
+def found(group: FusionGroup, *wishes: Entry) -> SearchProblem:
     recipe = engine.default_recipe(group)
     result = problem(group, recipe.advise("user", *wishes) if wishes else recipe)
-    assert isinstance(result, Problem), result
+    assert isinstance(result, SearchProblem), result
     return result
 
 

@@ -73,13 +73,13 @@ def test_the_fastest_of_each_group_are_read_alone(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "r.db") as store:
         log = RunLog.start(store, REQUEST)
         log.keep_all((one, None) for one in tried)
-        log.condemn(30, "wrong result", "differs")
+        log.mark_wrong(30, "wrong result", "differs")
         with RunReader(tmp_path / "r.db") as reader:
             assert [one.number for one in reader.fastest(1, 3, 99)] == [28, 26, 24, 29, 27, 25]
             assert [one.number for one in reader.fastest(1, 1, 20)] == [20, 19], "only those up to a number"
-            (wrong,) = reader.condemned(1, 99)
+            (wrong,) = reader.attempts_found_wrong(1, 99)
             assert (wrong.number, wrong.failure, wrong.microseconds) == (30, "wrong result", None)
-            assert reader.condemned(1, 29) == ()
+            assert reader.attempts_found_wrong(1, 29) == ()
 
 
 def test_records_name_the_program_that_the_search_names(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from engine.records.nodes import SEARCHED, RefusedRecord, Round, Run, TaskRecord
-from engine.tuning.statistics import explained
+from engine.tuning.statistics import variance_explained
 from views.format import figure, plural
 from views.tuning.nodes import Cause, Cut, GroupProgress, Importance, TrialShare
 from views.tuning.trials import NONE, Rows, Trials
@@ -97,7 +97,7 @@ def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
         values = trials.value(name)[known]
         if (values != NONE).any() and trials.text(name, best):
             count = len(np.unique(values[values != NONE]))
-            found.append(Importance(name, explained(times, values), trials.text(name, best), count))
+            found.append(Importance(name, variance_explained(times, values), trials.text(name, best), count))
     return tuple(found)
 
 

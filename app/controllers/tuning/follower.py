@@ -128,7 +128,7 @@ class Follower:
 
     def _proved_wrong(self) -> tuple[tuple[int, int], ...]:
         """Trials whose kernel the comparison with the reference refused; what it said is told as an example."""
-        found = self._reader.condemned(self.number, self._attempts)
+        found = self._reader.attempts_found_wrong(self.number, self._attempts)
         for one in found:
             self._examples.setdefault((one.group, one.failure), one.message)
         return tuple((one.number - 1, self.words.kinds.code(one.failure)) for one in found)

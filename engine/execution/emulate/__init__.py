@@ -1,1 +1,1 @@
-"""Kernels run on the CPU: the same CUDA text, compiled against a twin of tile/include, in a child process."""
+"""The emulator: a kernel's CUDA text compiled as C++ against other versions of tile/include and run in a child."""

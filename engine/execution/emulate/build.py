@@ -1,7 +1,7 @@
-"""The executable that emulates one kernel: its text compiled by the host's C++ compiler, with the emulated machine.
+"""Build the program that emulates one kernel: its CUDA text, compiled as C++ and linked with the emulated machine.
 
-The machine itself (runtime/) is compiled once for each compiler; a kernel then takes a fraction of a second.
-A compiler that does not work is told apart from a text that it refuses: it is asked for an empty program.
+The machine (runtime/) is compiled once for each compiler and kept on disk; a kernel then takes a tenth of a second.
+When a build fails, an empty program is compiled as well, to tell a broken compiler from a text that it refuses.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from engine.support.errors import MissingCapability
 INCLUDE = Path(__file__).resolve().parent / "include"
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 
-# No contraction: a product that is rounded before it is added means the same on every machine.
-_COMMON = ("-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno", "-w", "-s")
+# No contraction to fused multiply-add: results would differ between machines with and without the instruction.
+# No -march=native: wider vectors were slower (register tiles are filled from 16-byte loads), and a kept program must
+# run on any machine of its architecture.
+_COMMON = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno", "-w", "-s")
+_MACHINE_LEVEL = ("-O2",)
+_KERNEL_LEVEL = {True: ("-O1",), False: ("-O2", "-funroll-loops")}
+"""By `checked`.  A checked run spends its time in the machine's shadow memory, and compiling its kernel at -O2 takes
+longer than it saves; a run without checks is for all blocks of large kernels, where -O2 saves a quarter."""
 _PATHS = (f"-I{INCLUDE}", f"-I{GPU_INCLUDE}")
-# Baseline instructions only: wider vectors were slower (register tiles are filled from 16-byte loads), and what is kept
-# on disk runs on any machine of its kind.
-_UNROLLED = ("-funroll-loops",)
 _PROGRAM = "emulator"
-# A line of source that a message quotes begins with its number and a bar.
+_GOLD = "-fuse-ld=gold"
+"""Link with gold: a third of the time that GNU ld takes, of which a small kernel's build is a third."""
+_LINKS_WITH_GOLD = "gold"
+"""File beside the machine's objects that says that the compiler finds gold."""
+# Messages of the compiler, not source lines quoted in them: those begin with a line number and a bar.
 _FULL = re.compile(r"^(?!\s*\d* \|).*(?:No space left on device|Disk quota exceeded|File too large)\s*$", re.MULTILINE)
 _KILLED = re.compile(r"^(?!\s*\d* \|).*(?:Killed signal terminated program|virtual memory exhausted)", re.MULTILINE)
 
@@ -41,28 +48,30 @@ def host_compiler() -> str | None:
 
 
 def executable(text: str, entry: str, *, checked: bool) -> Path:
-    """The emulator of one kernel; kept on disk.
+    """Path of the program that emulates one kernel, kept on disk.  checked: with the checks of every access.
 
-    Raises CompileError for text that the compiler refuses, MissingCapability where there is no compiler or none that
-    works, or where the disk is full.
+    Raises CompileError for text that the compiler refuses, MissingCapability where there is no working compiler or
+    the disk is full.
     """
-    compiler = _required()
-    flags = (*_COMMON, *_UNROLLED, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), digest_of_sources(), entry, text)
+    compiler = _require_compiler()
+    flags = (*_COMMON, *_KERNEL_LEVEL[checked], f"-DLOOM_CHECKED={int(checked)}")
+    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources(), entry, text)
     built = read_folder("emulator", name)
     if built is None:
-        machine = _machine(compiler, checked)
+        machine = _machine_folder(compiler, checked)
         with workplace("emulator") as folder:
             kernel = folder / "kernel.cu"
             _write(kernel, text)
             unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
-            _run([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", _PROGRAM], folder, [_PROGRAM])
+            objects = map(str, sorted(machine.glob("*.o")))
+            linker = [_GOLD] if (machine / _LINKS_WITH_GOLD).is_file() else []
+            _build_files([compiler, *flags, *_PATHS, *unit, *objects, *linker, "-o", _PROGRAM], folder, [_PROGRAM])
             kernel.unlink()
             built = keep_folder("emulator", name, folder)
     return built / _PROGRAM
 
 
-def _required() -> str:
+def _require_compiler() -> str:
     compiler = host_compiler()
     if compiler is None:
         raise MissingCapability(
@@ -71,18 +80,20 @@ def _required() -> str:
     return compiler
 
 
-def _machine(compiler: str, checked: bool) -> list[Path]:
-    """Objects of the emulated machine, compiled when this compiler has not yet."""
-    flags = (*_COMMON, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), digest_of_sources())
+def _machine_folder(compiler: str, checked: bool) -> Path:
+    """Folder with the objects of the emulated machine, compiled when this compiler has not yet."""
+    flags = (*_COMMON, *_MACHINE_LEVEL, f"-DLOOM_CHECKED={int(checked)}")
+    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources())
     sources = sorted(file for file in RUNTIME.glob("*.cpp") if file.name != "entry.cpp")
     objects = [f"{source.stem}.o" for source in sources]
     built = read_folder("machine", name)
     if built is None:
         with workplace("machine") as folder:
-            _run([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
+            _build_files([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
+            if not _empty_program_failure(compiler, folder, _GOLD):
+                _write(folder / _LINKS_WITH_GOLD, "")
             built = keep_folder("machine", name, folder)
-    return [built / file for file in objects]
+    return built
 
 
 def _write(path: Path, text: str) -> None:
@@ -92,9 +103,12 @@ def _write(path: Path, text: str) -> None:
         raise unwritable(path, error) from error
 
 
-def _run(command: list[str], folder: Path, wanted: list[str]) -> None:
-    """Make the `wanted` files; MissingCapability where that fails for another reason than the text."""
-    done = _started(command, folder)
+def _build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
+    """Run the compiler in a folder, where it must make the `wanted` files.
+
+    Raises CompileError with the first error, MissingCapability where the machine and not the text is at fault.
+    """
+    done = _run_compiler(command, folder)
     if done.returncode == 0 and all((folder / file).is_file() for file in wanted):
         return
     _check_machine(command[0], folder, done)
@@ -105,19 +119,19 @@ def _run(command: list[str], folder: Path, wanted: list[str]) -> None:
     raise CompileError("C++ compiler", 0, first[0] if first else done.stderr.strip()[-200:], done.stderr)
 
 
-def _started(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run_compiler(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
-        # Messages in English: they are read here.
+        # The messages are searched for "error:" and for reasons in English.
         return subprocess.run(
             command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, errors="replace",
             check=False,
         )  # fmt: skip
     except OSError as error:
-        raise _broken(command[0], f"cannot be started: {error.strerror or error}") from error
+        raise _broken_compiler(command[0], f"cannot be started: {error.strerror or error}") from error
 
 
 def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProcess[str]) -> None:
-    """MissingCapability where the disk or the memory is full, or where the compiler makes nothing of any text."""
+    """Raise MissingCapability where the disk or the memory is full, or where the compiler fails for any text."""
     full = _FULL.search(failed.stderr)
     if full:
         raise MissingCapability("cache", str(folder.parent), full[0].strip(), PLACE_HINT)
@@ -129,38 +143,46 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
 
 def working_compiler() -> str:
     """Path of the C++ compiler, once it has made a program.  Raises MissingCapability where there is none that does."""
-    compiler = _required()
+    compiler = _require_compiler()
     with tempfile.TemporaryDirectory() as folder:
         _probe(compiler, Path(folder))
     return compiler
 
 
 def _probe(compiler: str, folder: Path) -> None:
-    """MissingCapability where the compiler makes nothing of an empty program."""
-    probe = folder / "probe.cpp"
-    _write(probe, "int main() { return 0; }\n")
-    tried = _started([compiler, "-std=c++17", str(probe), "-o", str(folder / "probe")], folder)
-    if tried.returncode != 0 or not (folder / "probe").is_file():
-        told = tried.stderr.strip().splitlines()
-        raise _broken(compiler, f"does not compile an empty program: {told[0] if told else 'it says nothing'}")
+    """Raise MissingCapability where the compiler cannot compile and link an empty program."""
+    failure = _empty_program_failure(compiler, folder)
+    if failure:
+        raise _broken_compiler(compiler, f"does not compile an empty program: {failure}")
 
 
-def _broken(compiler: str, reason: str) -> MissingCapability:
+def _empty_program_failure(compiler: str, folder: Path, *flags: str) -> str:
+    """Compile and link an empty program in a folder: the first line of what went wrong, "" where nothing did."""
+    source, program = folder / "probe.cpp", folder / "probe"
+    _write(source, "int main() { return 0; }\n")
+    tried = _run_compiler([compiler, "-std=c++17", *flags, str(source), "-o", str(program)], folder)
+    works = tried.returncode == 0 and program.is_file()
+    source.unlink()
+    program.unlink(missing_ok=True)
+    return "" if works else next(iter(tried.stderr.strip().splitlines()), "it says nothing")
+
+
+def _broken_compiler(compiler: str, reason: str) -> MissingCapability:
     return MissingCapability("run", compiler, reason, "apt install g++, or name a C++17 compiler that works in CXX")
 
 
 @cache
 def compiler_version(compiler: str) -> str:
-    """The first line of what a compiler says of its version."""
-    return _started([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
+    """The first line of `compiler --version`."""
+    return _run_compiler([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
 
 
-def _version(compiler: str) -> str:
+def _compiler_identity(compiler: str) -> str:
     return f"{compiler} {compiler_version(compiler)}"
 
 
 @cache
 def digest_of_sources() -> str:
-    """One name for all that an emulator is made of besides the kernel."""
+    """Digest of everything that goes into an emulator but the kernel: part of the name that it is kept under."""
     files = [file for folder in (INCLUDE, RUNTIME, GPU_INCLUDE) for file in folder.iterdir() if file.is_file()]
     return digest_of_files(files)

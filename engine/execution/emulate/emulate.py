@@ -1,10 +1,11 @@
-"""Running a kernel's CUDA text on the CPU, in a child process with a time limit.
+"""Run a kernel's CUDA text on the CPU, in a child process with a time limit.
 
-Data goes through raw files in a temporary folder (in memory where there is room), which the child maps.
+Arrays are exchanged as raw files in a temporary folder (in /dev/shm where there is room), which the child maps.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import struct
@@ -22,14 +23,15 @@ from engine.support.errors import BadInput, MissingCapability
 from engine.tile.source import Buffer, CudaSource
 
 ORDERS = ("late", "early")
-"""Threads forward and copies landing at their wait; threads, warps and blocks backward and copies landing at issue."""
+"""Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
+threads, warps and blocks run backwards, copies land when they are issued.  A missing barrier or wait shows in one."""
 
 Arrays = dict[str, np.ndarray]
 
 _STATUS = struct.Struct("qii")
 _MEMORY = Path("/dev/shm")
 _NO_ROOM = {91: "has no memory for the kernel's emulation", 92: "cannot map the kernel's arrays into memory"}
-"""Exit codes of runtime/main.cpp that say nothing of the kernel."""
+"""Exit codes of runtime/main.cpp for faults of this machine, not of the kernel."""
 
 
 def emulate(
@@ -40,26 +42,53 @@ def emulate(
     order: str = "late",
     checked: bool = True,
     timeout: float = 120,
-    trace: tuple[int, int] | None = None,
 ) -> tuple[Emulation, Arrays, Arrays]:
     """Run some blocks (None: all; by linear number, x fastest) of a kernel.
 
-    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.  trace: a block and
-    one of its warps whose addresses are told; only a checked run sees them.
+    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
-    Every pointer is a multiple of the alignment that the source names for it and of no larger power of two, as whoever
-    launches may choose it; workspaces are made for the run.
+    Every pointer is aligned to exactly what the source demands of it and to no larger power of two: a caller of the
+    kernel may pass such a pointer, and an access that needs more is found.  Workspaces are allocated for the run.
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
     no compiler, or no room for the arrays.
     """
-    total = source.grid[0] * source.grid[1] * source.grid[2]
-    _check_request(source, arrays, blocks, order, total)
-    program = executable(source.text, source.entry, checked=checked)
+    return _emulate(source, arrays, _RunOptions(blocks, order, checked, timeout))
+
+
+def trace_warp(
+    source: CudaSource,
+    arrays: Mapping[str, np.ndarray],
+    warp: tuple[int, int],
+    *,
+    blocks: Sequence[int],
+    timeout: float = 120,
+) -> Emulation:
+    """Run some blocks as `emulate` does, and record the addresses of one warp, (block, number in it), in `accesses`."""
+    return _emulate(source, arrays, _RunOptions(blocks, "late", True, timeout, warp))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _RunOptions:
+    """As in `emulate` and `trace_warp`."""
+
+    blocks: Sequence[int] | None
+    order: str
+    checked: bool
+    timeout: float
+    trace: tuple[int, int] | None = None
+    """Block and warp."""
+
+
+def _emulate(
+    source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions
+) -> tuple[Emulation, Arrays, Arrays]:
+    _check_request(source, arrays, options)
+    program = executable(source.text, source.entry, checked=options.checked)
     place = _roomy_folder(source)
     try:
-        return _emulated(program, source, arrays, place, (blocks, order, checked, timeout, trace))
+        return _emulate_in_folder(program, source, arrays, place, options)
     except OSError as error:
         where = str(error.filename or place or tempfile.gettempdir())
         reason = f"a kernel cannot be emulated there: {error.strerror or error}"
@@ -67,40 +96,34 @@ def emulate(
         raise MissingCapability("run", where, reason, hint) from error
 
 
-_Request = tuple[Sequence[int] | None, str, bool, float, tuple[int, int] | None]
-"""Blocks, order, checked, timeout and trace, as in `emulate`."""
-
-
-def _emulated(
-    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, request: _Request
+def _emulate_in_folder(
+    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, options: _RunOptions
 ) -> tuple[Emulation, Arrays, Arrays]:
-    blocks, order, checked, timeout, trace = request
-    total = source.grid[0] * source.grid[1] * source.grid[2]
     with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as folder:
-        files = [_Files.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
+        files = [_BufferFiles.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
         for file in files:
             file.fill(arrays)
         job = Path(folder) / "job"
-        job.write_text(_job(source, files, blocks, order, trace))
-        ending = _run(program, Path(folder), timeout)
-        findings, counts, accesses, blocks_run = _report(Path(folder) / "result")
+        job.write_text(_job_text(source, files, options))
+        ending = _run_child(program, Path(folder), options.timeout)
+        findings, counts, accesses, blocks_run = _read_report(Path(folder) / "result")
         if ending:
             findings = (*findings, ending)
-        outputs = {f.buffer.array: f.output(arrays) for f in files if f.buffer.written}
-        masks = {f.buffer.array: f.written(arrays) for f in files if f.buffer.written} if checked else {}
-    return Emulation(order, blocks_run, total, findings, counts, accesses), outputs, masks
+        outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
+        masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if options.checked else {}
+    return Emulation(options.order, blocks_run, math.prod(source.grid), findings, counts, accesses), outputs, masks
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """One buffer's files: its bytes, and one byte for each element that tells whether it was stored to."""
+class _BufferFiles:
+    """Files of one buffer: its data, and a mask with one byte an element that the child sets when it stores there."""
 
     buffer: Buffer
     data: Path
     mask: Path
 
     @classmethod
-    def of(cls, folder: Path, number: int, buffer: Buffer) -> _Files:
+    def of(cls, folder: Path, number: int, buffer: Buffer) -> _BufferFiles:
         return cls(buffer, folder / f"{number}.data", folder / f"{number}.mask")
 
     @property
@@ -108,7 +131,10 @@ class _Files:
         return np.dtype(self.buffer.dtype)
 
     def fill(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """The bytes lie so far behind the start of the file, which the child maps at a page, as they are aligned."""
+        """Write both files before the run.
+
+        The child maps a file at a page boundary; data that begins `alignment` bytes into it has just that alignment.
+        """
         with self.data.open("wb") as file:
             file.write(bytes(self.buffer.alignment))
             file.flush()
@@ -118,26 +144,25 @@ class _Files:
                 np.full(self.buffer.elements * self.dtype.itemsize, 0xFF, np.uint8).tofile(file)
         with self.mask.open("wb") as file:
             if self.buffer.written:
-                # The room is taken now: the child writes through a mapping, where a full disk would be a crash.
+                # Zeros are written, not a hole: on a full disk the child's store through the mapping would be a SIGBUS.
                 np.zeros(self.buffer.elements, np.uint8).tofile(file)
 
-    def output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._shaped(np.fromfile(self.data, self.dtype, offset=self.buffer.alignment), arrays)
+    def read_output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._reshape(np.fromfile(self.data, self.dtype, offset=self.buffer.alignment), arrays)
 
-    def written(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._shaped(np.fromfile(self.mask, np.bool_), arrays)
+    def read_mask(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._reshape(np.fromfile(self.mask, np.bool_), arrays)
 
-    def _shaped(self, flat: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _reshape(self, flat: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         given = arrays.get(self.buffer.array)
         return flat if given is None else flat.reshape(given.shape)
 
 
-def _check_request(
-    source: CudaSource, arrays: Mapping[str, np.ndarray], blocks: Sequence[int] | None, order: str, total: int
-) -> None:
-    if order not in ORDERS:
-        raise BadInput("run", f"order {order!r}", f"is not one of {', '.join(ORDERS)}")
-    outside = [block for block in blocks or () if not 0 <= block < total]
+def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions) -> None:
+    if options.order not in ORDERS:
+        raise BadInput("run", f"order {options.order!r}", f"is not one of {', '.join(ORDERS)}")
+    total = math.prod(source.grid)
+    outside = [block for block in options.blocks or () if not 0 <= block < total]
     if outside:
         raise BadInput("run", f"block {outside[0]}", f"the grid has blocks 0 to {total - 1}")
     for buffer in source.buffers:
@@ -154,21 +179,15 @@ def _check_request(
 
 
 def _roomy_folder(source: CudaSource) -> Path | None:
-    """The memory file system where the buffers fit into half of what is free; None for the usual one."""
+    """/dev/shm if the buffers fit into half of its free space, else None: the default temporary folder."""
     needed = sum(b.elements * (np.dtype(b.dtype).itemsize + b.written) for b in source.buffers)
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
 
 
-def _job(
-    source: CudaSource,
-    files: Sequence[_Files],
-    blocks: Sequence[int] | None,
-    order: str,
-    trace: tuple[int, int] | None,
-) -> str:
-    """What runtime/main.cpp reads."""
+def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOptions) -> str:
+    """The job file, which runtime/main.cpp reads: one keyword and its values a line."""
     lines = [
-        f"order {order}",
+        f"order {options.order}",
         "grid {} {} {}".format(*source.grid),
         "block {} {} {}".format(*source.block),
         f"shared {source.shared_bytes}",
@@ -181,22 +200,23 @@ def _job(
     for w in source.workspaces:
         memory = f"{w.parameter} {w.bytes} {np.dtype(w.dtype).itemsize} {w.alignment}"
         lines.append(f"workspace {memory} {int(w.zeroed)}")
-    if trace is not None:
-        lines.append("trace {} {}".format(*trace))
-    if blocks is not None:
-        lines.append("blocks " + " ".join(map(str, blocks)))
+    if options.trace is not None:
+        lines.append("trace {} {}".format(*options.trace))
+    if options.blocks is not None:
+        lines.append("blocks " + " ".join(map(str, options.blocks)))
     return "\n".join(lines) + "\n"
 
 
-def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
-    """Run the child; a finding if it did not come to its own end."""
+def _run_child(program: Path, folder: Path, timeout: float) -> Finding | None:
+    """Run the child; a finding if it crashed or ran past the limit."""
     command = [str(program), str(folder / "job"), str(folder / "result"), str(folder / "status")]
-    # The pipe closes when the child ends, which wakes the parent at once; `wait` would poll.
+    # The child writes nothing to its standard output.  The pipe is there because it closes when the child ends, which
+    # wakes `communicate` at once; `wait` with a timeout polls at intervals of up to 50 ms.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        block, thread, line = _status(folder)
+        block, thread, line = _read_status(folder)
         return Finding("hang", line, f"block {block}, thread {thread} was still running after {timeout:g} s")
     finally:
         if child.poll() is None:
@@ -207,13 +227,13 @@ def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
         return None
     if code in _NO_ROOM:
         raise MissingCapability("run", "this machine", _NO_ROOM[code], "close other programs, or add memory")
-    block, thread, line = _status(folder)
+    block, thread, line = _read_status(folder)
     cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return Finding("crash", line, f"block {block}, thread {thread}: the emulator ended with {cause}")
 
 
-def _status(folder: Path) -> tuple[int, int, int]:
-    """Block, thread and line that ran last (the line is 0 without checks)."""
+def _read_status(folder: Path) -> tuple[int, int, int]:
+    """Block, thread and line that ran last, from the file that the child maps and updates (line 0 without checks)."""
     try:
         block, thread, line = _STATUS.unpack((folder / "status").read_bytes())
     except (OSError, struct.error):
@@ -221,7 +241,7 @@ def _status(folder: Path) -> tuple[int, int, int]:
     return block, thread, line
 
 
-def _report(
+def _read_report(
     path: Path,
 ) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], tuple[WarpAccess, ...], int]:
     """Findings, counts, traced accesses and the number of blocks run, from the child's result file."""

@@ -1,0 +1,51 @@
+"""Settings of a search: strategy, runner, limits, and the workers and judge that it uses."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+from engine.tuning.control import Clock
+from engine.tuning.executors import Workers, here
+from engine.tuning.final_validation import Judge
+from engine.tuning.runner import PredictedRunner, Runner
+
+DEFAULT_STRATEGY = "learned"
+"""Ranked by the model at first, by a correction learned from the trials later."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """When a search ends."""
+
+    trials: int = 64
+    """For each subgraph, on average."""
+    minutes: float = math.inf
+    round: int = 16
+    """Most trials of one round; the next one is placed by what this one found."""
+    patience: int = 8
+    """Rounds without gain after which a subgraph gets no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How programs are chosen and run, and when the search ends."""
+
+    strategy: str = DEFAULT_STRATEGY
+    runner: Runner = field(default_factory=PredictedRunner)
+    limits: SearchLimits = field(default_factory=SearchLimits)
+    seed: int = 0
+    source: str = ""
+    """The file, shown to whoever reads the run."""
+    resume: bool = False
+    """Whether to continue the last run of the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTools:
+    """What runs and judges programs."""
+
+    workers: Workers = field(default_factory=here)
+    judge: Judge = field(default_factory=Judge)
+    clock: Clock = time.monotonic
