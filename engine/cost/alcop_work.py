@@ -37,7 +37,7 @@ def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers:
         grid=grid,
         threads=knobs.parts * contraction.lanes,
         registers=estimated_registers(contraction, knobs) if registers is None else registers,
-        shared_bytes=knobs.stages * sum(tile),
+        shared_bytes=knobs.stages * knobs.stage_bytes(size),
         steps=-(-steps // knobs.split_k) * turns,
         stages=knobs.stages,
         inner_steps=max(1, k // step // knobs.slices),

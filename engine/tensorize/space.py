@@ -52,6 +52,11 @@ class GemmConfig(KernelConfig):
         """Warps (on CUDA cores threads) that share a tile by its rows and columns."""
         return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
 
+    def stage_bytes(self, element_bytes: int) -> int:
+        """Shared memory of a block's tile of both operands."""
+        rows, columns, depth = self.block
+        return (rows + columns) * depth * element_bytes
+
     def __str__(self) -> str:
         m, n, k = self.block
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"

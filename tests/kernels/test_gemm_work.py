@@ -34,7 +34,7 @@ def assert_same_work(kernel: engine.Kernel) -> bool:
     config = config_of_tile(kernel.tile)
     if config is None or sides_of(kernel.program) is None:
         return False
-    found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config)
+    found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
     assert found.registers
     expected = replace(kernel.facts, registers=found.registers)
     wrong = [f.name for f in fields(found) if getattr(found, f.name) != getattr(expected, f.name)]

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop import promised
+from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import alcop_work_of_config
+from engine.cost.alcop_work import estimated_registers
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import MAX_THREADS, SUM_BYTES
+from engine.target.occupancy import resident
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
@@ -35,6 +36,12 @@ class Limit:
     """How knobs break it, with figures; "" where they keep it."""
     because: str
     """Why nothing else would do."""
+
+
+def tiles_of(contraction: Contraction, config: GemmConfig) -> int:
+    """Tiles of the result, of all batches."""
+    rows, columns, _ = config.block
+    return contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
 
 
 def exchanged_bytes(config: GemmConfig) -> int:
@@ -106,10 +113,9 @@ def _split(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     steps = -(-contraction.k // depth)
     if whole_parts(steps, parts) != parts:
         return f"{parts} blocks cannot share {steps} tiles of {depth} depths: one of them would have none"
-    tiles = contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
     if parts > MOST_PARTS:
         return f"{parts} blocks to a tile: the last one adds up the sums of at most {MOST_PARTS}"
-    left = parts * tiles * rows * columns * SUM_BYTES
+    left = parts * tiles_of(contraction, knobs) * rows * columns * SUM_BYTES
     return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
@@ -124,8 +130,7 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 
 def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    rows, columns, depth = knobs.block
-    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, machine.shared_limit
+    needed, limit = knobs.stages * knobs.stage_bytes(contraction.element_bytes), machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
@@ -135,8 +140,10 @@ def _threads(contraction: Contraction, knobs: GemmConfig, machine: Target) -> st
 
 
 def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+    threads = knobs.parts * contraction.lanes
+    registers = min(estimated_registers(contraction, knobs), allowed_registers(threads, machine))
     try:
-        promised(alcop_work_of_config(contraction, knobs), machine)
+        resident(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, machine)
     except Unsupported as error:
         return error.reason
     return ""

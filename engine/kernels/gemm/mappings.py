@@ -11,8 +11,9 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
-from engine.kernels.gemm.problem import contraction_of, promise_of, sides_of
+from engine.kernels.gemm.problem import contraction_of, sides_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
+from engine.kernels.gemm.work import promise_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Refused, Task
 from engine.kernels.tuned_entries import tuned

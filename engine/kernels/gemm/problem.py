@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import alcop_work_of_config
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import Reach, reach_of
 from engine.kernels.statement_block import finished
-from engine.target import Target
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
@@ -69,15 +66,6 @@ def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | N
     if config_of_tile(tile) is None or sides_of(program) is None:
         return None
     return contraction_before(program, INTRINSICS.get(tile.intrinsic))
-
-
-def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
-    """The modelled microseconds of a program's kernels by their knobs, on tensor cores or (None) without them.
-
-    The program has a contraction of two plain factors.
-    """
-    contraction = contraction_before(program, intrinsic)
-    return lambda knobs: promised(alcop_work_of_config(contraction, knobs), machine)
 
 
 def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:

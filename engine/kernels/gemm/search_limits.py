@@ -20,6 +20,7 @@ from engine.kernels.gemm.limits import (
     exchanged_bytes,
     kib,
     most_core_threads,
+    tiles_of,
 )
 from engine.kernels.prune import REGISTERS_BECAUSE, whole_warps
 from engine.target import Target
@@ -101,10 +102,7 @@ def _registers(contraction: Contraction, knobs: GemmConfig, machine: Target) -> 
 
 
 def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    tiles = (-(-size // tile) for size, tile in zip((contraction.m, contraction.n), knobs.block, strict=False))
-    blocks = contraction.batch
-    for count in tiles:
-        blocks *= count
+    blocks = tiles_of(contraction, knobs) * knobs.split_k
     return f"{blocks:,} blocks, a grid may have {MAX_GRID:,}" if blocks > MAX_GRID else ""
 
 

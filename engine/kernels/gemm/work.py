@@ -7,16 +7,21 @@ CUDA compiler replaces.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
 from engine.cost.nodes import Work
+from engine.cost.roofline import predict
 from engine.kernels.gemm.copies import Copy, Reach, choose_copy
 from engine.kernels.gemm.epilogue_requests import Epilogue, Request, epilogue_of
+from engine.kernels.gemm.limits import tiles_of
 from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
 from engine.kernels.gemm.staged_epilogue import LEAST
 from engine.kernels.gemm.thread_fragment import fragment_elements
+from engine.target import Target
 from engine.target.hardware import SUM_BYTES, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
@@ -52,11 +57,23 @@ def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProbl
     )
 
 
-def work(problem: GemmProblem, config: GemmConfig) -> Work:
-    """The work of one launch of the kernel with a configuration that keeps all limits."""
+def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
+    """The modelled microseconds of a program's kernels by their configuration, with the machine's own figures.
+
+    The function raises Unsupported where no block of a kernel fits an SM.
+    """
+    problem = problem_of(program, intrinsic)
+    return lambda config: predict(work(problem, config, machine), machine).microseconds
+
+
+def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
+    """The work of one launch of the kernel with a configuration that keeps all limits.
+
+    machine: whose compiler gives a thread so many registers at most, and spills the rest.
+    """
     contraction, parts = problem.contraction, config.split_k
     tile = _Tile(problem, config)
-    blocks = contraction.batch * math.prod(tile.counts) * parts
+    blocks = tiles_of(contraction, config) * parts
     everyone, last = blocks * tile.threads, blocks * tile.threads // parts
     copied = everyone * tile.steps * sum(c.shares(tile.threads) * c.width * c.element_bytes for c in tile.copies)
     handed = tile.results * SUM_BYTES if parts > 1 else 0
@@ -74,7 +91,7 @@ def work(problem: GemmProblem, config: GemmConfig) -> Work:
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
-        registers=estimated_registers(contraction, config),
+        registers=min(estimated_registers(contraction, config), allowed_registers(tile.threads, machine)),
         tensor_flops=2 * m * n * k * blocks * tile.steps if contraction.unit else 0,
         tensor_type=contraction.unit,
         stages=config.stages,
