@@ -131,6 +131,12 @@ def user_entries(kernel: Kernel) -> list[Entry]:
     return [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
 
 
+def asked_intrinsic(kernel: Kernel) -> str:
+    """The instruction that a person asks for; "" where nobody does."""
+    marks = (entry.value for entry in user_entries(kernel) if isinstance(entry.value, tuple))
+    return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
+
+
 def user_check(family: Programs, kernel: Kernel) -> Check:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
     wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]

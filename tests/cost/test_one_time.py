@@ -11,7 +11,7 @@ import pytest
 import engine
 from engine.compilation import default_microseconds
 from engine.explore.recipe_trial import predicted
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "models"
@@ -29,7 +29,7 @@ def numbers(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[
     assert time is not None
     yield "a trial of an edit", time.microseconds
     found = problem(group, kernel.recipe)
-    if isinstance(found, Problem):
+    if isinstance(found, SearchProblem):
         yield "the search, before it begins", found.before
 
 

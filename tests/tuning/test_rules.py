@@ -12,13 +12,15 @@ import pytest
 
 import engine
 from engine.cost.alcop_nodes import Contraction
-from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
+from engine.kernels.gemm.work import problem_of as gemm_problem
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import ALCOP_SPACES, GemmConfig
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.statistics import rank_correlation
@@ -45,14 +47,16 @@ def problem_of(row: str) -> SearchProblem:
 
 def family_of(row: str) -> Products:
     kernel = kernel_of(row)
-    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile)
-    assert sides is not None and contraction is not None
-    return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, contraction, H200)
+    sides, intrinsic = sides_of(kernel.program), INTRINSICS.get(kernel.tile.intrinsic)
+    assert sides is not None
+    product = gemm_problem(kernel.program, intrinsic)
+    return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, product, H200)
 
 
 def family(contraction: Contraction) -> Products:
     name = INTRINSIC if contraction.unit else CUDA_CORES
-    return replace(family_of("gta/gemm-1024x1024x1024"), contraction=contraction, name=name)
+    found = family_of("gta/gemm-1024x1024x1024")
+    return replace(found, problem=replace(found.problem, contraction=contraction), name=name)
 
 
 def prune(points: Iterable[GemmConfig], contraction: Contraction) -> Funnel:

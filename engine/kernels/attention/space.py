@@ -20,7 +20,7 @@ from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import Check, searched, user_entries
+from engine.kernels.prune import Check, asked_intrinsic, searched
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -251,8 +251,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
     after = online(kernel.group.program, found.values.name)
     values = after.statement(found.values.name)
-    own = (entry.value for entry in user_entries(kernel))
-    wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
+    wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
         misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
         if not misfit and not allowed(intrinsic, kernel.recipe.numerics):

@@ -13,7 +13,7 @@ from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import MAX_THREADS, SUM_BYTES
-from engine.target.occupancy import resident
+from engine.target.occupancy import occupancy
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
@@ -143,7 +143,7 @@ def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     threads = knobs.parts * contraction.lanes
     registers = min(estimated_registers(contraction, knobs), allowed_registers(threads, machine))
     try:
-        resident(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, machine)
+        occupancy(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, machine)
     except Unsupported as error:
         return error.reason
     return ""

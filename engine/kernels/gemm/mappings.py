@@ -11,10 +11,11 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
-from engine.kernels.gemm.problem import contraction_of, sides_of
+from engine.kernels.gemm.problem import sides_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
-from engine.kernels.gemm.work import promise_of
+from engine.kernels.gemm.work import problem_of, promise_of
 from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task
 from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry, Recipe
@@ -55,7 +56,7 @@ def product_tasks(
 def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
     """What binds, and CUDA cores; alone what the user asks for, where that is an intrinsic."""
     machine, program = kernel.target, kernel.program
-    wish = next((e.value[1] for e in _of_user(kernel) if isinstance(e.value, tuple) and e.value[0] == "intrinsic"), "")
+    wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
         binding = bind(anchor, program.arrays, intrinsic)
         is_wanted = wish in ("", intrinsic.name)
@@ -69,10 +70,6 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         yield _Mapping(CUDA_CORES, advice.scenario.entries)
 
 
-def _of_user(kernel: Kernel) -> Iterator[Entry]:
-    return (e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
-
-
 def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: Compile) -> Task | str:
     """The task of one mapping, or why it has no kernel."""
     made = kernel
@@ -81,11 +78,12 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
             made = compile_group(group, tuned(kernel.recipe, group, DECIDED, mapping.entries))
         except EngineError as error:
             return error.reason
-    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile)
-    if sides is None or contraction is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
+    sides = sides_of(made.program)
+    if sides is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
-    family = Products(group, mapping.name, sides, contraction, made.target, kept)
+    problem = problem_of(made.program, INTRINSICS.get(mapping.name))
+    family = Products(group, mapping.name, sides, problem, made.target, kept)
     return task_of(family, kernel)
 
 

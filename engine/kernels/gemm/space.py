@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.problem import Sides, config_of_tile
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS, registers_of_tiles
+from engine.kernels.gemm.work import GemmProblem, work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, Named, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (
@@ -34,8 +34,6 @@ from engine.kernels.space import Funnel, Program, Task
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
-from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
@@ -73,10 +71,15 @@ class Products:
     name: str
     """The intrinsic, or `CUDA_CORES`."""
     sides: Sides
-    contraction: Contraction
+    problem: GemmProblem
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
+
+    @property
+    def contraction(self) -> Contraction:
+        """The product itself."""
+        return self.problem.contraction
 
     @property
     def decided(self) -> frozenset[str]:
@@ -122,27 +125,8 @@ class Products:
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
     def work(self, program: Program) -> Work:
-        """From the equations of the pipeline model; of bytes it counts the main loop's alone."""
-        work, knobs = self._work(program), self.knobs(program)
-        read, written = compulsory_bytes(self.group.program)
-        flops, special = flop_counts(self.group.program)
-        c, blocks, intrinsic = self.contraction, math.prod(work.grid), INTRINSICS.get(self.name)
-        return Work(
-            blocks=blocks,
-            threads=work.threads,
-            flops=flops - 2 * c.batch * c.m * c.n * c.k if intrinsic else flops,
-            special=special,
-            dram_bytes_read=read,
-            dram_bytes_written=written,
-            l2_bytes=round(work.fetched * work.steps * blocks),
-            shared_bytes=work.shared_bytes,
-            registers=work.registers or 0,
-            tensor_flops=2 * blocks * work.steps * math.prod(knobs.block) if intrinsic else 0,
-            tensor_type=intrinsic.dtype if intrinsic else "",
-            stages=work.stages,
-            serial_steps=work.steps,
-            team=knobs.split_k,
-        )
+        """See `engine.kernels.gemm.work`."""
+        return work(self.problem, self.knobs(program), self.machine)
 
     def rank(self, program: Program) -> float:
         """The time that the pipeline model promises, in microseconds."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
+from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.cost.roofline import predict
 from engine.kernels.gemm.copies import Copy, Reach, choose_copy
 from engine.kernels.gemm.epilogue_requests import Epilogue, Request, epilogue_of
 from engine.kernels.gemm.limits import tiles_of
@@ -63,7 +63,7 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
     The function raises Unsupported where no block of a kernel fits an SM.
     """
     problem = problem_of(program, intrinsic)
-    return lambda config: predict(work(problem, config, machine), machine).microseconds
+    return lambda config: model_microseconds(work(problem, config, machine), machine)
 
 
 def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:

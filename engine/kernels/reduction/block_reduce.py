@@ -226,8 +226,4 @@ def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: in
 
 def parts_bytes(elements: int, reduction: Reduction) -> int:
     """Bytes of such a buffer in a block's shared memory."""
-    return shared_bytes_of(Buffer("", _dtype_of_parts(reduction), (elements,), "shared"))
-
-
-def _dtype_of_parts(reduction: Reduction) -> str:
-    return "int32" if reduction.accumulate == "bool" else reduction.accumulate
+    return shared_bytes_of(Buffer("", parts_dtype(reduction), (elements,), "shared"))
