@@ -57,11 +57,6 @@ def predict_bottleneck(work: AlcopWork, target: Target) -> PipelinePrediction:
     return _Model(work, target, BOTTLENECK).prediction()
 
 
-def promised(work: AlcopWork, target: Target) -> float:
-    """The time that `predict_pipeline` tells, in microseconds, without what it is made of; raises as that does."""
-    return _Model(work, target, ALCOP).total()
-
-
 class _Model:
     """One kernel on one target under one of the two models; all times in microseconds."""
 

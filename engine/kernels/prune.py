@@ -25,6 +25,7 @@ PROMISE = "promise"
 """Name of the rule that asks a model of times."""
 FAR, FEWEST = 1.5, 64
 """Times the best promise of a mapping beyond which a program is not tried, and how many are left to try all the same.
+Found with ALCOP's model as the promise (tests/benchmarks/search_truth.py), before products had the one estimate:
 ALCOP's dense operators keep a tenth of their programs so, none more than 0.19; on a device that the model does not know
 none lost its best, nor would at 1.4 (at 1.3 one is 0.2 % worse)."""
 

@@ -10,7 +10,7 @@ import pytest
 
 import engine
 from engine.compilation import default_microseconds
-from engine.explore.recipe_trial import predicted
+from engine.explore.recipe_trial import predicted_time
 from engine.tuning.problem import SearchProblem, problem
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ WHY = re.compile(r"Why it takes ([\d.e+]+) µs")
 def numbers(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[str, float]]:
     """(who, microseconds that they tell of a kernel)."""
     yield "what fusion asks", default_microseconds(group)
-    time = predicted(kernel)
+    time = predicted_time(kernel)
     assert time is not None
     yield "a trial of an edit", time.microseconds
     found = problem(group, kernel.recipe)

@@ -15,7 +15,7 @@ from engine.cost.alcop_nodes import Contraction
 from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
-from engine.kernels.gemm.work import problem_of as gemm_problem
+from engine.kernels.gemm.work import problem_of as product_of
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
@@ -47,9 +47,9 @@ def problem_of(row: str) -> SearchProblem:
 
 def family_of(row: str) -> Products:
     kernel = kernel_of(row)
-    sides, intrinsic = sides_of(kernel.program), INTRINSICS.get(kernel.tile.intrinsic)
+    sides = sides_of(kernel.program)
     assert sides is not None
-    product = gemm_problem(kernel.program, intrinsic)
+    product = product_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic))
     return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, product, H200)
 
 

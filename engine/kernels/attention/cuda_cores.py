@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.kernels.attention.block import Block
 from engine.kernels.attention.nest import Factor
 from engine.kernels.gemm.base import Owned
-from engine.kernels.gemm.copies import Copy
+from engine.kernels.gemm.copies import TileCopy
 from engine.kernels.gemm.operand import Operand, Side, Tiling
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
 from engine.target.hardware import SUM_BYTES
@@ -53,7 +53,7 @@ class CudaCores:
         operand = Operand(
             access=Access("weight", ()), side=Side((), tiles.queries, tiles.queries, Index()),
             tiling=Tiling((), tiles.keys), place={}, free={}, tile="weight_tile", dtype="float32",
-            copy=Copy(SUM_BYTES, (tiles.queries, tiles.keys), block.query.depth_inner, width=1, is_async=False),
+            copy=TileCopy(SUM_BYTES, (tiles.queries, tiles.keys), block.query.depth_inner, width=1, is_async=False),
         )  # fmt: skip
         shape = (operand.copy.elements(is_swizzled=False),)
         block.emitter.buffers[operand.tile] = Buffer(operand.tile, operand.dtype, shape, "shared")

@@ -29,7 +29,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class TileCopy:
     """The copies of one tile."""
 
     element_bytes: int
@@ -84,7 +84,7 @@ def reach_of(
     return Reach(element_bytes, along(side), along(depth), nearness(depth) <= nearness(side))
 
 
-def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], threads: int) -> Copy:
+def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], threads: int) -> TileCopy:
     """The widest copy whose threads share a tile evenly, and the tile order that goes with it.
 
     tile: elements along the side, and depths, of a tile; sizes: of the product.
@@ -99,4 +99,4 @@ def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], thr
     widths = [b // size for b in COPY_BYTES if b >= size]
     orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
     found = next((order for order in orders if is_allowed(*order)), None)
-    return Copy(size, tile, *(found or (singly, 1)), is_async=found is not None)
+    return TileCopy(size, tile, *(found or (singly, 1)), is_async=found is not None)

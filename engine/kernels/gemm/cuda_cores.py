@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product, id_of
-from engine.kernels.gemm.read_marks import Chosen, choose_for_cuda_cores
+from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import Sharers, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
@@ -29,7 +29,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     return _emit(product, choose_for_cuda_cores(product, marks))
 
 
-def _emit(product: Product, chosen: Chosen) -> TileProgram:
+def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
     config = chosen.config
     operands = product.begin(config, config.parts, chosen.raster)
     emitter = product.emitter

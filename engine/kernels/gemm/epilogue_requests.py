@@ -20,7 +20,7 @@ from engine.tensor.rewrite import indices_of
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EpilogueRequest:
     """A read or a write of one element or, where lanes of a vector differ, of as many as a vector has."""
 
     name: str
@@ -40,8 +40,8 @@ class Request:
 class PassRequests:
     """One pass over a thread's results: what is asked for each row, and for each element."""
 
-    of_rows: tuple[Request, ...]
-    of_elements: tuple[Request, ...]
+    of_rows: tuple[EpilogueRequest, ...]
+    of_elements: tuple[EpilogueRequest, ...]
     parts: tuple[int, ...] = ()
     """Bytes of a part of each reduction that threads combine at the end of the pass."""
 
@@ -64,7 +64,7 @@ def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
     """What follows the product of a group's program."""
     anchor = program.statement(sides.statement)
     after = [s for s in program.statements if s is not anchor]
-    collector, sums = _Collector(program, sides), _finished(anchor)
+    collector, sums = _RequestCollector(program, sides), _finished(anchor)
     if reduced_columns(program.statements, anchor):
         found = []
         for number, one in enumerate(passes(anchor, after)):
@@ -88,7 +88,7 @@ def _finished(statement: Statement) -> Statement:
     return finished(statement, Literal(0.0, "float32"))
 
 
-class _Collector:
+class _RequestCollector:
     """Requests of a program's statements in order: what one of them made is in registers for the others."""
 
     def __init__(self, program: TensorProgram, sides: Sides) -> None:
@@ -98,16 +98,16 @@ class _Collector:
         self._lane = sides.columns[-1].name
         self._made: set[str] = set()
 
-    def requests(self, statements: Sequence[Statement]) -> tuple[Request, ...]:
+    def requests(self, statements: Sequence[Statement]) -> tuple[EpilogueRequest, ...]:
         """Those of statements that stand in one loop."""
-        found: dict[Request, None] = {}
+        found: dict[EpilogueRequest, None] = {}
         for statement in statements:
             found.update(dict.fromkeys(self._of(statement)))
             if statement.reduction is None:
                 self._made.add(statement.write.array)
         return tuple(found)
 
-    def _of(self, statement: Statement) -> Iterator[Request]:
+    def _of(self, statement: Statement) -> Iterator[EpilogueRequest]:
         for index in indices_of(statement):
             looked_up = (Access(e.array, e.indices) for e in index.elements())
             yield from (self._request(access, False) for access in looked_up if access.array not in self._made)
@@ -115,10 +115,10 @@ class _Collector:
         if statement.reduction is None and statement.write.array in self._program.outputs:
             yield self._request(statement.write, True)
 
-    def _request(self, access: Access, is_write: bool) -> Request:
+    def _request(self, access: Access, is_write: bool) -> EpilogueRequest:
         indices = (*access.indices, *(guard.index for guard in access.guards))
         moved = {name for index in indices for name in index.iterators()}
-        return Request(
+        return EpilogueRequest(
             name=str(access),
             bytes=DTYPES[self._program.arrays[access.array].dtype],
             is_write=is_write,

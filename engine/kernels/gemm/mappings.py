@@ -11,7 +11,7 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
-from engine.kernels.gemm.problem import sides_of
+from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
 from engine.kernels.gemm.work import problem_of, promise_of
 from engine.kernels.nodes import Compile, Kernel
@@ -79,10 +79,10 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
         except EngineError as error:
             return error.reason
     sides = sides_of(made.program)
-    if sides is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
+    if sides is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
-    problem = problem_of(made.program, INTRINSICS.get(mapping.name))
+    problem = problem_of(made.program, INTRINSICS.get(made.tile.intrinsic))
     family = Products(group, mapping.name, sides, problem, made.target, kept)
     return task_of(family, kernel)
 

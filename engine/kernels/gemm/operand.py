@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.copies import Copy, choose_copy, reach_of
+from engine.kernels.gemm.copies import TileCopy, choose_copy, reach_of
 from engine.scheduling.nodes import Member
 from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Index
@@ -71,7 +71,7 @@ class Operand:
     tile: str
     """Shared buffer."""
     dtype: str
-    copy: Copy
+    copy: TileCopy
 
     @property
     def stride(self) -> int:

@@ -45,7 +45,7 @@ _ON_TENSOR_CORES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenConfig:
     """What the marks ask for, as far as a kernel can have it."""
 
     config: GemmConfig
@@ -56,7 +56,7 @@ class Chosen:
     """Stages of shared memory and of registers, of buffers that the kernel will have."""
 
 
-def choose_for_cuda_cores(product: Product, marks: Marks) -> Chosen:
+def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
     free, loop = product.free, product.loop.members
@@ -81,7 +81,7 @@ def choose_for_cuda_cores(product: Product, marks: Marks) -> Chosen:
     return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
 
 
-def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> Chosen:
+def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
     blocks, warps = [], []
@@ -123,7 +123,7 @@ def _row_tile(product: Product, marks: Marks, least: int) -> int:
     return marks.number("block", tile, lambda _: tile, needs, product.free[1])
 
 
-def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> Chosen:
+def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
     """The tiles with what the marks say of the walk through them: its order, and blocks and stages along the depth."""
     (rows, columns, depth), members = tiles.block, product.loop.members
     count = -(-product.size[0] // rows)
@@ -132,4 +132,4 @@ def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> Chosen:
     split_k = shared_out(marks, members, steps, sums, "the depth")
     shared, registers = marks.wish("stages", 2, (), members), marks.wish("register_stages", 1, (), members)
     config = replace(tiles, stages=shared.stages, register_stages=registers.stages, split_k=split_k)
-    return Chosen(config, raster, (shared, registers))
+    return ChosenConfig(config, raster, (shared, registers))

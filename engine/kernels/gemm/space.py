@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop import promised
-from engine.cost.alcop_nodes import AlcopWork, Contraction
-from engine.cost.alcop_work import alcop_work_of_config
+from engine.cost.alcop_nodes import Contraction
+from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.problem import Sides, config_of_tile
-from engine.kernels.gemm.search_limits import PRODUCT_LIMITS, registers_of_tiles
+from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.work import GemmProblem, work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, Named, first, promising, prune, user_check
@@ -77,14 +76,14 @@ class Products:
     """Entries of the mapping itself, which all its programs have."""
 
     @property
-    def contraction(self) -> Contraction:
-        """The product itself."""
-        return self.problem.contraction
-
-    @property
     def decided(self) -> frozenset[str]:
         """Marks that its programs decide."""
         return DECIDED
+
+    @property
+    def contraction(self) -> Contraction:
+        """What its kernels multiply."""
+        return self.problem.contraction
 
     @property
     def fragment(self) -> int:
@@ -129,13 +128,8 @@ class Products:
         return work(self.problem, self.knobs(program), self.machine)
 
     def rank(self, program: Program) -> float:
-        """The time that the pipeline model promises, in microseconds."""
-        return promised(self._work(program), self.machine)
-
-    def _work(self, program: Program) -> AlcopWork:
-        """What the equations need; registers as the rule about them estimates, the compiler may take copies in turn."""
-        knobs = self.knobs(program)
-        return alcop_work_of_config(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
+        """The estimated time, in microseconds, with the machine's own figures."""
+        return model_microseconds(self.work(program), self.machine)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

@@ -14,7 +14,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.gemm.intra_block_split_k import Sliced, added
 from engine.kernels.gemm.operand import Operand
-from engine.kernels.gemm.read_marks import Chosen, choose_for_tensor_cores
+from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import Sharers, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
@@ -40,7 +40,7 @@ def lower_tensor_cores(
     return _emit(product, choose_for_tensor_cores(product, marks, intrinsic, machine), intrinsic)
 
 
-def _emit(product: Product, chosen: Chosen, intrinsic: Intrinsic) -> TileProgram:
+def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
     config = chosen.config
     operands = product.begin(config, config.parts * WARP, chosen.raster, is_swizzled=True)
     warps = _Warps(product, intrinsic, operands)

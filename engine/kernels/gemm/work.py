@@ -15,8 +15,8 @@ from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.kernels.gemm.copies import Copy, Reach, choose_copy
-from engine.kernels.gemm.epilogue_requests import Epilogue, Request, epilogue_of
+from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
+from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
 from engine.kernels.gemm.limits import tiles_of
 from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
 from engine.kernels.gemm.staged_epilogue import LEAST
@@ -72,7 +72,7 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
     machine: whose compiler gives a thread so many registers at most, and spills the rest.
     """
     contraction, parts = problem.contraction, config.split_k
-    tile = _Tile(problem, config)
+    tile = _TileWork(problem, config)
     blocks = tiles_of(contraction, config) * parts
     everyone, last = blocks * tile.threads, blocks * tile.threads // parts
     copied = everyone * tile.steps * sum(c.shares(tile.threads) * c.width * c.element_bytes for c in tile.copies)
@@ -101,7 +101,7 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
     )
 
 
-class _Tile:
+class _TileWork:
     """One block's tile under a configuration; bytes are those of one thread unless they say otherwise."""
 
     def __init__(self, problem: GemmProblem, config: GemmConfig) -> None:
@@ -118,7 +118,7 @@ class _Tile:
             choose_copy(reach, (side, depth), (size, contraction.k), self.threads)
             for reach, side, size in zip(problem.reaches, config.block, sizes, strict=False)
         )
-        self.copies: tuple[Copy, Copy] = (first, second)
+        self.copies: tuple[TileCopy, TileCopy] = (first, second)
         self.shares = min(config.slices, config.part[0] // FRAGMENT_SIZE) if self.on_tensor_cores else 1
         """Slices that finish sums: no more than rows of instructions."""
         self.results = math.prod(config.part) // contraction.lanes // self.shares
@@ -195,12 +195,12 @@ class _Tile:
                     once |= {(request.name, width)} if count == 1 else set()
         return total
 
-    def _times_of_row(self, request: Request) -> int:
+    def _times_of_row(self, request: EpilogueRequest) -> int:
         """How often a thread makes a request for its rows."""
         is_inside = request.is_write or self._moves_with_row(request) or (request.moves and self.is_ragged[0])
         return self.rows if is_inside else 1
 
-    def _times_of_element(self, request: Request) -> int:
+    def _times_of_element(self, request: EpilogueRequest) -> int:
         """How often a thread makes a request for its elements; loops over rows stand inside those over columns only
         where rows are reduced, and read once for a column what moves with it alone."""
         everywhere = self.rows * self.vectors
@@ -216,12 +216,12 @@ class _Tile:
             return everywhere
         return 1
 
-    def _moves_with_row(self, request: Request) -> bool:
+    def _moves_with_row(self, request: EpilogueRequest) -> bool:
         """Whether a request waits for the row: not where a thread of CUDA cores has a single one, its own number."""
         is_fixed = not self.on_tensor_cores and self.config.part[0] == 1 and self.counts[0] == 1
         return request.with_rows and not is_fixed
 
-    def _moves_with_column(self, request: Request) -> bool:
+    def _moves_with_column(self, request: EpilogueRequest) -> bool:
         is_fixed = not self.on_tensor_cores and self.config.part[1] == 1 and self.counts[1] == 1
         return request.with_columns and not is_fixed
 
