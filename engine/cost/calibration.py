@@ -75,7 +75,7 @@ class Calibration:
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return f"calibrated on {self.files[0]}{more}, error {self.errors[-1].after:.0%}"
 
-    def applied(self, target: Target) -> Target:
+    def apply(self, target: Target) -> Target:
         """The target with the fitted figures in place of its own."""
         figures: dict[str, Any] = {}
         for name, fitted in self.figures.items():
@@ -83,7 +83,7 @@ class Calibration:
         return replace(target, **figures)
 
 
-def calibrated(target: Target) -> Target:
+def calibrated_target(target: Target) -> Target:
     """The target with the figures of the user's calibration of it, or itself without one.
 
     Raises BadInput where the calibration's file is broken.
@@ -119,7 +119,7 @@ def _file_in(folder: Path, target: str) -> str:
 
 @lru_cache(maxsize=8)
 def _calibrated(path: str, changed: int, target: Target) -> Target:
-    return _read(path, changed).applied(target)
+    return _read(path, changed).apply(target)
 
 
 @lru_cache(maxsize=8)

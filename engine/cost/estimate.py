@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.cost.calibration import calibrated, calibration_of
+from engine.cost.calibration import calibrated_target, calibration_of
 from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Prediction, Work
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
@@ -40,12 +40,12 @@ def estimate(work: Work, machine: Target) -> Prediction:
     With the user's calibration of the machine where there is one.  Raises BadInput where its file is broken.
     """
     found = calibration_of(machine.name)
-    return model_prediction(work, calibrated(machine), UNCALIBRATED if found is None else found.note)
+    return model_prediction(work, calibrated_target(machine), UNCALIBRATED if found is None else found.note)
 
 
 def estimate_microseconds(work: Work, machine: Target) -> float:
     """`estimate(work, machine).microseconds`, without its texts: searches ask it for every program."""
-    return _compute(work, calibrated(machine)).total
+    return _compute(work, calibrated_target(machine)).total
 
 
 def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> Prediction:
@@ -53,7 +53,7 @@ def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> P
     numbers = _compute(work, machine)
     return Prediction(
         microseconds=numbers.total,
-        bound=_bound(numbers),
+        bound=_limiting_kind(numbers),
         terms=_terms(work, machine, numbers),
         occupancy=numbers.resident,
         waves=-(-work.blocks // numbers.places),
@@ -115,6 +115,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     # A small grid leaves places of an SM empty; below SCHEDULERS warps, part of its lanes have nothing to run.
     scheduled = min(1.0, min(room.blocks, rounds) * -(-work.threads // WARP) / SCHEDULERS)
     tensor_figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
+    # Each SM has its own port to L2, so idle ones leave their part of the bandwidth unused.
     l2_rate = machine.l2_bandwidth.value * busy / machine.sms.value
     shared_rate = machine.shared_bandwidth.value * machine.clock.value
     fp32_rate = machine.fp32_rate.value / machine.sms.value * scheduled
@@ -125,6 +126,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     tensor = work.tensor_flops * share / tensor_rate * MICROSECONDS
     special = work.special * share / special_rate * MICROSECONDS
     latency = machine.dram_latency.value * MICROSECONDS
+    # The slowest pipe paces a step; the others run in its shadow.
     step = max(fp32, tensor, special, shared) / (rounds * work.serial_steps)
     full, left = divmod(work.blocks, sms * room.blocks)
     last = -(-left // sms)
@@ -155,7 +157,7 @@ def _starves(work: Work, blocks: int, latency: float, step: float) -> bool:
     return latency > (work.stages * blocks - 1) * step
 
 
-def _bound(numbers: _Numbers) -> str:
+def _limiting_kind(numbers: _Numbers) -> str:
     """What to improve first: latency where the launch or waiting for loads outweighs all moving and computing."""
     moving = max(numbers.dram, numbers.l2, numbers.shared)
     computing = max(numbers.fp32, numbers.tensor, numbers.special)
@@ -221,14 +223,14 @@ def _placement_terms(work: Work, numbers: _Numbers) -> tuple[TermDoc, TermDoc]:
 
 def _bytes(count: float) -> str:
     """Three significant digits with a decimal unit."""
-    return f"{_scaled(count)}B"
+    return f"{_with_prefix(count)}B"
 
 
 def _count(value: float) -> str:
-    return _scaled(value).strip()
+    return _with_prefix(value).strip()
 
 
-def _scaled(value: float) -> str:
+def _with_prefix(value: float) -> str:
     for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
             return f"{value / scale:.3g} {prefix}"

@@ -1,4 +1,4 @@
-"""What one kernel for an attention saves: traffic between the products and launches, against fewer blocks at work.
+"""How one kernel for an attention is cut: queries and keys of a tile, and what its blocks then have to do.
 
 Where tiles of queries are too few for all multiprocessors, several blocks share the keys of each and meet at the end: a
 single query with long keys then keeps the GPU busy, and pays for a meeting.
@@ -80,17 +80,6 @@ def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_co
 def _fed(rows: int, columns: int) -> float:
     """Part of the CUDA cores' rate that a thread reaches which multiplies a tile: 4 x 4 is fed half of the time."""
     return min(1.0, rows * columns / (rows + columns) / FLOATS)
-
-
-def _tiles(found: Attention, is_narrow: bool, sms: int) -> Tiles:
-    """What the advisers choose as a rule."""
-    queries, blocks = query_tile(found, sms)
-    size = max(_points(found.scores.reduced), head_parts(_points(found.heads))[0])
-    keys, is_large = KEYS, queries >= WIDE_TILE and size <= WIDE_HEAD
-    if is_narrow:
-        return Tiles(queries, blocks, keys, WHOLE)
-    keys >>= (size > WIDE_HEAD) + (size > WIDE)
-    return Tiles(queries, blocks, keys, (8 if is_large else 4) if found.queries else 1)
 
 
 def _operations(found: Attention) -> tuple[int, int]:

@@ -1,10 +1,4 @@
-"""What a product whose block keeps whole rows saves: traffic and a launch, against a tile as wide as the row.
-
-    f = T_memory + T_calls - T_penalty
-
-as for any fusion (FusionStitching, section 5.4).  A tile of whole rows is low where the GPU wants many blocks, and then
-every block reads the second factor for few rows; where rows are long, there are fewer blocks than multiprocessors.
-"""
+"""Tiles of products whose block keeps whole rows, and how a block's tile is cut for its warps or threads."""
 
 from __future__ import annotations
 
@@ -18,6 +12,8 @@ MOST_SUMS = 16384
 """Of a tile of whole rows: 64 in the registers of each of 256 threads, and room for what is made of them."""
 WARPS, THREADS = (32, 64), (8, 8)
 """Largest parts of a tile: rows and columns of a warp on tensor cores, of a thread without them."""
+
+
 def covering(columns: int, least: int = FRAGMENT_SIZE) -> int:
     """Columns of the smallest tile that holds a whole row.  least: 1 on CUDA cores, which have no instruction's."""
     return max(least, 1 << (columns - 1).bit_length())

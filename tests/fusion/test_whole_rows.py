@@ -80,8 +80,8 @@ def test_long_rows_stay_apart_and_figures_say_why(tmp_path: Path) -> None:
 
 
 def test_tiles_too_low_to_pay_stay_apart_with_the_cost_terms(tmp_path: Path) -> None:
-    """Few rows of a deep product: eight blocks with whole rows would leave most of the GPU idle for long."""
-    plan = planned(tmp_path, LAYER, sizes(128, 256, 4096))
+    """Few rows of a deep product: one tile of whole rows would leave most of the GPU idle for long."""
+    plan = planned(tmp_path, LAYER, sizes(16, 256, 16384))
     assert groups_of(plan) == [{"n0", "n1", "n2"}, {"n3"}]
     told = reason(plan, "t")
     assert told.startswith("one kernel would be slower: ") and "µs predicted in place of" in told

@@ -62,7 +62,7 @@ class TileCopy:
     def together(self, threads: int) -> int:
         """Copies of a thread that are under way at once: registers hold only so many elements."""
         shares = self.shares(threads)
-        return shares if self.is_async or shares <= MOST_HELD else COPIED_IN_TURN
+        return max(1, shares) if self.is_async or shares <= MOST_HELD else COPIED_IN_TURN
 
 
 def reach_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
