@@ -11,6 +11,8 @@ import pytest
 import engine
 from engine.compilation import default_microseconds
 from engine.explore.recipe_trial import predicted_time
+from engine.kernels.families import family_of
+from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.tuning.problem import SearchProblem, problem
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,7 @@ MODELS = (
     "bert_base_fp16_b8_s128", "llama_2l_fp16_b2_s128_op20", "segformer_b0_b1_512", "mobilenet_v2_b1", "din_b64_s50",
 )  # fmt: skip
 FUSED = re.compile(r"([\d.e+]+) µs predicted in place of")
+ADVISED = re.compile(r"([\d.e+]+) µs predicted")
 WHY = re.compile(r"Why it takes ([\d.e+]+) µs")
 
 
@@ -55,6 +58,22 @@ def check(path: Path) -> None:
 
 def test_a_kernel_of_a_small_model_has_one_time() -> None:
     check(ROOT / "resources" / "models" / "bert_tiny.onnx")
+
+
+def test_advice_and_search_tell_the_time_of_a_product() -> None:
+    """The adviser's reason, and the rank of the program that it chose, before the kernel is compiled."""
+    plan = engine.fuse(engine.load(ROOT / "resources" / "models" / "bert_tiny.onnx"))
+    products = [group for group in plan.groups if family_of(group) is GEMM_FAMILY]
+    assert len(products) == 4
+    for group in products:
+        kernel = engine.compile(group, engine.default_recipe(group))
+        time = engine.predict(kernel).microseconds
+        reasons = [entry.because for advice in kernel.advice for entry in advice.scenario.entries]
+        told = {time for reason in reasons for time in ADVISED.findall(reason)}
+        assert told == {f"{time:.3g}"}
+        found = problem(group, kernel.recipe)
+        assert isinstance(found, SearchProblem) and found.advised is not None
+        assert found.rank(found.advised) == time
 
 
 @pytest.mark.slow

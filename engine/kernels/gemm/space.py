@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from engine.kernels.sketch_rules import (
 )
 from engine.kernels.space import Funnel, Program, Task
 from engine.recipe import Entry
+from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
 from engine.tensorize.nodes import FRAGMENT_SIZE
@@ -128,7 +130,11 @@ class Products:
 
     def rank(self, program: Program) -> float:
         """The estimated time, in microseconds, with the machine's own figures."""
-        return model_microseconds(self.work(program), self.machine)
+        try:
+            return model_microseconds(self.work(program), self.machine)
+        except Unsupported:
+            # Limits count tiles alone; pads and a staged epilogue can still ask for more shared memory than there is.
+            return math.inf
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
