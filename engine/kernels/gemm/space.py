@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.cost.alcop_nodes import Contraction
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
