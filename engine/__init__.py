@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         decisions,
         explain,
         fuse,
-        launched,
+        launch_record,
         listing,
         load,
         mappings,
@@ -82,7 +82,7 @@ __all__ = [
     "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "FusionEdit", "ablate", "addresses", "attempts",
     "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "complete_recipe",
     "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
-    "launched", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order",
+    "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order",
     "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup",
     "replace_advice", "space", "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe",
     "write_sources",
@@ -91,8 +91,8 @@ __all__ = [
 # Names are imported when first asked for: the window's process needs the documents and none of the compiler's stages.
 _NAMES = {
     "api": (
-        "addresses attempts calibrate chart check check_model compile decisions explain fuse launched listing load "
-        "mappings measure moves nvrtc order predict regroup space variant what_if why_apart"
+        "addresses attempts calibrate chart check check_model compile decisions explain fuse launch_record listing "
+        "load mappings measure moves nvrtc order predict regroup space variant what_if why_apart"
     ),
     "kernels.nodes": "Kernel",
     "cost.calibration": "Calibration keep_calibration",

@@ -179,7 +179,7 @@ def measure(
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
-    seed = _drawn() if seed is None else seed
+    seed = _process_seed() if seed is None else seed
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
     trial = MeasureJob(kernel.source, compiled, {**expected, **before})
@@ -194,12 +194,12 @@ def measure(
 
 
 @lru_cache(maxsize=1)
-def _drawn() -> int:
+def _process_seed() -> int:
     """A seed that is another one in every process; equal within one, so that the reference runs once for a model."""
     return random.SystemRandom().randrange(1, 1 << 31)
 
 
-def launched(kernel: Kernel, count: int = 1) -> Launched:
+def launch_record(kernel: Kernel, count: int = 1) -> Launched:
     """What a file of times says of a kernel that ran `count` times: facts, with the registers that it takes; advice."""
     facts = replace(kernel.facts, registers=nvrtc(kernel, kernel.target.architecture).registers)
     return Launched(kernel.group.name, kernel.group.kind, count, facts, to_text(kernel.advice))

@@ -54,7 +54,7 @@ def default_microseconds(group: FusionGroup) -> float:
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
     try:
-        kernel = _unchecked(group, default_recipe(group))
+        kernel = _compile_for_advice(group, default_recipe(group))
     except Unsupported:
         return math.inf
     return model_microseconds(kernel.facts, kernel.target)
@@ -62,7 +62,7 @@ def default_microseconds(group: FusionGroup) -> float:
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return family_of(group).advise(group, setting, _unchecked)
+    return family_of(group).advise(group, setting, _compile_for_advice)
 
 
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -73,7 +73,7 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows it.
     """
     recipe = recipe or default_recipe(group)
-    kernel = _compiled(group, recipe, observe)
+    kernel = _compile_unchecked(group, recipe, observe)
     if not not_taken(kernel.verdicts):
         return kernel
     raise refusal(
@@ -81,11 +81,11 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, 0.0, kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        lambda advice: _compiled(group, recipe.with_group(group.name, advice), None).verdicts,
+        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice), None).verdicts,
     )
 
 
-def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
+def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
     """The kernel, whether or not it takes every required entry as given."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
@@ -142,9 +142,9 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     )
 
 
-def _unchecked(group: FusionGroup, recipe: Recipe) -> Kernel:
+def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
     """The kernel of a recipe, whether or not it takes every required entry as given."""
-    return _compiled(group, recipe, None)
+    return _compile_unchecked(group, recipe, None)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

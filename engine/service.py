@@ -96,7 +96,7 @@ class Service:
         kind = QUESTIONS[verb]
         module, _, name = kind.function.partition(":")
         function = getattr(import_module(module), name)
-        group, recipe = self._advised(arguments)
+        group, recipe = self._group_and_recipe(arguments)
 
         def kernel() -> engine.Kernel:
             found = self._kernel(arguments, send)
@@ -125,7 +125,7 @@ class Service:
         target = _read(arguments, "target", str, DEFAULT_TARGET)
         spent: list[tuple[str, float]] = []
 
-        def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:
+        def time_stage(stage: str, text: str, run: Callable[[], Result]) -> Result:
             send("progress", {"text": text, "done": len(spent), "total": 3})
             started = time.perf_counter()
             result = run()
@@ -133,17 +133,17 @@ class Service:
             return result
 
         path, sizes = _text(arguments, "path"), _read(arguments, "dimensions", dict[str, int], None)
-        graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
-        fixed = _fixed(arguments)
-        plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
+        graph = time_stage("load", "reading the file", lambda: engine.load(path, dims=sizes))
+        fixed = _read_fixed(arguments)
+        plan = time_stage("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
         keep = partial(_ahead, send)
-        document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target, keep))
+        document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target, keep))
         self._open_plan(Opened(graph, plan, target))
         return replace(document, seconds=tuple(spent))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
-        opened, fixed = self._file(), _fixed(arguments)
+        opened, fixed = self._file(), _read_fixed(arguments)
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
         plan = engine.fuse(opened.graph, target=opened.target, fixed=fixed)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
@@ -171,12 +171,12 @@ class Service:
         return to_json(engine.why_apart(self._file().plan, *pair))
 
     def _regroup(self, arguments: Arguments, send: Send) -> Any:
-        return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
+        return to_json(engine.regroup(self._file().plan, _read_fixed(arguments), target=self._file().target))
 
     def _ablation(self, arguments: Arguments, send: Send) -> Any:
         """The recipe of a request entry by entry, against the one that its text "before" says."""
-        group, best = self._advised(arguments)
-        _, before = self._advised({**arguments, "recipe": arguments.get("before")})
+        group, best = self._group_and_recipe(arguments)
+        _, before = self._group_and_recipe({**arguments, "recipe": arguments.get("before")})
         return to_json(engine.ablate(group, best, before))
 
     def _machine(self, arguments: Arguments, send: Send) -> Any:
@@ -220,7 +220,7 @@ class Service:
         try:
             return to_json(engine.kernel_doc(self._kernel(arguments, send)))
         except Conflict as conflict:
-            return to_json(engine.refused_doc(*self._advised(arguments), conflict))
+            return to_json(engine.refused_doc(*self._group_and_recipe(arguments), conflict))
         except NoKernel as refused:
             reason = f"the order is legal, and no kernel follows it: {refused.reason}"
             raise Unsupported(refused.stage, refused.subject, reason, refused.hint) from refused
@@ -229,13 +229,13 @@ class Service:
         """The compiled group of a request, cached by group and advice."""
 
         def compile_group() -> engine.Kernel:
-            group, recipe = self._advised(arguments)
+            group, recipe = self._group_and_recipe(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
             return engine.compile(group, recipe)
 
         return _keep(self._kernels, _key(arguments), compile_group)
 
-    def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
+    def _group_and_recipe(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
         name, text = _key(arguments)
         group = _group(self._file().plan, name)
@@ -283,7 +283,7 @@ def _text(arguments: Arguments, name: str) -> str:
     return _read(arguments, name, str)
 
 
-def _fixed(arguments: Arguments) -> engine.Fixed:
+def _read_fixed(arguments: Arguments) -> engine.Fixed:
     """Groups of operators, and pairs of them kept apart; none where they are left out."""
     groups = _read(arguments, "groups", tuple[tuple[str, ...], ...], ())
     return engine.Fixed(groups, _read(arguments, "apart", tuple[tuple[str, str], ...], ()))

@@ -288,7 +288,7 @@ def measure(job: CompileJob, json: bool) -> bool:
             rows.append({"group": group.name, "failure": found.kind, "message": found.message})
         else:
             known = {"group": group.name, "instances": len(group.instances)}
-            rows.append({**known, **fields_to_json(found), "launches": [to_json(engine.launched(kernel))]})
+            rows.append({**known, **fields_to_json(found), "launches": [to_json(engine.launch_record(kernel))]})
     _report_times(job, rows, json)
     return not any("failure" in row for row in rows)
 

@@ -11,7 +11,7 @@ from app.controllers.query_queue import QueryQueue, Question
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
-from engine.explore.what_if import turned, what_if_of_chart
+from engine.explore.what_if import turn_knob, what_if_of_chart
 from engine.support.errors import BadInput
 from engine.tensorize.space import GemmConfig
 from views.code.view import CUDA, CodeView
@@ -112,7 +112,7 @@ class PipelineController(QObject):
         """A slider moves: the model answers at once."""
         chart = self.page.chart
         if chart is not None and chart.contraction is not None and self._knobs is not None:
-            self._knobs = turned(chart.contraction, self._knobs, name, value)
+            self._knobs = turn_knob(chart.contraction, self._knobs, name, value)
             self._show_model()
 
     def _show_model(self) -> None:

@@ -39,7 +39,7 @@ REGISTER_STEP = REGISTER_UNIT // WARP
 """Compilers hand a thread registers in multiples of this."""
 
 
-def pipelined(load: float, use: float, steps: int, stages: int, workers: int) -> float:
+def pipelined_time(load: float, use: float, steps: int, stages: int, workers: int) -> float:
     """P: time in which each of `workers` makes `steps` steps, each a load and its use, with `stages` buffers."""
     turn = load + use if stages == 1 else load / (stages - 1)
     if turn <= workers * use:
@@ -110,7 +110,7 @@ class _Model:
         if not self.has_latency:
             return work.steps * max(pace.transfer, resident * pace.use)
         return max(
-            pipelined(pace.load, pace.use, work.steps, work.stages, resident),
+            pipelined_time(pace.load, pace.use, work.steps, work.stages, resident),
             work.steps * pace.transfer,
         )
 
@@ -126,7 +126,8 @@ class _Model:
         if not self.has_latency:
             spent = steps * max(transfer, workers * use)
         else:
-            spent = max(pipelined(self._read(resident), use, steps, work.register_stages, workers), steps * transfer)
+            hidden = pipelined_time(self._read(resident), use, steps, work.register_stages, workers)
+            spent = max(hidden, steps * transfer)
         return spent / steps * work.inner_steps
 
     def _read(self, resident: int) -> float:

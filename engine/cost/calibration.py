@@ -89,7 +89,7 @@ def calibrated_target(target: Target) -> Target:
     Raises BadInput where the calibration's file is broken.
     """
     file = _kept_file(target.name)
-    return target if file is None else _calibrated(*file, target)
+    return target if file is None else _read_calibrated(*file, target)
 
 
 def calibration_file(target: str) -> Path:
@@ -118,7 +118,7 @@ def _file_in(folder: Path, target: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _calibrated(path: str, changed: int, target: Target) -> Target:
+def _read_calibrated(path: str, changed: int, target: Target) -> Target:
     return _read(path, changed).apply(target)
 
 

@@ -80,7 +80,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
         for iterator, by in mapping.product.splits
     ]
     own = mapping.abstraction.product
-    for axis, iterators, tiled in zip(own.iterators, mapping.axes, mapping.tiled(), strict=True):
+    for axis, iterators, tiled in zip(own.iterators, mapping.axes, mapping.tiled_axes(), strict=True):
         real = [i for i in iterators if not i.name.startswith(UNIT)]
         if not real:
             continue
@@ -105,11 +105,11 @@ def _document(
     why_not = why_no_kernel(mapping, anchor, group, recipe)
     state = LISTED
     if not why_not:
-        state, why_not = _tried(mapping.abstraction.name, entries, group, recipe, check)
-    flat = mapping.flattened()
+        state, why_not = _try_kernel(mapping.abstraction.name, entries, group, recipe, check)
+    flat = mapping.flat_indices()
     axes = (
         IntrinsicAxisDoc(a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding)
-        for a, of in zip(mapping.tiled(), mapping.axes, strict=True)
+        for a, of in zip(mapping.tiled_axes(), mapping.axes, strict=True)
     )
     return MappingDoc(
         intrinsic=mapping.abstraction.name,
@@ -127,7 +127,7 @@ def _document(
     )
 
 
-def _tried(
+def _try_kernel(
     name: str, entries: tuple[Entry, ...], group: FusionGroup, recipe: Recipe, check: Checker | None
 ) -> tuple[str, str]:
     """How far a kernel of these entries comes, and what is wrong with it."""

@@ -58,13 +58,13 @@ def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: S
     try:
         now = schedule_group(group, recipe)
     except Conflict as conflict:
-        return _document(_refused(group, recipe, conflict), axes)
+        return _document(_picture_of_conflict(group, recipe, conflict), axes)
     if not order:
         return _document(_Picture(now, now.tree), axes)
-    return _document(_asked(now, recipe, order), axes)
+    return _document(_picture_of_order(now, recipe, order), axes)
 
 
-def _asked(now: ScheduledGroup, recipe: Recipe, order: Sequence[str]) -> _Picture:
+def _picture_of_order(now: ScheduledGroup, recipe: Recipe, order: Sequence[str]) -> _Picture:
     """The picture of an order of dimensions."""
     check_order(now, order)
     tree = mark_parallel(now.program, now.dependences, interchange_dimensions(now.tree, order))
@@ -80,7 +80,7 @@ def _asked(now: ScheduledGroup, recipe: Recipe, order: Sequence[str]) -> _Pictur
     return _Picture(now, tree, broken)
 
 
-def _refused(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture:
+def _picture_of_conflict(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture:
     """The picture of required entries that cannot hold together: the schedule without them, changed as they ask."""
     advice = recipe.groups.get(group.name, ())
     now = holding_part(group, recipe, conflict)
@@ -184,7 +184,7 @@ def _arrows(
             violated = not runs_before(stamps[source], stamps[sink], timeline)
             far = sum(abs(x - y) for x, y in zip(a.position, b.position, strict=True))
             arrows.setdefault((source, sink), _Arrow(source, sink, dependence, violated, far))
-    kept = _bounded(_direct(arrows))
+    kept = _most_important(_direct(arrows))
     return tuple(
         ArrowDoc(
             a.source,
@@ -210,7 +210,7 @@ def _direct(arrows: Mapping[tuple[int, int], _Arrow]) -> list[_Arrow]:
     ]
 
 
-def _bounded(arrows: Sequence[_Arrow]) -> list[_Arrow]:
+def _most_important(arrows: Sequence[_Arrow]) -> list[_Arrow]:
     """At most `ARROWS`: violated ones before others, and of every dependence as many as of the next."""
     seen: dict[int, int] = {}
     turns: list[tuple[bool, int, _Arrow]] = []

@@ -11,7 +11,7 @@ from engine.documents.model import Time
 from engine.documents.pipeline import VariantDoc
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.pipeline_chart import NOTE
-from engine.explore.what_if import refused
+from engine.explore.what_if import why_refused
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
 from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
@@ -33,7 +33,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     if sides is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
     contraction = contraction_of(now.program, now.tile)
-    refusal = refused(contraction, knobs, now.target) if contraction else None
+    refusal = why_refused(contraction, knobs, now.target) if contraction else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
         raise Unsupported("explore", f"{group.name} at {knobs}", refusal.text, offer)

@@ -46,7 +46,7 @@ def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tupl
     )
 
 
-def turned(contraction: Contraction, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
+def turn_knob(contraction: Contraction, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
@@ -109,7 +109,7 @@ def what_if(
     machine = find_target(target_name)
     off = registers - estimated_registers(contraction, now) if registers else 0
     works = [_work(contraction, knobs, off) for knobs in (now, then)]
-    refusal = refused(contraction, then, machine)
+    refusal = why_refused(contraction, then, machine)
     before, after = predict_pipeline(works[0], machine), None if refusal else predict_pipeline(works[1], machine)
     return WhatIfDoc(
         knobs=then,
@@ -127,7 +127,7 @@ def _work(contraction: Contraction, knobs: GemmConfig, off: int) -> AlcopWork:
     return alcop_work_of_config(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
 
 
-def refused(contraction: Contraction, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
+def why_refused(contraction: Contraction, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
     broken = first_broken(contraction, knobs, machine)
     if broken is None:
@@ -191,7 +191,7 @@ def _quantities(
     """The figures that decide how many blocks an SM holds.  known: whether the present registers are NVRTC's."""
     now, then = works
     limiter = found[1].occupancy.limiter if found[1] else ""
-    placed = [_placed(prediction, machine) for prediction in found]
+    placed = [_placement(prediction, machine) for prediction in found]
     rows = (
         ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(machine.shared_limit), "shared memory"),
         (
@@ -212,7 +212,7 @@ def _registers(work: AlcopWork, machine: Target, known: bool) -> str:
     return f"{'' if known else '≈ '}{held}{spills}"
 
 
-def _placed(prediction: PipelinePrediction | None, machine: Target) -> tuple[str, str, str]:
+def _placement(prediction: PipelinePrediction | None, machine: Target) -> tuple[str, str, str]:
     """Blocks and warps of an SM, and waves of the launch."""
     if prediction is None:
         return ("–",) * 3

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from engine.fusion.attention import Attention
-from engine.fusion.attention_sharing import Walk
+from engine.fusion.attention_sharing import KeyWalk
 from engine.graph.nodes import DTYPES
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
@@ -41,7 +41,7 @@ MOST_STAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class TileChoice:
     """How an attention is cut."""
 
     queries: int
@@ -54,7 +54,9 @@ class Tiles:
     """Queries of a warp on tensor cores, of a thread without them."""
 
 
-def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_cores: bool, target: Target) -> Walk:
+def walk_of(
+    program: TensorProgram, found: Attention, tiles: TileChoice, on_tensor_cores: bool, target: Target
+) -> KeyWalk:
     """What the blocks of one kernel do."""
     heads, parts = head_parts(_points(found.heads))
     padded = tiles.blocks // parts * tiles.queries / _points((*found.batch, *found.queries))
@@ -63,9 +65,10 @@ def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_co
     weights, sizes = program.arrays[found.weights].dtype, (_points(found.scores.reduced), heads)
     rate, fed = (target.tensor_rate if weights in NARROW else target.tf32_rate).value, [1.0, 1.0]
     if not on_tensor_cores:
-        rate, fed = target.fp32_rate.value, [_fed(tiles.own, columns // SHARERS) for columns in (tiles.keys, heads)]
+        rate = target.fp32_rate.value
+        fed = [_feeding_rate(tiles.own, columns // SHARERS) for columns in (tiles.keys, heads)]
     held = shared_bytes(sizes, tiles.queries, tiles.keys, MOST_STAGES, DTYPES[weights], not on_tensor_cores)
-    return Walk(
+    return KeyWalk(
         blocks=tiles.blocks,
         steps=-(-found.key.extent // tiles.keys),
         moving=sum(compulsory_bytes(_alone(program, found))) / target.dram_bandwidth.value,
@@ -77,7 +80,7 @@ def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_co
     )
 
 
-def _fed(rows: int, columns: int) -> float:
+def _feeding_rate(rows: int, columns: int) -> float:
     """Part of the CUDA cores' rate that a thread reaches which multiplies a tile: 4 x 4 is fed half of the time."""
     return min(1.0, rows * columns / (rows + columns) / FLOATS)
 

@@ -21,7 +21,7 @@ run out of registers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class KeyWalk:
     """What the blocks of an attention do, in numbers."""
 
     blocks: int
@@ -61,16 +61,16 @@ class Sharing:
         return f"{blocks}: {self.parts} blocks share the keys of each, {self.meeting * 1e6:.2g} µs to meet (predicted)"
 
 
-def share_keys(walk: Walk, target: Target) -> Sharing:
+def share_keys(walk: KeyWalk, target: Target) -> Sharing:
     """The number of blocks to a tile of queries that is predicted to be fastest; 1 where tiles keep the GPU busy."""
     if walk.blocks >= target.sms.value:
         return Sharing(1, walk.blocks, int(target.sms.value), 0.0, max(walk.moving, walk.arithmetic / walk.reached))
     most = most_parts(max(1, walk.steps // FEWEST_TILES), walk.blocks * walk.left)
     choices = dict.fromkeys(whole_parts(walk.steps, asked) for asked in range(1, most + 1))
-    return min((shared(walk, parts, target) for parts in choices), key=lambda sharing: sharing.seconds)
+    return min((share_between(walk, parts, target) for parts in choices), key=lambda sharing: sharing.seconds)
 
 
-def shared(walk: Walk, parts: int, target: Target) -> Sharing:
+def share_between(walk: KeyWalk, parts: int, target: Target) -> Sharing:
     """What it comes to with so many blocks to each tile of queries."""
     sms = int(target.sms.value)
     rounds, each = -(-walk.blocks * parts // sms), -(-walk.steps // parts)

@@ -13,7 +13,7 @@ from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.steps import Steps, steps_of
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.nodes import STITCH, Fixed, Kernel, PlanFigures, Why
+from engine.fusion.stitching.nodes import STITCH, CandidateKernel, Fixed, PlanFigures, Why
 from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
 from engine.fusion.subprogram import Subprograms
@@ -154,7 +154,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, ti
     return Partition(program, tuple(groups), chosen, times, tuple(order), views)
 
 
-def _shape(assessor: Assessor, kernel: Kernel) -> Shape:
+def _shape(assessor: Assessor, kernel: CandidateKernel) -> Shape:
     """The loop space of a kernel: that of the first one alike, in the kernel's own names."""
     first = assessor.first(kernel)
     fit = assessor.fit(first)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.kernels.family import Setting
 from engine.kernels.marks import Marks
-from engine.tensorize.bind import allowed
+from engine.tensorize.bind import is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
@@ -27,7 +27,7 @@ def marked_intrinsic(marks: Marks, setting: Setting, misfit: Callable[[Intrinsic
         why_not = f"{architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
     else:
         why_not = misfit(intrinsic)
-        if not why_not and not allowed(intrinsic, setting.numerics):
+        if not why_not and not is_allowed(intrinsic, setting.numerics):
             asked = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
             why_not = f"{intrinsic.because}; {asked}"
     if why_not:

@@ -31,7 +31,7 @@ class Marks:
 
     def word(self, name: str) -> str | None:
         """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
-        found = [mark for _, mark in self._named(name, None)]
+        found = [mark for _, mark in self._marks_named(name, None)]
         if not found:
             return None
         given = str(found[0].value)
@@ -41,7 +41,7 @@ class Marks:
 
     def of_statement(self, name: str, statement: str) -> Mark | None:
         """The mark that the first author puts on the loops of a statement for it, or None; different ones are noted."""
-        found = [m for _, m in self._named(name, None) if not m.statements or statement in m.statements]
+        found = [m for _, m in self._marks_named(name, None) if not m.statements or statement in m.statements]
         if found:
             given = str(found[0].value)
             note = Note(f"another entry asks for {given}", name, given)
@@ -55,7 +55,7 @@ class Marks:
     def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
         """Note why this kernel takes none of the marks with these names (on `members`)."""
         for name, reason in because.items():
-            self.notes |= {mark.path: Note(reason) for _, mark in self._named(name, members)}
+            self.notes |= {mark.path: Note(reason) for _, mark in self._marks_named(name, members)}
 
     def is_written_out(self, steps: int, default: bool, members: Collection[Member]) -> bool:
         """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
@@ -74,7 +74,7 @@ class Marks:
         """
         counted = [
             (mark, mark.value * elements(member) if elements and isinstance(mark.value, int) else mark.value)
-            for member, mark in self._named(name, members)
+            for member, mark in self._marks_named(name, members)
         ]
         asked = next((value for _, value in counted if isinstance(value, int)), default)
         given = fit(asked)
@@ -88,7 +88,7 @@ class Marks:
 
     def stages(self, name: str, default: int, members: Collection[Member]) -> int:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
-        marks = [mark for _, mark in self._named(name, members)]
+        marks = [mark for _, mark in self._marks_named(name, members)]
         asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
         self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
         self._stages[name] = asked
@@ -108,7 +108,7 @@ class Marks:
 
     def note_change(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
-        for _, mark in self._named(name, members):
+        for _, mark in self._marks_named(name, members):
             if mark.value != given:
                 self.notes[mark.path] = Note(because, name, str(given))
 
@@ -121,7 +121,7 @@ class Marks:
         }
         return {**ignored, **self.notes}
 
-    def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
+    def _marks_named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
         for member, mark in self._marks:
             if mark.name == name and _is_among(member, members):
                 self._read.add(mark.path)

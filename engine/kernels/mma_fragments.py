@@ -97,13 +97,13 @@ class Lanes:
             into = Slot(sums, (r, p * 2 + h))
             emitter.add(MatrixMultiply(self.intrinsic.name, into, first(r), Slot(second, (p, h)), link))
 
-    def owned(self, sums: str, count: tuple[int, int], start: tuple[Index, Index]) -> Owned:
+    def owned_sums(self, sums: str, count: tuple[int, int], start: tuple[Index, Index]) -> Owned:
         """The sums of a lane.  count: instructions down and across.  start: first row and column of the warp."""
         extents = self.emitter.extents
         row = start[0] + self.lane.floordiv(SHARERS, extents)
         column = start[1] + self.lane.mod(SHARERS, extents) * 2
 
-        def held(r: Index, s: Index) -> Access:
+        def sum_at(r: Index, s: Index) -> Access:
             return Access(sums, (r.floordiv(2, extents), s.floordiv(2, extents), r.mod(2, extents), s.mod(2, extents)))
 
         return Owned(
@@ -111,5 +111,5 @@ class Lanes:
             vector=2,
             row=lambda r: row + r * MATRIX_ROWS,
             column=lambda s: column + s.floordiv(2, extents) * 8 + s.mod(2, extents),
-            sums=held,
+            sums=sum_at,
         )

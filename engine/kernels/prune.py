@@ -31,7 +31,7 @@ none lost its best, nor would at 1.4 (at 1.3 one is 0.2 % worse)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PruningRule:
     """One rule that drops programs before they cost anything."""
 
     name: str
@@ -55,7 +55,7 @@ Broken = Callable[[Program], tuple[Named, str] | None]
 """The first rule that a program breaks, and how; None where it keeps all."""
 
 
-def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None:
+def first(checks: Sequence[PruningRule], program: Program) -> tuple[PruningRule, str] | None:
     """The first check that a program breaks, and how; None where it keeps all."""
     for check in checks:
         how = check.broken(program)
@@ -64,7 +64,7 @@ def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None
     return None
 
 
-def drop_broken(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
+def drop_broken(points: Iterable[Program], checks: Sequence[PruningRule]) -> Funnel:
     """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
     return prune(points, checks, lambda program: first(checks, program))
 
@@ -103,7 +103,9 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
     return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
 
 
-def make_task(family: Programs, situation: Situation, checks: Sequence[Check], kernel: Kernel, machine: Target) -> Task:
+def make_task(
+    family: Programs, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
+) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
@@ -138,16 +140,16 @@ def asked_intrinsic(kernel: Kernel) -> str:
     return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
-def user_check(family: Programs, kernel: Kernel) -> Check:
+def user_check(family: Programs, kernel: Kernel) -> PruningRule:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
     wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]
 
-    def broken(program: Program) -> str:
+    def why_broken(program: Program) -> str:
         pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
         found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
         return f"the user asks for {found}" if found is not None else ""
 
-    return Check("entries of the user", broken if wishes else _never, "what a person decided is not searched")
+    return PruningRule("entries of the user", why_broken if wishes else _never, "what a person decided is not searched")
 
 
 def _contradict(wish: Entry, entry: Entry) -> bool:
@@ -171,14 +173,14 @@ def _never(program: Program) -> str:
     return ""
 
 
-def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[Check, ...]:
+def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[PruningRule, ...]:
     """What a launch may ask of a GPU, by a family's figures."""
     return (
-        Check("whole warps", lambda p: whole_warps(work(p).threads), "lanes without a thread cost as much"),
-        Check("threads", lambda p: too_many_threads(work(p), machine), "a launch that asks for more fails"),
-        Check("shared memory", lambda p: too_much_shared(work(p), machine), "a launch that asks for more fails"),
-        Check("registers", lambda p: too_many_registers(work(p), machine), REGISTERS_BECAUSE),
-        Check("grid", lambda p: too_many_blocks(work(p)), "a launch of more blocks fails"),
+        PruningRule("whole warps", lambda p: whole_warps(work(p).threads), "lanes without a thread cost as much"),
+        PruningRule("threads", lambda p: too_many_threads(work(p), machine), "a launch that asks for more fails"),
+        PruningRule("shared memory", lambda p: too_much_shared(work(p), machine), "a launch that asks for more fails"),
+        PruningRule("registers", lambda p: too_many_registers(work(p), machine), REGISTERS_BECAUSE),
+        PruningRule("grid", lambda p: too_many_blocks(work(p)), "a launch of more blocks fails"),
     )
 
 

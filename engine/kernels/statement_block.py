@@ -33,7 +33,7 @@ class Keep:
 NOTHING = Keep(frozenset(), Index(), 1)
 
 
-def finished(statement: Statement, value: Scalar) -> Statement:
+def result_statement(statement: Statement, value: Scalar) -> Statement:
     """A reduction as an element-wise statement over its result."""
     return Statement(
         statement.name, statement.operator, statement.parallel, statement.write, value, None, statement.guards

@@ -9,7 +9,9 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
 
 
-def tuned(recipe: Recipe, group: FusionGroup, decided: Collection[str], entries: Sequence[Entry]) -> Recipe:
+def with_tuned_entries(
+    recipe: Recipe, group: FusionGroup, decided: Collection[str], entries: Sequence[Entry]
+) -> Recipe:
     """The recipe with entries of author `tune` in place of what the advisers decide of these marks and fields."""
     advice = recipe.groups.get(group.name, ())
     kept = [one if one.author == "user" else _without(one, decided) for one in advice if one.author != "tune"]

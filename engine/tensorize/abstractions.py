@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.product import Product, meaning
+from engine.tensorize.product import ProductForm, meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Abstraction:
     """The compute abstraction of an intrinsic: d = d + sum of a * b over a small box."""
 
     name: str
-    product: Product
+    product: ProductForm
     """Its own sum of products."""
     scope: str
     """Who executes it together: "warp" or "thread"."""

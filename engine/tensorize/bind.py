@@ -68,7 +68,7 @@ def bind(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic
     return _sides(statement, first, second)
 
 
-def allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
+def is_allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
     """Whether a recipe's numerics let the instruction round what it rounds."""
     return intrinsic.numerics in ("", numerics.get("tensor_cores"))
 

@@ -17,7 +17,7 @@ from engine.tensor.index import Atom, Index
 from engine.tensor.nodes import Iterator
 from engine.tensorize.abstractions import Abstraction
 from engine.tensorize.matrices import Matrices, access_matrix, matching_matrix
-from engine.tensorize.product import Operand, Product
+from engine.tensorize.product import ProductForm, ProductOperand
 
 MOST_MATCHES = 15
 """Past which only single matches and all of them together are tried (the published limit)."""
@@ -56,7 +56,7 @@ class IntrinsicMapping:
     """An operator computed by an intrinsic: a virtual mapping, from which the physical one follows."""
 
     abstraction: Abstraction
-    product: Product
+    product: ProductForm
     """The operator, its factors in the intrinsic's order, with the unit axes that were added."""
     axes: tuple[tuple[Iterator, ...], ...]
     """Of each axis of the intrinsic the iterators it is made of, the last one innermost."""
@@ -69,7 +69,7 @@ class IntrinsicMapping:
         mapped = {i.name for axis in self.axes for i in axis}
         return tuple(i for i in self.product.iterators if i.name not in mapped)
 
-    def flattened(self) -> dict[str, Index]:
+    def flat_indices(self) -> dict[str, Index]:
         """The virtual mapping: each axis as one number counted through its iterators, the last with stride 1."""
         found = {}
         for axis, iterators in zip(self.abstraction.product.iterators, self.axes, strict=True):
@@ -81,7 +81,7 @@ class IntrinsicMapping:
 
     def inverse(self) -> dict[str, Index]:
         """Each mapped iterator from the flattened axes, by division and remainder."""
-        extents = {axis.name: axis.extent for axis in self.tiled()}
+        extents = {axis.name: axis.extent for axis in self.tiled_axes()}
         found = {}
         for axis, iterators in zip(self.abstraction.product.iterators, self.axes, strict=True):
             stride = 1
@@ -90,7 +90,7 @@ class IntrinsicMapping:
                 stride *= i.extent
         return found
 
-    def tiled(self) -> tuple[TiledAxis, ...]:
+    def tiled_axes(self) -> tuple[TiledAxis, ...]:
         """The physical mapping: each flattened axis cut into calls of the intrinsic, the last one padded."""
         return tuple(
             TiledAxis(axis.name, math.prod(i.extent for i in iterators), axis.extent)
@@ -99,13 +99,13 @@ class IntrinsicMapping:
 
     def why_not_strict(self) -> str:
         """Why a strict mapping refuses it: axes shorter than the intrinsic's; "" where there are none."""
-        short = [f"{a.name} has {a.extent} of {a.size}" for a in self.tiled() if a.extent < a.size]
+        short = [f"{a.name} has {a.extent} of {a.size}" for a in self.tiled_axes() if a.extent < a.size]
         return ", ".join(short)
 
     @property
     def calls(self) -> int:
         """Of the intrinsic, in all outer loops."""
-        return math.prod(a.tiles for a in self.tiled()) * math.prod(i.extent for i in self.outer)
+        return math.prod(a.tiles for a in self.tiled_axes()) * math.prod(i.extent for i in self.outer)
 
     @property
     def cost(self) -> int:
@@ -132,7 +132,7 @@ class IntrinsicMapping:
         return ", ".join(f"{axis.name} = {' '.join(i.name for i in side)}" for axis, side in sides)
 
 
-def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[IntrinsicMapping, ...] | str:
+def mappings(products: Sequence[ProductForm], abstraction: Abstraction) -> tuple[IntrinsicMapping, ...] | str:
     """All valid mappings of an operator to an intrinsic, cheapest first; or why there is none.
 
     products: the ways in which the operator is a sum of products.  The way and the order of factors with the fewest
@@ -143,7 +143,7 @@ def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[Int
         for factors in _orders(product.factors):
             ordered = replace(product, factors=factors)
             misfit = _misfit(ordered, abstraction)
-            completed, units = _completed(ordered, abstraction) if not misfit else (ordered, 0)
+            completed, units = _complete_axes(ordered, abstraction) if not misfit else (ordered, 0)
             if misfit or not _unions(completed, abstraction):
                 reason = reason or misfit or _why_none(completed, abstraction)
             elif best is None or units < best[0]:
@@ -152,26 +152,26 @@ def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[Int
         return reason
     _, product, is_swapped = best
     found = (
-        IntrinsicMapping(abstraction, product, tuple(_sorted(axis, product) for axis in axes), is_swapped)
+        IntrinsicMapping(abstraction, product, tuple(_in_operator_order(axis, product) for axis in axes), is_swapped)
         for axes in _unions(product, abstraction)
     )
     valid = [mapping for mapping in found if not mapping.matrices().why_invalid()]
     return tuple(sorted(valid, key=lambda m: (m.cost, len(m.outer))))
 
 
-def matches(product: Product, abstraction: Abstraction) -> list[Match]:
+def matches(product: ProductForm, abstraction: Abstraction) -> list[Match]:
     """Every assignment of one iterator to each axis under which the operands are indexed as the intrinsic's."""
     chosen = itertools.product(*_candidates(product, abstraction.product))
     return [match for match in chosen if len(set(match)) == len(match) and _matches(product, match)]
 
 
-def _candidates(product: Product, own: Product) -> list[list[str]]:
+def _candidates(product: ProductForm, own: ProductForm) -> list[list[str]]:
     """For each axis of an intrinsic the iterators of its kind."""
     wanted = [_kind(axis.name, own) for axis in own.iterators]
     return [[i.name for i in product.iterators if _kind(i.name, product) == kind] for kind in wanted]
 
 
-def _matches(product: Product, match: Match) -> bool:
+def _matches(product: ProductForm, match: Match) -> bool:
     """Whether each operand's indices hold every assigned iterator that moves it, once and alone.
 
     A stride or a reversed window is a factor and an offset of the index, which a load can follow.
@@ -189,43 +189,43 @@ def _moves(atom: Atom, match: Match) -> bool:
     return bool(set(Index(((atom, 1),)).iterators()) & set(match))
 
 
-def _unions(product: Product, abstraction: Abstraction) -> list[Union]:
+def _unions(product: ProductForm, abstraction: Abstraction) -> list[Union]:
     """What every non-empty set of matches puts on the axes, each outcome once, and all iterators together."""
     found = matches(product, abstraction)
     single = [tuple(frozenset((name,)) for name in match) for match in found]
     seen: dict[Union, None] = {}
     if len(found) > MOST_MATCHES:
-        seen = dict.fromkeys((*_preferred(found, product, abstraction), _joined(single)))
+        seen = dict.fromkeys((*_prefer_exact(found, product, abstraction), _join(single)))
     else:
         for match in single:
-            seen |= dict.fromkeys([match, *(_joined((union, match)) for union in seen)])
+            seen |= dict.fromkeys([match, *(_join((union, match)) for union in seen)])
     whole = tuple(frozenset(names) for names in _candidates(product, abstraction.product))
     if all(whole) and len(set(whole)) == len(whole):
         seen[whole] = None
     return list(seen)
 
 
-def _preferred(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[Union]:
+def _prefer_exact(found: Sequence[Match], product: ProductForm, abstraction: Abstraction) -> list[Union]:
     """Single matches; only those of the intrinsic's extents where there are any."""
     equal = [m for m in found if tuple(product.iterator(name).extent for name in m) == abstraction.sizes]
     return [tuple(frozenset((name,)) for name in match) for match in equal or found]
 
 
-def _joined(unions: Iterable[Union]) -> Union:
+def _join(unions: Iterable[Union]) -> Union:
     return tuple(frozenset().union(*axis) for axis in zip(*unions, strict=True))
 
 
-def _sorted(axis: frozenset[str], product: Product) -> tuple[Iterator, ...]:
+def _in_operator_order(axis: frozenset[str], product: ProductForm) -> tuple[Iterator, ...]:
     """The iterators of an axis in the operator's order."""
     return tuple(i for i in product.iterators if i.name in axis)
 
 
-def _orders(factors: tuple[Operand, ...]) -> Iterable[tuple[Operand, ...]]:
+def _orders(factors: tuple[ProductOperand, ...]) -> Iterable[tuple[ProductOperand, ...]]:
     """The factors as written, then in every other order."""
     return itertools.permutations(factors)
 
 
-def _misfit(product: Product, abstraction: Abstraction) -> str:
+def _misfit(product: ProductForm, abstraction: Abstraction) -> str:
     """Why the intrinsic cannot take the operands, whatever iterators move them; "" where it can."""
     if len(product.factors) != len(abstraction.product.factors):
         return f"{len(product.factors)} factors, {abstraction.name} multiplies {len(abstraction.product.factors)}"
@@ -238,28 +238,28 @@ def _misfit(product: Product, abstraction: Abstraction) -> str:
     return ""
 
 
-def _completed(product: Product, abstraction: Abstraction) -> tuple[Product, int]:
+def _complete_axes(product: ProductForm, abstraction: Abstraction) -> tuple[ProductForm, int]:
     """The product with an axis of extent 1 for each of the intrinsic's that nothing could fill, and their number."""
     own = abstraction.product
     kinds = {_kind(i.name, product) for i in product.iterators}
     missing = [a for a in own.iterators if a.name not in own.reduced and _kind(a.name, own) not in kinds]
     units = [Iterator(f"{UNIT}.{axis.name}", 1) for axis in missing]
 
-    def moved(operand: Operand, theirs: Operand) -> Operand:
+    def map_operand(operand: ProductOperand, theirs: ProductOperand) -> ProductOperand:
         new = (u for u, axis in zip(units, missing, strict=True) if axis.name in theirs.iterators)
         return replace(operand, indices=(*operand.indices, *(Index.of(u.name) for u in new)))
 
-    factors = tuple(itertools.starmap(moved, zip(product.factors, own.factors, strict=True)))
-    result = moved(product.result, own.result)
+    factors = tuple(itertools.starmap(map_operand, zip(product.factors, own.factors, strict=True)))
+    result = map_operand(product.result, own.result)
     return replace(product, iterators=(*product.iterators, *units), factors=factors, result=result), len(units)
 
 
-def _kind(name: str, product: Product) -> tuple[bool, tuple[bool, ...]]:
+def _kind(name: str, product: ProductForm) -> tuple[bool, tuple[bool, ...]]:
     """What makes an iterator fit for an axis: whether it is summed over, and which operands it moves."""
     return name in product.reduced, tuple(name in operand.iterators for operand in product.operands)
 
 
-def _why_none(product: Product, abstraction: Abstraction) -> str:
+def _why_none(product: ProductForm, abstraction: Abstraction) -> str:
     """Which axis of the intrinsic nothing can fill."""
     own, kinds = abstraction.product, {_kind(i.name, product) for i in product.iterators}
     for axis in own.iterators:
@@ -270,5 +270,5 @@ def _why_none(product: Product, abstraction: Abstraction) -> str:
     return f"its iterators share indices in every assignment to the axes of {abstraction.name}"
 
 
-def _pairs(product: Product, own: Product) -> Iterable[tuple[Operand, Operand]]:
+def _pairs(product: ProductForm, own: ProductForm) -> Iterable[tuple[ProductOperand, ProductOperand]]:
     return zip(product.operands, own.operands, strict=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.tensorize.product import Operand
+from engine.tensorize.product import ProductOperand
 
 Matrix = NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ def multiply(a: Matrix, b: Matrix) -> Matrix:
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64) > 0)
 
 
-def access_matrix(operands: Sequence[Operand], iterators: Sequence[str]) -> Matrix:
+def access_matrix(operands: Sequence[ProductOperand], iterators: Sequence[str]) -> Matrix:
     """operands x iterators: whether the iterator moves the operand."""
     rows = [[name in operand.iterators for name in iterators] for operand in operands]
     return np.array(rows, bool).reshape(len(operands), len(iterators))

@@ -25,7 +25,7 @@ ONES, BAND = "ones", "band"
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ProductOperand:
     """One array of a product, and where it is read or written."""
 
     array: str
@@ -43,20 +43,20 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductForm:
     """result = sum over the reduced iterators of the product of the factors."""
 
     iterators: tuple[Iterator, ...]
     reduced: frozenset[str]
-    factors: tuple[Operand, ...]
-    result: Operand
+    factors: tuple[ProductOperand, ...]
+    result: ProductOperand
     splits: tuple[tuple[str, int], ...] = ()
     """Iterators that stand as two, NAME.outer and NAME.inner, and points of the inner one: groups of channels."""
     because: str = ""
     """How a statement that is written otherwise came to be one; "" where it is written as a product."""
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[ProductOperand, ...]:
         """Factors first, the result last: the rows of access matrices."""
         return (*self.factors, self.result)
 
@@ -74,34 +74,34 @@ class Product:
         return f"{self.result} = sum({summed}) {' * '.join(map(str, self.factors))}"
 
 
-def products(statement: Statement, arrays: Mapping[str, Array]) -> tuple[Product, ...] | str:
+def products(statement: Statement, arrays: Mapping[str, Array]) -> tuple[ProductForm, ...] | str:
     """The ways in which a statement is a sum of products, as written first; or why it is none."""
     if statement.reduction is None or statement.reduction.operation != "sum":
         return "the statement is no sum"
     if statement.guards:
         return "only a part of the result is written"
-    written = _written(statement, arrays)
+    written = _explicit_product(statement, arrays)
     if isinstance(written, str):
         return written
     if written is not None and written.factors[0].iterators != written.factors[1].iterators:
         return (written,)
-    summed = _summed(statement, arrays)
+    summed = _sum_as_product(statement, arrays)
     return (summed,) if written is None else (written, summed)
 
 
-def meaning(statement: Statement, arrays: Mapping[str, str]) -> Product:
+def meaning(statement: Statement, arrays: Mapping[str, str]) -> ProductForm:
     """An intrinsic's own statement as a product.  arrays: element type of each of its factors.
 
     Raises ValueError for a statement that is no product: a row of the table is wrong.
     """
     typed = {name: Array(name, (), dtype) for name, dtype in arrays.items()}
-    found = _written(statement, typed)
-    if not isinstance(found, Product):
+    found = _explicit_product(statement, typed)
+    if not isinstance(found, ProductForm):
         raise ValueError(f"{statement.name} of an intrinsic is no sum of products")
     return found
 
 
-def _written(statement: Statement, arrays: Mapping[str, Array]) -> Product | str | None:
+def _explicit_product(statement: Statement, arrays: Mapping[str, Array]) -> ProductForm | str | None:
     """The product of two factors that the statement sums; None where it sums something else."""
     assert statement.reduction is not None
     factors = product_operands(statement.expression)
@@ -116,42 +116,43 @@ def _written(statement: Statement, arrays: Mapping[str, Array]) -> Product | str
         return None
     held = statement.reduction.accumulate
     operands = tuple(
-        Operand(access.array, _dtype(factor, held, arrays), access.indices)
+        ProductOperand(access.array, _dtype(factor, held, arrays), access.indices)
         for factor, access in zip(factors, read, strict=True)
     )
-    result = Operand(statement.write.array, held, statement.write.indices)
-    found = Product(statement.iterators, frozenset(statement.reduction.iterators), operands, result)
+    result = ProductOperand(statement.write.array, held, statement.write.indices)
+    found = ProductForm(statement.iterators, frozenset(statement.reduction.iterators), operands, result)
     return _with_splits(found)
 
 
-def _summed(statement: Statement, arrays: Mapping[str, Array]) -> Product:
+def _sum_as_product(statement: Statement, arrays: Mapping[str, Array]) -> ProductForm:
     """The sum of one factor as a product with ones."""
     assert statement.reduction is not None
     held = statement.reduction.accumulate
     reduced = frozenset(statement.reduction.iterators)
     dtype = _dtype(statement.expression, held, arrays)
-    result = Operand(statement.write.array, held, statement.write.indices)
+    result = ProductOperand(statement.write.array, held, statement.write.indices)
     read = list(dict.fromkeys(accesses(statement.expression)))
-    banded = _banded(statement, read[0], arrays) if len(read) == 1 else None
+    banded = _band_of(statement, read[0], arrays) if len(read) == 1 else None
     if banded is not None:
         access, iterators, summed, band = banded
-        factors = (Operand(access.array, dtype, access.indices), Operand(BAND, dtype, band))
+        factors = (ProductOperand(access.array, dtype, access.indices), ProductOperand(BAND, dtype, band))
         why = "running sums and windows are a product with a constant band of ones"
-        return _with_splits(Product(iterators, summed, factors, result, because=why))
+        return _with_splits(ProductForm(iterators, summed, factors, result, because=why))
     moving = {name for access in read for index in access.indices for name in index.iterators()}
     if _asks_position(statement.expression):
         moving |= statement.extents.keys()
     own = tuple(Index.of(i.name) for i in statement.iterators if i.name in moving | reduced)
     name = " ".join(dict.fromkeys(access.array for access in read)) or "terms"
     ones = tuple(Index.of(i.name) for i in statement.iterators if i.name in reduced)
-    factors = (Operand(name, dtype, own), Operand(ONES, dtype, ones))
-    return Product(statement.iterators, reduced, factors, result, because="a sum is the product with a column of ones")
+    factors = (ProductOperand(name, dtype, own), ProductOperand(ONES, dtype, ones))
+    because = "a sum is the product with a column of ones"
+    return ProductForm(statement.iterators, reduced, factors, result, because=because)
 
 
 _Banded = tuple[Access, tuple[Iterator, ...], frozenset[str], tuple[Index, ...]]
 
 
-def _banded(statement: Statement, access: Access, arrays: Mapping[str, Array]) -> _Banded | None:
+def _band_of(statement: Statement, access: Access, arrays: Mapping[str, Array]) -> _Banded | None:
     """The factor read by one new iterator for each index that a reduced one shares; None where no index is shared."""
     assert statement.reduction is not None
     reduced = set(statement.reduction.iterators)
@@ -182,13 +183,13 @@ def _is_zero_outside(statement: Statement, access: Access) -> bool:
     return access.otherwise is not None and access.otherwise.value == 0 and adds_nothing(statement)
 
 
-def _with_splits(product: Product) -> Product:
+def _with_splits(product: ProductForm) -> ProductForm:
     """The product with an iterator cut in two where an index divides it: j becomes j.outer * by + j.inner."""
     cuts = {
         name: by
         for operand in product.operands
         for index in operand.indices
-        for name, by in _divided(index)
+        for name, by in _divisions(index)
         if product.iterator(name).extent % by == 0
     }
     if not cuts:
@@ -201,7 +202,7 @@ def _with_splits(product: Product) -> Product:
     extents = {i.name: i.extent for i in iterators}
     values = {name: Index.of(f"{name}.outer") * by + Index.of(f"{name}.inner") for name, by in cuts.items()}
 
-    def of(operand: Operand) -> Operand:
+    def of(operand: ProductOperand) -> ProductOperand:
         return replace(operand, indices=tuple(i.substitute(values, extents) for i in operand.indices))
 
     halves = {half for name in product.reduced & cuts.keys() for half in (f"{name}.outer", f"{name}.inner")}
@@ -215,7 +216,7 @@ def _with_splits(product: Product) -> Product:
     )
 
 
-def _divided(index: Index) -> list[tuple[str, int]]:
+def _divisions(index: Index) -> list[tuple[str, int]]:
     """(iterator, by) of every division or remainder of one bare iterator."""
     found = [(atom.of, atom.by) for atom, _ in index.terms if isinstance(atom, Quotient | Remainder)]
     return [(name, by) for of, by in found if (name := plain_iterator(of)) is not None]

@@ -65,7 +65,7 @@ class GemmConfig(KernelConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class PublishedSpace:
     """Every combination of the choices."""
 
     row_tiles: tuple[int, ...]
@@ -96,18 +96,18 @@ class Space:
             block = (part[0] * row_warps, part[1] * column_warps, self.fragment * chunk)
             yield GemmConfig(block, part, stages, sets)
 
-    def unpipelined(self) -> Space:
+    def without_pipelines(self) -> PublishedSpace:
         """The published baseline: the same tiles, nothing pipelined."""
         one = (1,)
-        return Space(
+        return PublishedSpace(
             self.row_tiles, self.column_tiles, self.chunks, self.row_warps, self.column_warps, one, register_stages=one
         )
 
 
-ALCOP_SPACES: Mapping[str, Space] = {
-    "dense": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2), chunks=(2, 4)),
-    "batched": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4, 8)),
-    "conv2d": Space(row_tiles=(1, 2), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
-    "conv3d": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
+ALCOP_SPACES: Mapping[str, PublishedSpace] = {
+    "dense": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2), chunks=(2, 4)),
+    "batched": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4, 8)),
+    "conv2d": PublishedSpace(row_tiles=(1, 2), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
+    "conv3d": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
 }
 """The templates of the published artifact: 1,620, 4,860, 2,430 and 3,645 points; unpipelined 108, 324, 162 and 243."""

@@ -98,7 +98,7 @@ def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class MemoryRequests:
     """What the warps of a launch request at one operation, of one of the regions that it touches."""
 
     op: TileOp
@@ -110,7 +110,7 @@ class Requests:
     """Of each of them: sectors of global memory, or bank conflicts of shared memory."""
 
 
-def requests_of(tile: TileProgram) -> Iterator[Requests]:
+def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
     """All requests of a launch, one for each region of an operation.
 
     One warp stands for all, in its first iteration, with every mask holding: of the middle block, as those at the edges
@@ -125,7 +125,7 @@ def requests_of(tile: TileProgram) -> Iterator[Requests]:
         for op, times in trip_counts(body, blocks):
             values |= {inner.counter: np.array(0) for inner in op.bodies if inner.counter}
             if isinstance(op, Let):
-                values |= _defined(op, values)
+                values |= _lane_values(op, values)
             for region in op.regions if op.bytes_moved(tile.buffers) else ():
                 buffer = tile.buffers[region.buffer]
                 try:
@@ -135,10 +135,10 @@ def requests_of(tile: TileProgram) -> Iterator[Requests]:
                 where, width = np.broadcast_to(place, lanes.shape), region.bytes_in(buffer)
                 is_global = buffer.scope in OUTSIDE
                 cost = sectors_of(where, everywhere) if is_global else conflicts_of(where, everywhere, width)
-                yield Requests(op, region, times * warps, is_global, int(cost))
+                yield MemoryRequests(op, region, times * warps, is_global, int(cost))
 
 
-def _defined(op: Let, values: Values) -> dict[str, Lanes]:
+def _lane_values(op: Let, values: Values) -> dict[str, Lanes]:
     """The value of a variable in each lane; nothing where it depends on data."""
     try:
         value = evaluate(op.index, values)

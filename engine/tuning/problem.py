@@ -11,7 +11,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.families import family_of
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Refused, Task
-from engine.kernels.tuned_entries import tuned
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Recipe
 from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError, Unsupported
@@ -56,7 +56,7 @@ class SearchProblem:
     def recipe_of(self, program: Program) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
         family = self.task(program).family
-        return tuned(self.recipe, self.group, family.decided, family.entries(program))
+        return with_tuned_entries(self.recipe, self.group, family.decided, family.entries(program))
 
 
 def why_not_followed(kernel: Kernel) -> str:

@@ -31,7 +31,7 @@ from engine.fusion.kinds import ATTENTION
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import Partition, partition
 from engine.fusion.stitching.dataflow import Flow, FlowStep
-from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Fixed, Kernel
+from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Fixed
 from engine.fusion.stitching.search import accurate
 from engine.fusion.stitching.xla_rules import xla_kernels
 from engine.support.garbage_collection import cycles_left_alone
@@ -161,7 +161,7 @@ def with_whole_arrays(flow: Flow) -> Flow:
     return Flow(flow.program, sorted(steps, key=last))
 
 
-def moved(flow: Flow, kernel: Kernel) -> int:
+def moved(flow: Flow, kernel: CandidateKernel) -> int:
     """Bytes that a kernel must read and write in global memory."""
     statements = flow.statements(kernel.members)
     made = dict.fromkeys(s.write.array for s in statements)

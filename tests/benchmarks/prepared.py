@@ -95,7 +95,7 @@ def prepare(reference: str, target: str, recipe: Recipe | None = None) -> tuple[
             continue
         source = kernel.source
         grid, block = tuple(source.grid), tuple(source.block)
-        launched = engine.launched(kernel, len(group.instances))
+        launched = engine.launch_record(kernel, len(group.instances))
         kernels[group.name] = PreparedKernel(
             source.text, source.entry, grid, block, source.shared_bytes, source.buffers, launched, source.workspaces
         )

@@ -17,7 +17,7 @@ from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, 
 from engine.tile.nodes import BLOCK, THREAD, BreakIf, LastArrival, Let, Mask, TileOp, TileProgram
 from engine.tile.storage import shared_map
 from engine.tile.trip_counts import trip_counts
-from engine.tile.work import Requests, requests_of
+from engine.tile.work import MemoryRequests, requests_of
 
 COUNTS = ("global_requests", "global_sectors", "shared_requests", "bank_conflicts")
 """Fields of `Work` that the emulator counts, too."""
@@ -78,7 +78,7 @@ class _Walker:
         self._tile, self._found = tile, found
         self._starts = shared_map(tile.buffers)[0]
         self._threads = np.arange(-(-tile.threads // WARP) * WARP).reshape(1, -1, WARP) < tile.threads
-        self._told: dict[tuple[int, str], Requests] = {}
+        self._told: dict[tuple[int, str], MemoryRequests] = {}
         for one in requests_of(tile):
             key = id(one.op), one.region.buffer  # an operation may stand in several places
             before = self._told.get(key)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine
-from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
+from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined_time, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.estimate import model_prediction
@@ -34,30 +34,30 @@ def lone(steps: int = 16, **changes: object) -> AlcopWork:
 
 @given(TIMES, TIMES, COUNTS)
 def test_one_stage_and_one_worker_load_and_use_in_turn(load: float, use: float, steps: int) -> None:
-    assert pipelined(load, use, steps, stages=1, workers=1) == pytest.approx(steps * (load + use))
+    assert pipelined_time(load, use, steps, stages=1, workers=1) == pytest.approx(steps * (load + use))
 
 
 @given(TIMES, TIMES, COUNTS, COUNTS)
 def test_a_deep_pipeline_fills_once_and_never_waits_again(load: float, use: float, steps: int, workers: int) -> None:
     deep = int(load / use) + 2
-    assert pipelined(load, use, steps, deep, workers) == pytest.approx(load + steps * workers * use)
+    assert pipelined_time(load, use, steps, deep, workers) == pytest.approx(load + steps * workers * use)
 
 
 @given(TIMES, TIMES, COUNTS, st.integers(2, 6))
 def test_too_shallow_a_pipeline_waits_for_its_copies(load: float, use: float, steps: int, stages: int) -> None:
     """stages - 1 copies are under way: as many tiles arrive in each load's time, and the last is used."""
     slow = load + (stages - 1) * use
-    assert pipelined(slow, use, steps, stages, workers=1) == pytest.approx(steps * slow / (stages - 1) + use)
+    assert pipelined_time(slow, use, steps, stages, workers=1) == pytest.approx(steps * slow / (stages - 1) + use)
 
 
 @given(TIMES, COUNTS, st.integers(2, 6), st.integers(1, 8))
 def test_workers_hide_what_stages_hide(use: float, steps: int, stages: int, workers: int) -> None:
     """As long as the copies under way, of all workers, cover the load, the unit never starves; just beyond it does."""
     covered = (stages - 1) * workers * use
-    assert pipelined(covered * 0.999, use, steps, stages, workers) < covered + steps * workers * use
-    assert pipelined(covered * 2, use, steps, stages, workers) == pytest.approx(2 * steps * workers * use + use)
+    assert pipelined_time(covered * 0.999, use, steps, stages, workers) < covered + steps * workers * use
+    assert pipelined_time(covered * 2, use, steps, stages, workers) == pytest.approx(2 * steps * workers * use + use)
     alone = (workers - 1) * use
-    assert pipelined(alone * 0.999, use, steps, 1, workers) == pytest.approx(alone * 0.999 + steps * workers * use)
+    assert pipelined_time(alone * 0.999, use, steps, 1, workers) == pytest.approx(alone * 0.999 + steps * workers * use)
 
 
 def test_one_block_of_one_stage_costs_launch_and_every_step_in_full() -> None:

@@ -11,7 +11,7 @@ import engine
 from engine.cost.alcop_nodes import Contraction
 from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
-from engine.explore.what_if import turned, what_if
+from engine.explore.what_if import turn_knob, what_if
 from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import GemmConfig
 from tests.support.needs import needs_nvrtc
@@ -78,12 +78,12 @@ def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
 
 def test_turning_a_knob_cuts_the_tile_anew() -> None:
     """As many warps as before, each with the squarest part; the tile alone where it is too small for them."""
-    assert turned(FFN, NOW, "stages", 2) == replace(NOW, stages=2)
-    assert turned(FFN, NOW, "rows", 256).part == (64, 64) and turned(FFN, NOW, "rows", 256).parts == 8
-    assert turned(FFN, NOW, "warps", 4).part == (64, 64)
-    small = turned(FFN, turned(FFN, NOW, "rows", 16), "columns", 32)
+    assert turn_knob(FFN, NOW, "stages", 2) == replace(NOW, stages=2)
+    assert turn_knob(FFN, NOW, "rows", 256).part == (64, 64) and turn_knob(FFN, NOW, "rows", 256).parts == 8
+    assert turn_knob(FFN, NOW, "warps", 4).part == (64, 64)
+    small = turn_knob(FFN, turn_knob(FFN, NOW, "rows", 16), "columns", 32)
     assert small.part == (16, 16) and small.parts == 2
-    assert turned(replace(FFN, unit=""), GemmConfig((32, 32, 16), (2, 4)), "threads", 256).parts == 256
+    assert turn_knob(replace(FFN, unit=""), GemmConfig((32, 32, 16), (2, 4)), "threads", 256).parts == 256
 
 
 @needs_nvrtc

@@ -16,7 +16,7 @@ import engine
 from engine.kernels.gemm.mappings import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.work import problem_of, work
-from engine.kernels.tuned_entries import tuned
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
 from tests.everything.files import files
 from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
@@ -50,7 +50,7 @@ def configurations(group: engine.FusionGroup, seed: int, count: int) -> Iterator
     for task in product_tasks(group, kernel, engine.compile)[0]:
         programs = list(task.programs)
         for program in chance.sample(programs, min(count, len(programs))):
-            recipe = tuned(kernel.recipe, group, task.family.decided, task.family.entries(program))
+            recipe = with_tuned_entries(kernel.recipe, group, task.family.decided, task.family.entries(program))
             yield engine.compile(group, recipe)
 
 

@@ -10,7 +10,7 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import emulate
 from engine.kernels.access_patterns import Pattern, patterns
-from engine.kernels.elementwise.plans import ALTERNATIVES, Plan, alternatives, plans
+from engine.kernels.elementwise.plans import ALTERNATIVES, WalkPlan, alternatives, plans
 from engine.kernels.elementwise.score import greedy_order, score
 from engine.kernels.elementwise.warp import requested
 from engine.recipe import AUTHORS, Advice, Scenario
@@ -237,7 +237,7 @@ def test_a_vector_stays_with_its_iterator_when_the_user_turns_the_loops(tmp_path
 # The model of a warp against the emulator
 
 
-def recipe_of(plan: Plan, group: engine.FusionGroup) -> engine.Recipe:
+def recipe_of(plan: WalkPlan, group: engine.FusionGroup) -> engine.Recipe:
     """The entries of one plan alone, in blocks of two warps."""
     walk = plan.walk
     names = [name for name, _ in walk.order]

@@ -9,7 +9,7 @@ import pytest
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Reduction, Scalar, Statement
 from engine.tensor.padding import adds_nothing
-from engine.tensorize.bind import Binding, allowed, bind, prologue
+from engine.tensorize.bind import Binding, bind, is_allowed, prologue
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
@@ -84,8 +84,8 @@ def test_why_not(statement: Statement, intrinsic: Intrinsic, reason: str) -> Non
 
 
 def test_only_tf32_needs_leave() -> None:
-    assert allowed(HALVES, {}) and not allowed(TF32, {})
-    assert allowed(TF32, {"tensor_cores": "tf32"}) and not allowed(TF32, {"tensor_cores": "float32"})
+    assert is_allowed(HALVES, {}) and not is_allowed(TF32, {})
+    assert is_allowed(TF32, {"tensor_cores": "tf32"}) and not is_allowed(TF32, {"tensor_cores": "float32"})
 
 
 @pytest.mark.parametrize(

@@ -127,19 +127,19 @@ def test_published_physical_mapping() -> None:
     conv = statement(sizes, "crs", "n k p q", "n c p+r q+s", "k c r s")
     whole = next(m for m in found(conv, TOY) if not m.outer)
     assert str(whole) == "i = n p q, j = k, l = c r s"
-    flat = whole.flattened()
+    flat = whole.flat_indices()
     extents = {i.name: i.extent for i in whole.product.iterators}
     assert flat["i"] == index("4n+2p+q") and flat["l"] == index("9c+3r+s")
     assert str(flat["i"].mod(2, extents)) == "q" and str(flat["i"].floordiv(2, extents)) == "2*n + p"
-    assert [a.tiles for a in whole.tiled()] == [2, 2, 5]
-    assert [a.padding for a in whole.tiled()] == [0, 0, 1]
+    assert [a.tiles for a in whole.tiled_axes()] == [2, 2, 5]
+    assert [a.padding for a in whole.tiled_axes()] == [0, 0, 1]
     assert whole.calls == 20 and whole.cost == 160 and whole.padding == pytest.approx(1 - 9 / 10)
     assert not whole.why_not_strict()
 
 
 def test_the_inverse_finds_every_iterator_again() -> None:
     for mapping in found(CONV2D):
-        flat, inverse = mapping.flattened(), mapping.inverse()
+        flat, inverse = mapping.flat_indices(), mapping.inverse()
         extents = {i.name: i.extent for axis in mapping.axes for i in axis}
         for name, at in inverse.items():
             assert at.substitute(flat, extents) == Index.of(name)
@@ -152,7 +152,7 @@ def value_of(at: Index, point: Mapping[str, int]) -> int:
 
 def by_calls(mapping: IntrinsicMapping, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
     """Run the physical mapping: gather padded operands of each call, multiply, scatter."""
-    flat = mapping.tiled()
+    flat = mapping.tiled_axes()
     factors = (w, x) if mapping.is_swapped else (x, w)
     inverse = mapping.inverse()
     outer = [range(i.extent) for i in mapping.outer]

@@ -11,7 +11,7 @@ import engine
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.mappings import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, contraction_of
-from engine.kernels.tuned_entries import tuned
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.target import target
 from engine.tensorize.space import GemmConfig
 from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
@@ -39,7 +39,8 @@ def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) 
     recipe = engine.default_recipe(group)
     task = product_tasks(group, engine.compile(group, recipe), engine.compile)[0][0]
     for program in task.funnel.left[:: len(task.funnel.left) // 3]:
-        kernel = engine.compile(group, tuned(recipe, group, task.family.decided, task.family.entries(program)))
+        entries = task.family.entries(program)
+        kernel = engine.compile(group, with_tuned_entries(recipe, group, task.family.decided, entries))
         assert task.family.program_of(kernel) == program
 
 

@@ -14,7 +14,7 @@ import engine
 from engine.cost.alcop_nodes import Contraction
 from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
-from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
+from engine.kernels.gemm.space import CUDA_CORES, Products, prune_programs, situation
 from engine.kernels.gemm.work import problem_of as gemm_problem
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
@@ -60,7 +60,7 @@ def family(contraction: Contraction) -> Products:
 
 
 def prune(points: Iterable[GemmConfig], contraction: Contraction) -> Funnel:
-    return pruned(family(contraction), map(family(contraction).program, points))
+    return prune_programs(family(contraction), map(family(contraction).program, points))
 
 
 def told(contraction: Contraction) -> dict[str, Applied]:
@@ -102,7 +102,7 @@ def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
     assert len(made) == len(set(made.points())) == 4 * (5 * 3) * 4**2 * 6**2
     assert {program.number("register_stages") for program in made.points()} == {1}
     assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
-    left = [family(CORES).knobs(program) for program in pruned(family(CORES), made.points()).left]
+    left = [family(CORES).knobs(program) for program in prune_programs(family(CORES), made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)
 
@@ -164,7 +164,7 @@ def test_the_funnel_adds_up(space: str, total: int) -> None:
 def test_what_the_advisers_chose_is_never_dropped(row: str) -> None:
     knobs, here = config_of_tile(kernel_of(f"gta/{row}").tile), family_of(f"gta/{row}")
     assert knobs is not None
-    assert pruned(here, [here.program(knobs)]).left == (here.program(knobs),)
+    assert prune_programs(here, [here.program(knobs)]).left == (here.program(knobs),)
 
 
 def test_everything_dropped_says_by_which_rule() -> None:
@@ -188,7 +188,7 @@ def test_what_is_left_is_compiled_as_asked(row: str) -> None:
 def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
     """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""
     here, kernel, found = family_of(row), kernel_of(row), problem_of(row)
-    left = pruned(here, sketch(situation(here))[0].points()).left
+    left = prune_programs(here, sketch(situation(here))[0].points()).left
     programs = random.Random(4).sample(left, 24)
     came = [engine.predict(engine.compile(kernel.group, found.recipe_of(program))).microseconds for program in programs]
     assert rank_correlation(np.array([here.rank(program) for program in programs]), np.array(came)) > 0.7

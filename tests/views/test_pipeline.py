@@ -12,7 +12,7 @@ import engine
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
-from engine.explore.what_if import turned, what_if
+from engine.explore.what_if import turn_knob, what_if
 from engine.tensorize.space import GemmConfig
 from views.pipeline.canvas import PipelineCanvas, describe
 from views.pipeline.geometry import ChartGeometry, ChartMark
@@ -39,7 +39,7 @@ def softmax() -> ChartDoc:
 def answer(name: str, value: int) -> WhatIfDoc:
     doc = gelu()
     assert doc.contraction is not None and doc.knobs is not None
-    return what_if(doc.contraction, doc.knobs, turned(doc.contraction, doc.knobs, name, value), "h200")
+    return what_if(doc.contraction, doc.knobs, turn_knob(doc.contraction, doc.knobs, name, value), "h200")
 
 
 def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from engine.fusion.stitching.dataflow import Flow
-from engine.fusion.stitching.nodes import Kernel
+from engine.fusion.stitching.nodes import CandidateKernel
 
 FARTHEST = 4000
 """Kernels visited to look for a way back into a pattern; what lies farther apart is not joined."""
@@ -14,7 +14,7 @@ FARTHEST = 4000
 class KernelGraph:
     """Kernels with their data flow, numbered in an order that respects it."""
 
-    def __init__(self, flow: Flow, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, flow: Flow, kernels: Sequence[CandidateKernel]) -> None:
         self.flow = flow
         self.kernels = tuple(sorted(kernels, key=lambda k: max(flow.order[m] for m in k.members)))
         home = {root: n for n, kernel in enumerate(self.kernels) for root in kernel.roots}
@@ -52,7 +52,7 @@ class KernelGraph:
         assert at == len(self.kernels), "kernels wait for each other"
         return tuple(place)
 
-    def merge(self, pattern: Collection[int]) -> Kernel:
+    def merge(self, pattern: Collection[int]) -> CandidateKernel:
         """One kernel of several; what only they read is written no more."""
         inside, outputs, steps = frozenset(pattern), self.flow.outputs, self.flow.steps
         members = frozenset[int]().union(*[self.kernels[n].members for n in pattern])
@@ -62,7 +62,7 @@ class KernelGraph:
             for root, readers in self.readers[n].items()
             if not readers <= inside or not outputs.isdisjoint(steps[root].made)
         ]
-        return Kernel(members, frozenset(roots))
+        return CandidateKernel(members, frozenset(roots))
 
 
 class Joins:
@@ -79,7 +79,7 @@ class Joins:
         """The kernels that kernel `n` is one with by now."""
         return self._group[n]
 
-    def kernels(self) -> list[Kernel]:
+    def kernels(self) -> list[CandidateKernel]:
         """One kernel for each group."""
         groups = dict.fromkeys(self._group[n] for n in self._at)
         return [self.graph.merge(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
@@ -139,4 +139,4 @@ class Joins:
 
 def joins_of(flow: Flow) -> Joins:
     """Every step a kernel of its own, numbered by its place in the flow's order, none joined yet."""
-    return Joins(KernelGraph(flow, [Kernel(frozenset((n,)), frozenset((n,))) for n in range(len(flow.steps))]))
+    return Joins(KernelGraph(flow, [CandidateKernel(frozenset((n,)), frozenset((n,))) for n in range(len(flow.steps))]))

@@ -30,7 +30,7 @@ _FLIGHT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchShape:
     """The shape of a launch as the schedule advisers will choose it, near enough for a model."""
 
     blocks: int
@@ -47,18 +47,18 @@ class Latency:
     terms: tuple[TermDoc, ...]
 
 
-def launch_of(fit: Fit, target: Target) -> Launch:
+def launch_of(fit: Fit, target: Target) -> LaunchShape:
     """Blocks and threads for a common space of rows and columns: enough for the GPU, no more than have work."""
     if fit.columns <= 1:
         threads = 256 if fit.rows >= 256 * _VECTOR else 64
-        return Launch(max(1, -(-fit.rows // (threads * _VECTOR))), threads, 1)
+        return LaunchShape(max(1, -(-fit.rows // (threads * _VECTOR))), threads, 1)
     ladder = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128))
     per_row = next((threads for limit, threads in ladder if fit.columns <= limit), 256)
     most = min(int(target.threads_per_block.value), max(per_row, fit.columns // _VECTOR))
     while 2 * per_row <= most and 2 * per_row * fit.rows <= target.sms.value * target.threads_per_sm.value:
         per_row *= 2  # few rows: more threads for each
     threads = max(128, per_row)
-    return Launch(max(1, -(-fit.rows // (threads // per_row))), threads, per_row)
+    return LaunchShape(max(1, -(-fit.rows // (threads // per_row))), threads, per_row)
 
 
 def fast_latency(statements: Sequence[Statement], fit: Fit, largest_shared: int, target: Target) -> float:
@@ -96,7 +96,7 @@ def latency(
     return Latency(total, terms)
 
 
-def live_registers(statements: Sequence[Statement], fit: Fit, kept: frozenset[str], launch: Launch) -> int:
+def live_registers(statements: Sequence[Statement], fit: Fit, kept: frozenset[str], launch: LaunchShape) -> int:
     """Registers of a thread: the most values alive at once, each with the elements of it that a thread holds."""
     made = {s.write.array: s for s in statements}
     last = {a.array: n for n, s in enumerate(statements) for a in s.reads() if a.array in made}
@@ -105,7 +105,7 @@ def live_registers(statements: Sequence[Statement], fit: Fit, kept: frozenset[st
     for n, statement in enumerate(statements):
         array = statement.write.array
         if array in last and array not in fit.shared_arrays and statement.name not in fit.inlined:
-            alive[array] = _held(statement, fit, launch)
+            alive[array] = _elements_held(statement, fit, launch)
         now = sum(alive.values()) + len({a.array for a in statement.reads()}) * _VECTOR
         peak = max(peak, now)
         for old in [a for a in alive if last[a] <= n]:
@@ -113,7 +113,7 @@ def live_registers(statements: Sequence[Statement], fit: Fit, kept: frozenset[st
     return PLANNED_BASE + peak
 
 
-def _held(statement: Statement, fit: Fit, launch: Launch) -> int:
+def _elements_held(statement: Statement, fit: Fit, launch: LaunchShape) -> int:
     """Elements of a value that one thread holds until they are used."""
     own = math.prod(i.extent for i in statement.parallel) // max(1, min(fit.rows, _points(statement, parallel=True)))
     return min(HELD_ELEMENTS, max(1, -(-own // launch.per_row)))
@@ -123,13 +123,13 @@ def _points(statement: Statement, parallel: bool = False) -> int:
     return math.prod(i.extent for i in (statement.parallel if parallel else statement.iterators))
 
 
-def _waves(launch: Launch, shared_bytes: int, registers: int, target: Target) -> float:
+def _waves(launch: LaunchShape, shared_bytes: int, registers: int, target: Target) -> float:
     """How often all SMs are filled; a grid that does not fill them counts as one."""
     room = occupancy(launch.threads, shared_bytes, registers, target)
     return max(1.0, launch.blocks / (room.blocks * target.sms.value))
 
 
-def _instructions(statements: Sequence[Statement], fit: Fit, launch: Launch) -> dict[str, float]:
+def _instructions(statements: Sequence[Statement], fit: Fit, launch: LaunchShape) -> dict[str, float]:
     """Instructions of one warp by class."""
     threads = launch.blocks * launch.threads
     made = {s.write.array for s in statements}

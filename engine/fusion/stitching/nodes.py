@@ -95,7 +95,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class CandidateKernel:
     """Steps that are computed together; a step may be in several kernels, and is then computed in each."""
 
     members: frozenset[int]

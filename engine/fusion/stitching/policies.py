@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Kernel, Why
+from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Why
 from engine.fusion.stitching.rematerialize import read_stored_values
 from engine.fusion.stitching.repair import split_unsupported
 from engine.fusion.stitching.search import stitch_kernels
@@ -42,7 +42,7 @@ class ChosenKernels:
         if reason:
             return Why(False, reason, None)
         gain = self.assessor.gain(parts, whole)
-        closed = next(filter(None, map(self.assessor.closed, parts)), "")
+        closed = next(filter(None, map(self.assessor.why_closed, parts)), "")
         if closed:
             return Why(True, closed, gain)
         if self.policy != STITCH:
@@ -82,7 +82,7 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKerne
 def _by_operator(assessor: Assessor) -> KernelGraph:
     """A kernel for each operator, or one for each of its steps where they do not fit one."""
     flow = assessor.flow
-    alone = [Kernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
+    alone = [CandidateKernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
     joins = Joins(KernelGraph(flow, alone))
     groups: dict[str, list[int]] = {}
     for n, kernel in enumerate(joins.graph.kernels):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import KernelGraph
-from engine.fusion.stitching.nodes import Kernel
+from engine.fusion.stitching.nodes import CandidateKernel
 
 
 def read_stored_values(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
@@ -27,7 +27,7 @@ def read_stored_values(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
 
 def _without_copies(
     assessor: Assessor, graph: KernelGraph, n: int, copies: set[int], home: dict[int, int]
-) -> Kernel:
+) -> CandidateKernel:
     """Kernel `n` with as many of its copies read instead as saves bytes."""
     flow = assessor.flow
     kernel = graph.kernels[n]
@@ -42,17 +42,17 @@ def _without_copies(
     return kernel
 
 
-def _without(assessor: Assessor, kernel: Kernel, copy: int) -> Kernel:
+def _without(assessor: Assessor, kernel: CandidateKernel, copy: int) -> CandidateKernel:
     """A kernel without a step, and without what it computed for that step alone."""
     flow = assessor.flow
     left = set(kernel.members) - {copy}
     for member in sorted(left - kernel.roots, key=lambda m: -flow.order[m]):
         if left.isdisjoint(flow.consumers[member]):
             left.discard(member)
-    return Kernel(frozenset(left), kernel.roots, kernel.closed)
+    return CandidateKernel(frozenset(left), kernel.roots, kernel.closed)
 
 
-def _with_needed_roots(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def _with_needed_roots(assessor: Assessor, kernels: Sequence[CandidateKernel]) -> list[CandidateKernel]:
     """The kernels with those roots that the program gives out or another kernel reads."""
     flow = assessor.flow
     read = {
@@ -64,7 +64,7 @@ def _with_needed_roots(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Ke
     }
     needed = read | {n for n, step in enumerate(flow.steps) if not step.made.isdisjoint(flow.outputs)}
     return [
-        kernel if kernel.closed else Kernel(kernel.members, kernel.roots & needed)
+        kernel if kernel.closed else CandidateKernel(kernel.members, kernel.roots & needed)
         for kernel in kernels
         if kernel.closed or kernel.roots & needed
     ]

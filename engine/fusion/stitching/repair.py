@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import Kernel
+from engine.fusion.stitching.nodes import CandidateKernel
 
 
-def split_unsupported(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def split_unsupported(assessor: Assessor, kernels: Sequence[CandidateKernel]) -> list[CandidateKernel]:
     """The kernels, those that do not fit grown anew from each of their results, and joined again as far as they fit."""
     together: dict[int, int] = {}
     """Root of a part -> the kernel that asked for it."""
     homes: set[int] = set()
-    found: list[Kernel] = []
+    found: list[CandidateKernel] = []
     for kernel in kernels:
         if kernel.closed or len(kernel.members) == 1 or assessor.cost(kernel) is not None:
             found.append(kernel)
@@ -31,24 +31,26 @@ def split_unsupported(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Ker
     return _join_parts(assessor, found, together) if together else found
 
 
-def _grow_parts(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
+def _grow_parts(assessor: Assessor, kernel: CandidateKernel) -> list[CandidateKernel]:
     """Consumers before producers: each step goes into the parts that read it, or is the result of one of its own."""
     flow = assessor.flow
-    parts: dict[int, Kernel] = {}
+    parts: dict[int, CandidateKernel] = {}
     for n in sorted(kernel.members, key=lambda n: -flow.order[n]):
         grown = {
-            root: Kernel(part.members | {n}, part.roots)
+            root: CandidateKernel(part.members | {n}, part.roots)
             for root, part in parts.items()
             if any(c in part.members for c in flow.consumers[n])
         }
         if n not in kernel.roots and grown and all(assessor.cost(part) is not None for part in grown.values()):
             parts |= grown
         else:
-            parts[n] = Kernel(frozenset((n,)), frozenset((n,)))
+            parts[n] = CandidateKernel(frozenset((n,)), frozenset((n,)))
     return list(parts.values())
 
 
-def _join_parts(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
+def _join_parts(
+    assessor: Assessor, kernels: Sequence[CandidateKernel], together: dict[int, int]
+) -> list[CandidateKernel]:
     """Parts of one kernel joined where they fit."""
     graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)

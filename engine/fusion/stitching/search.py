@@ -11,7 +11,7 @@ from engine.fusion.stitching.beam_search import plans
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.latency import latency
-from engine.fusion.stitching.nodes import Cost, Kernel
+from engine.fusion.stitching.nodes import CandidateKernel, Cost
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, pattern_reduction
 from engine.fusion.stitching.shared_memory import shared_layout
 from engine.support.errors import Unsupported
@@ -94,7 +94,7 @@ def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[ScoredP
     return -saved
 
 
-def accurate(assessor: Assessor, kernel: Kernel) -> float:
+def accurate(assessor: Assessor, kernel: CandidateKernel) -> float:
     """Microseconds of a kernel by the accurate model: launch, and the longer of moving and computing."""
     cost = assessor.cost(kernel)
     if cost is None:
@@ -102,7 +102,8 @@ def accurate(assessor: Assessor, kernel: Kernel) -> float:
     first = assessor.first(kernel)
     if first not in assessor.times:
         flow = assessor.flow
-        spent = microseconds(flow.statements(first.members), cost, assessor.kept(first), flow.program, assessor.target)
+        stored = assessor.stored_arrays(first)
+        spent = microseconds(flow.statements(first.members), cost, stored, flow.program, assessor.target)
         assessor.times[first] = spent
     return assessor.times[first]
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import MOST_STATEMENTS, Kernel
+from engine.fusion.stitching.nodes import MOST_STATEMENTS, CandidateKernel
 from engine.tensor.nodes import Apply, Scalar
 
 SMALL = 32
@@ -29,12 +29,12 @@ ONCE = frozenset("log tanh erf sigmoid pow sin cos atan mod".split())
 """Functions that XLA neither copies nor computes several times for one element."""
 
 
-def xla_kernels(flow: Flow) -> list[Kernel]:
+def xla_kernels(flow: Flow) -> list[CandidateKernel]:
     """The kernels that the rules make of the open steps; closed steps stay as they are."""
     return joined_outputs(flow, instruction_fusion(flow))
 
 
-def instruction_fusion(flow: Flow) -> list[Kernel]:
+def instruction_fusion(flow: Flow) -> list[CandidateKernel]:
     """Producers go into their readers; each kernel has one root."""
     members: dict[int, set[int]] = {}
     """Root -> the steps of its kernel."""
@@ -58,7 +58,7 @@ def instruction_fusion(flow: Flow) -> list[Kernel]:
         if needed:
             inside[n] = inside[n] | {n}
             members[n] = {n}
-    return [Kernel(frozenset(m), frozenset((root,)), flow.steps[root].closed) for root, m in members.items()]
+    return [CandidateKernel(frozenset(m), frozenset((root,)), flow.steps[root].closed) for root, m in members.items()]
 
 
 def _is_needed(flow: Flow, n: int) -> bool:
@@ -115,7 +115,7 @@ def is_computed_once(value: Scalar) -> bool:
     return isinstance(value, Apply) and (value.function in ONCE or any(map(is_computed_once, value.operands)))
 
 
-def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
+def joined_outputs(flow: Flow, kernels: Sequence[CandidateKernel]) -> list[CandidateKernel]:
     """Multi-output fusion: kernels over the same elements with a result or an input in common."""
     graph = KernelGraph(flow, kernels)
     joins = Joins(graph)
@@ -145,7 +145,7 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     return joins.kernels()
 
 
-def _elements(flow: Flow, kernel: Kernel) -> tuple[int, ...]:
+def _elements(flow: Flow, kernel: CandidateKernel) -> tuple[int, ...]:
     """What the loops of a kernel run over: the extents of its widest root, reduced ones included."""
     roots = [s for root in kernel.roots for s in flow.steps[root].statements]
     widest = max(roots, key=lambda s: s.points)

@@ -14,7 +14,7 @@ from engine.fusion.attention_cost import (
     TILES,
     WIDE,
     WIDE_HEAD,
-    Tiles,
+    TileChoice,
     head_parts,
     query_tile,
     shared_bytes,
@@ -29,7 +29,7 @@ from engine.rewrite.online import online
 from engine.target import Target
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import allowed
+from engine.tensorize.bind import is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
@@ -58,11 +58,11 @@ def _intrinsic(program: TensorProgram, found: Attention, numerics: Mapping[str, 
     """The first instruction that multiplies both products as they are after the rewrite."""
     after = online(program, found.values.name)
     values = after.statement(found.values.name)
-    usable = (i for i in INTRINSICS.values() if allowed(i, numerics))
+    usable = (i for i in INTRINSICS.values() if is_allowed(i, numerics))
     return next((i for i in usable if not intrinsic_misfit(found.scores, values, after, i)), None)
 
 
-def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> Tiles:
+def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> TileChoice:
     """Tiles whose scores and results fit the registers of a thread, without any of them in local memory."""
     queries, blocks = query_tile(found, sms)
     sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
@@ -79,12 +79,12 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> Tiles:
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
         own = 2 if max(sizes) > WIDE else own
-    return Tiles(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
+    return TileChoice(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
 
 
 def _fitting(
-    program: TensorProgram, found: Attention, choice: Tiles, intrinsic: Intrinsic | None, machine: Target
-) -> Tiles:
+    program: TensorProgram, found: Attention, choice: TileChoice, intrinsic: Intrinsic | None, machine: Target
+) -> TileChoice:
     """The choice with fewer keys, then fewer queries, until two tiles of keys and values fit the shared memory."""
     element = DTYPES[program.arrays[found.weights].dtype]
     sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
@@ -125,7 +125,7 @@ def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -
 
 
 def _tile_entries(
-    found: Attention, sms: int, intrinsic: Intrinsic | None, choice: Tiles, sharing: Sharing
+    found: Attention, sms: int, intrinsic: Intrinsic | None, choice: TileChoice, sharing: Sharing
 ) -> list[Entry]:
     """The instruction, queries of a block and of a warp or thread, keys of a tile, blocks that share the keys."""
     scores = (found.scores.name,)

@@ -21,7 +21,7 @@ from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
-from engine.kernels.statement_block import evaluate_block, finished
+from engine.kernels.statement_block import evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
@@ -36,7 +36,7 @@ SMALLEST_ROW = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class AttentionTileSizes:
     """Sizes of a block's work, in elements; depth and heads are padded to whole instructions."""
 
     queries: int
@@ -57,7 +57,7 @@ class Block:
     """One kernel's names, operands and places."""
 
     def __init__(
-        self, group: FusionGroup, nest: AttentionNest, tiles: Tiles, parts: int, threads: int,
+        self, group: FusionGroup, nest: AttentionNest, tiles: AttentionTileSizes, parts: int, threads: int,
         permuted: tuple[bool, bool],
     ) -> None:  # fmt: skip
         """parts: of the keys, each walked by blocks of its own.
@@ -198,7 +198,7 @@ class Block:
     def epilogue(self, owned: Owned) -> None:
         """Round the results, run the statements after the second product, store."""
         emitter, nest = self.emitter, self.nest
-        anchor = finished(nest.values, Literal(0.0, "float32"))
+        anchor = result_statement(nest.values, Literal(0.0, "float32"))
         along = nest.heads[-1] if nest.heads else None
         vector = self.vector([anchor, *nest.after], along, owned.vector)
         self.set_vector(vector)
@@ -222,7 +222,7 @@ class Block:
             emitter.masked = frozenset(where)
             evaluate_block(
                 emitter,
-                [finished(nest.values, Apply("cast", (total,), array.dtype)), *nest.after],
+                [result_statement(nest.values, Apply("cast", (total,), array.dtype)), *nest.after],
                 lambda st: {i.name: where[i.name] for i in st.parallel},
                 {total.array: total},
                 mask=inside,

@@ -11,7 +11,7 @@ from engine.kernels.attention.nest import Factor
 from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.copies import TileCopy
 from engine.kernels.gemm.operand import Operand, Side, Tiling
-from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
+from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
 from engine.target.hardware import SUM_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, without_cast
@@ -59,7 +59,7 @@ class CudaCores:
         block.emitter.buffers[operand.tile] = Buffer(operand.tile, operand.dtype, shape, "shared")
         return operand
 
-    def _sums_of(self, part: Part, sums: str, first: Index) -> Owned:
+    def _sums_of(self, part: ThreadPart, sums: str, first: Index) -> Owned:
         """first: column of the block's tile."""
         emitter, rows = self.block.emitter, self.query_part
         return Owned(
@@ -99,7 +99,8 @@ class CudaCores:
         self._multiply(parts, self.result_sums, self.block.tiles.keys, link)
 
     def _multiply(
-        self, parts: tuple[tuple[Part, Factor | None], tuple[Part, Factor | None]], sums: str, size: int, link: Line
+        self, parts: tuple[tuple[ThreadPart, Factor | None], tuple[ThreadPart, Factor | None]], sums: str, size: int,
+        link: Line,
     ) -> None:
         """Outer products of the fragments of one tile, added to `sums`."""
         emitter = self.block.emitter
@@ -116,7 +117,7 @@ class CudaCores:
                 product = Apply("mul", (first.element(r, q), second.element(s, q)), "float32")
                 emitter.assign(Slot(sums, (r, s)), product, link, "sum")
 
-    def _map(self, part: Part, factor: Factor | None, step: int, link: Line) -> None:
+    def _map(self, part: ThreadPart, factor: Factor | None, step: int, link: Line) -> None:
         """What is computed from a factor's elements before they are multiplied, once for each element."""
         if factor is None or isinstance(without_cast(factor.expression), Access):
             return

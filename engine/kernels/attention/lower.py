@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.attention_cost import WIDE, head_parts
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.attention.block import Block, Tiles
+from engine.kernels.attention.block import AttentionTileSizes, Block
 from engine.kernels.attention.cuda_cores import SHARERS, CudaCores
 from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
 from engine.kernels.marks import Marks, pipeline_requests
-from engine.kernels.statement_block import finished
+from engine.kernels.statement_block import result_statement
 from engine.support.errors import Unsupported
 from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.tensor.nodes import Apply, Literal
@@ -43,7 +43,7 @@ class AttentionConfig(KernelConfig):
 
     intrinsic: str
     """The instruction that multiplies both products; "" on CUDA cores."""
-    tiles: Tiles
+    tiles: AttentionTileSizes
     own: int
     """Queries of a warp; on CUDA cores of a thread."""
     parts: int
@@ -83,7 +83,7 @@ def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) 
     else:
         own = marks.power("warp", INSTRUCTION, min(32, queries), nest.queries, least=INSTRUCTION)
         marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
-    tiles = Tiles(queries, keys, depth, heads)
+    tiles = AttentionTileSizes(queries, keys, depth, heads)
     return AttentionConfig(
         intrinsic=intrinsic.name if intrinsic else "",
         tiles=tiles,
@@ -116,7 +116,7 @@ def _check_padding(nest: AttentionNest, depth: int) -> None:
     """Unsupported where the zeros that fill ragged tiles would count: depths in scores, keys in results."""
     weightless = Apply("mul", (Literal(0.0, "float32"), nest.value_factor.expression), "float32")
     is_ragged = depth > math.prod(m.extent for m in nest.depth)
-    for statement in (nest.scores if is_ragged else None, finished(nest.values, weightless)):
+    for statement in (nest.scores if is_ragged else None, result_statement(nest.values, weightless)):
         if statement is not None and not adds_nothing(statement):
             reason = f"what {statement.name} computes from the zeros that fill a tile would count"
             raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")

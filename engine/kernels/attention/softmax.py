@@ -12,7 +12,7 @@ from functools import partial
 
 from engine.kernels.attention.block import Block
 from engine.kernels.gemm.base import Owned
-from engine.kernels.statement_block import Keep, evaluate_block, finished
+from engine.kernels.statement_block import Keep, evaluate_block, result_statement
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -40,7 +40,7 @@ class OnlineSoftmax:
         block, owned, nest = self.block, self.scores, self.block.nest
         emitter = block.emitter
         array = block.program.arrays[nest.scores.write.array]
-        statements = [finished(nest.scores, ZERO), *nest.chain]
+        statements = [result_statement(nest.scores, ZERO), *nest.chain]
         vector = block.vector(statements, nest.key, owned.vector)
         block.set_vector(vector)
         link = Line(tuple(s.name for s in statements), (*block.names, nest.key.name))
@@ -65,7 +65,7 @@ class OnlineSoftmax:
                 emitter.masked = frozenset(where)
                 evaluate_block(
                     emitter,
-                    [finished(nest.scores, Apply("cast", (score,), array.dtype)), *nest.chain],
+                    [result_statement(nest.scores, Apply("cast", (score,), array.dtype)), *nest.chain],
                     partial(_point, where),
                     values,
                     mask=inside,

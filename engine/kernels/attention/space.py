@@ -20,7 +20,7 @@ from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import Check, asked_intrinsic, make_task
+from engine.kernels.prune import PruningRule, asked_intrinsic, make_task
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -32,7 +32,7 @@ from engine.kernels.sketch_rules import (
     Situation,
 )
 from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
-from engine.kernels.tuned_entries import tuned
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.support.errors import EngineError
@@ -40,7 +40,7 @@ from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.target.registers import ATTENTION_BASE
 from engine.target.teams import most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import allowed
+from engine.tensorize.bind import is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.storage import shared_bytes_of
@@ -256,7 +256,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
         misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
-        if not misfit and not allowed(intrinsic, kernel.recipe.numerics):
+        if not misfit and not is_allowed(intrinsic, kernel.recipe.numerics):
             misfit = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
         if misfit:
             refused.append(Refused(intrinsic.name, misfit))
@@ -274,7 +274,7 @@ def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
     own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
     entries = family.entries(_with(Program(family.name, tuple(_FIXED.items())), "own", own))
     try:
-        made = compile_group(group, tuned(kernel.recipe, group, DECIDED, entries))
+        made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
     except EngineError as error:
         return error.reason
     return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
@@ -317,13 +317,13 @@ def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
     return tuple(sorted({*choices, advised}))
 
 
-def _checks(family: AttentionTiles) -> tuple[Check, ...]:
+def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:
     """What kernels of attention take."""
     return (
-        Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
-        Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
-        Check("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for the others"),
-        Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
+        PruningRule("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
+        PruningRule("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
+        PruningRule("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for others"),
+        PruningRule("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from engine.kernels.attention.block import Block, Tiles
+from engine.kernels.attention.block import AttentionTileSizes, Block
 from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.attention.softmax import ZERO, OnlineSoftmax, exp
 from engine.kernels.gemm.base import Owned
@@ -29,7 +29,7 @@ LARGEST, TOTAL, RESULTS = "largest_parts", "total_parts", "result_parts"
 """What is left of every row."""
 
 
-def parts_of_keys(nest: AttentionNest, tiles: Tiles, marks: Marks) -> int:
+def parts_of_keys(nest: AttentionNest, tiles: AttentionTileSizes, marks: Marks) -> int:
     """Blocks that share the keys of each tile of queries, as a mark asks: every one has a tile of keys to walk."""
     queries, heads, steps = tiles.counts(nest)
     existing = min(tiles.queries, math.prod(m.extent for m in nest.queries))

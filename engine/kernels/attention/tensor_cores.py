@@ -64,8 +64,9 @@ class TensorCores:
         )
         self.prologues = tuple(prologue(f.expression) for f in (nest.query_factor, nest.key_factor, nest.value_factor))
         row = block.start + self.origin
-        self.scores = self.lanes.owned(self.score_sums, (self.fragments, self.key_tiles), (row, Index()))
-        self.results = self.lanes.owned(self.result_sums, (self.fragments, self.head_tiles), (row, block.first_head))
+        self.scores = self.lanes.owned_sums(self.score_sums, (self.fragments, self.key_tiles), (row, Index()))
+        place = row, block.first_head
+        self.results = self.lanes.owned_sums(self.result_sums, (self.fragments, self.head_tiles), place)
         self.sharers = SHARERS
 
     def _first_value(self) -> Index:

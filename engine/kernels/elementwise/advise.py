@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from engine.kernels.advice import mark
-from engine.kernels.elementwise.plans import Plan, alternatives, widest
+from engine.kernels.elementwise.plans import WalkPlan, alternatives, widest
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
 from engine.target.hardware import SECTOR, WARP
@@ -17,7 +17,7 @@ FEWEST_THREADS = 64
 """Smaller blocks could not fill an SM: it holds 32 of them."""
 
 
-def vectorize(program: TensorProgram, ranked: Sequence[Plan]) -> Advice:
+def vectorize(program: TensorProgram, ranked: Sequence[WalkPlan]) -> Advice:
     """Vector widths, and where accesses disagree loop orders, as alternatives, best first.
 
     ranked: the program's `plans`, best first.
@@ -32,7 +32,7 @@ def vectorize(program: TensorProgram, ranked: Sequence[Plan]) -> Advice:
     return Advice("vectorize", Scenario((), tuple(_scenario(plan, program) for plan in offered)))
 
 
-def map_threads(program: TensorProgram, machine: Target, ranked: Sequence[Plan]) -> Advice:
+def map_threads(program: TensorProgram, machine: Target, ranked: Sequence[WalkPlan]) -> Advice:
     """Threads of a block, or the tile in shared memory that turns reads.
 
     machine: whose streaming multiprocessors want a block each.
@@ -40,7 +40,7 @@ def map_threads(program: TensorProgram, machine: Target, ranked: Sequence[Plan])
     return Advice("map", Scenario(tuple(_threads(program, machine, ranked[0])) if ranked else ()))
 
 
-def _threads(program: TensorProgram, machine: Target, plan: Plan) -> list[Entry]:
+def _threads(program: TensorProgram, machine: Target, plan: WalkPlan) -> list[Entry]:
     statement = (widest(program).name,)
     if plan.is_tiled:
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
@@ -55,19 +55,19 @@ def _threads(program: TensorProgram, machine: Target, plan: Plan) -> list[Entry]
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 
-def _scenario(plan: Plan, program: TensorProgram) -> Scenario:
+def _scenario(plan: WalkPlan, program: TensorProgram) -> Scenario:
     """One alternative."""
     walk = plan.walk
     label = f"{plan.innermost} innermost" + (f", {walk.run[-1]} in strips" if walk.in_strips else "")
     return Scenario(plan_entries(plan, program), label=label)
 
 
-def plan_entries(plan: Plan, program: TensorProgram) -> tuple[Entry, ...]:
+def plan_entries(plan: WalkPlan, program: TensorProgram) -> tuple[Entry, ...]:
     """The entries that ask for a plan: the loop order, then what a thread moves at once."""
     return (*_pins(plan), *_vectors(plan, program, is_pinned=True))
 
 
-def _pins(plan: Plan) -> Iterator[Entry]:
+def _pins(plan: WalkPlan) -> Iterator[Entry]:
     """The loop order, as short as it can be said; the reason of the order stands with its innermost loop."""
     names = [name for name, _ in plan.walk.order]
     if not plan.is_textual:
@@ -77,12 +77,12 @@ def _pins(plan: Plan) -> Iterator[Entry]:
     yield entry(pin=plan.innermost, at="innermost", because=_reason(plan))
 
 
-def _reason(plan: Plan) -> str:
+def _reason(plan: WalkPlan) -> str:
     full = f"{plan.requests.sectors * SECTOR:.3g} bytes of sectors for each element"
     return f"{plan.score}; a warp requests {full}"
 
 
-def _vectors(plan: Plan, program: TensorProgram, is_pinned: bool) -> Iterator[Entry]:
+def _vectors(plan: WalkPlan, program: TensorProgram, is_pinned: bool) -> Iterator[Entry]:
     """The vector of a thread, and the strip that it needs where threads are neighbours along another iterator.
 
     is_pinned: whether the entry of the loop order gives the score already.
@@ -98,7 +98,7 @@ def _vectors(plan: Plan, program: TensorProgram, is_pinned: bool) -> Iterator[En
     yield mark(statement, along, "vector", walk.width, _width_reason(plan, is_pinned))
 
 
-def _width_reason(plan: Plan, is_pinned: bool) -> str:
+def _width_reason(plan: WalkPlan, is_pinned: bool) -> str:
     walk = plan.walk
     rows = "" if len(walk.run) == 1 else f", over the ends of rows of {walk.order[-1][1]}"
     reason = f"one access moves {walk.width} neighbours along {walk.run[-1]}{rows}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from engine.kernels.access_patterns import Pattern, patterns
 from engine.kernels.elementwise.score import Score, greedy_order, score
-from engine.kernels.elementwise.warp import Requests, Walk, count_requests
+from engine.kernels.elementwise.warp import ThreadWalk, WarpRequests, count_requests
 from engine.tensor.access import stride, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -35,12 +35,12 @@ COMPETING = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WalkPlan:
     """One way to walk a group."""
 
-    walk: Walk
+    walk: ThreadWalk
     score: Score
-    requests: Requests
+    requests: WarpRequests
     is_tiled: bool = False
     """Reads across the direction of the write go through a tile in shared memory."""
     is_textual: bool = True
@@ -64,7 +64,7 @@ def widest(program: TensorProgram) -> Statement:
     return max(reversed(program.statements), key=lambda s: len(s.iterators))
 
 
-def plans(program: TensorProgram, places: int) -> tuple[Plan, ...]:
+def plans(program: TensorProgram, places: int) -> tuple[WalkPlan, ...]:
     """The plans of a group, best first; none for a group with reductions and for a single element.
 
     places: threads that the target holds at once.
@@ -89,20 +89,20 @@ def plans(program: TensorProgram, places: int) -> tuple[Plan, ...]:
     return _rank((*candidates, *tiled))
 
 
-def _rank(found: Sequence[Plan]) -> tuple[Plan, ...]:
+def _rank(found: Sequence[WalkPlan]) -> tuple[WalkPlan, ...]:
     """Best first; plans with almost the fewest sectors are equals in that."""
     fewest = min(plan.sectors for plan in found)
 
-    def key(plan: Plan) -> tuple[float, float, int, int]:
+    def key(plan: WalkPlan) -> tuple[float, float, int, int]:
         sectors = plan.sectors if plan.sectors > ALMOST * fewest else fewest
         return sectors, plan.requests.requests, -plan.walk.width, -plan.score.value
 
     return tuple(sorted(found, key=key))
 
 
-def alternatives(ranked: Sequence[Plan]) -> tuple[Plan, ...]:
+def alternatives(ranked: Sequence[WalkPlan]) -> tuple[WalkPlan, ...]:
     """The best plan for every innermost iterator that competes, best first: one where no access wants another."""
-    first: dict[str, Plan] = {}
+    first: dict[str, WalkPlan] = {}
     for plan in ranked:
         if plan.requests.sectors <= COMPETING * ranked[0].requests.sectors:
             first.setdefault(plan.innermost, plan)
@@ -115,7 +115,7 @@ def _textual(innermost: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def _along(
     program: TensorProgram, order: tuple[str, ...], found: Sequence[Pattern], others: Sequence[str], places: int
-) -> Iterator[Plan]:
+) -> Iterator[WalkPlan]:
     """Plans with one loop order: without vectors, with them along the last iterators, and in strips along `others`."""
     extents = widest(program).extents
     sized = tuple((name, extents[name]) for name in order)
@@ -133,9 +133,9 @@ def _along(
             widest_inner = limit
         allowed = [w for w in _powers(limit) if w <= ANYWHERE or total // w >= ROUNDS * places]
         for width in allowed:
-            walk = Walk(sized, run, width)
+            walk = ThreadWalk(sized, run, width)
             held = limit if limit > allowed[-1] else 0
-            yield Plan(walk, why, count_requests(walk, found), False, is_textual, held)
+            yield WalkPlan(walk, why, count_requests(walk, found), False, is_textual, held)
 
 
 def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int) -> bool:
@@ -156,7 +156,7 @@ def _limit(program: TensorProgram, run: tuple[str, ...]) -> int:
     return vector_limit(program.statements, outside, runs)
 
 
-def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
+def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[WalkPlan]:
     """The plan with a shared tile for the reads that run across the write, where both dimensions fill one."""
     last = target.iterators[-1]
     names = tuple(target.extents)
@@ -166,11 +166,11 @@ def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
     sized = tuple(target.extents.items())
     turned = [p for p in found if _across(p, last.name) == across]
     direct = [p for p in found if p not in turned]
-    walk = Walk(sized, (last.name,), 1)
-    through = Walk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), 1)
+    walk = ThreadWalk(sized, (last.name,), 1)
+    through = ThreadWalk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), 1)
     parts = count_requests(walk, direct), count_requests(through, turned)
-    together = Requests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
-    yield Plan(walk, score(names[-1], found, innermost=True), together, is_tiled=True)
+    together = WarpRequests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
+    yield WalkPlan(walk, score(names[-1], found, innermost=True), together, is_tiled=True)
 
 
 def _across(pattern: Pattern, last: str) -> str | None:

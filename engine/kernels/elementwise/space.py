@@ -16,11 +16,11 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import plan_entries
 from engine.kernels.elementwise.config import UNROLLED, ElementwiseConfig, Strips
-from engine.kernels.elementwise.plans import Plan, plans, widest
+from engine.kernels.elementwise.plans import WalkPlan, plans, widest
 from engine.kernels.elementwise.transpose import TILE, TransposeConfig
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, make_task, user_entries
+from engine.kernels.prune import PruningRule, make_task, user_entries
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.recipe import Entry
@@ -36,7 +36,7 @@ THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
 """Threads of a block, and portions that each of them takes."""
 
 
-def _with_requests(work: Work, plan: Plan, elements: int) -> Work:
+def _with_requests(work: Work, plan: WalkPlan, elements: int) -> Work:
     """The work with the requests to global memory that sampled warps of a plan make."""
     requests, sectors = plan.requests.requests * elements, plan.requests.sectors * elements
     return replace(work, global_requests=round(requests), global_sectors=round(sectors))
@@ -46,7 +46,7 @@ def _with_requests(work: Work, plan: Plan, elements: int) -> Work:
 class Walks(KernelPrograms):
     """The programs of an element-wise group without a shared tile."""
 
-    plans: dict[str, Plan]
+    plans: dict[str, WalkPlan]
     """By their names: what a program may take for `walk`."""
     elements: int
     alive: int
@@ -55,7 +55,7 @@ class Walks(KernelPrograms):
     name: ClassVar[str] = WALKS
     decided: ClassVar[frozenset[str]] = DECIDED
 
-    def plan(self, program: Program) -> Plan:
+    def plan(self, program: Program) -> WalkPlan:
         """How a program walks."""
         return self.plans[str(program["walk"])]
 
@@ -103,7 +103,7 @@ class Walks(KernelPrograms):
         return Program(WALKS, (("walk", found), ("threads", config.threads), ("steps", config.steps)))
 
 
-def _is_walked(plan: Plan, kernel: Kernel, strips: Strips) -> bool:
+def _is_walked(plan: WalkPlan, kernel: Kernel, strips: Strips) -> bool:
     """Whether a kernel's loops and vectors are those of a plan."""
     iterators = _order(kernel)
     owned = {str(iterators[dimension]): size for dimension, size in strips.owned.items()}
@@ -122,10 +122,10 @@ def _order(kernel: Kernel) -> Mapping[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles(KernelPrograms):
+class TransposePrograms(KernelPrograms):
     """The programs of a group whose reads are turned in a shared tile."""
 
-    plan: Plan
+    plan: WalkPlan
     elements: int
     alive: int
 
@@ -169,23 +169,23 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         walks = Walks(group, kernel, named, elements, alive)
         offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREADS, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREADS[0], "steps": 1}
-        whole = Check("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
+        whole = PruningRule("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):
-        tiles = Tiles(group, kernel, tiled, elements, alive)
+        tiles = TransposePrograms(group, kernel, tiled, elements, alive)
         offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
         situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
         tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
     return sorted(tasks, key=lambda task: task.family.program_of(kernel) is None)
 
 
-def _is_walk(plan: Plan) -> bool:
+def _is_walk(plan: WalkPlan) -> bool:
     """Whether a plan needs no tile, and no strips of one element."""
     return not plan.is_tiled and not (plan.walk.in_strips and plan.walk.width == 1)
 
 
-def _name(plan: Plan) -> str:
+def _name(plan: WalkPlan) -> str:
     """A word for a walk: its loops, outermost first, and its vectors."""
     order = " ".join(name for name, _ in plan.walk.order)
     if plan.walk.width == 1:
@@ -198,7 +198,7 @@ def _orders_of_user(kernel: Kernel) -> bool:
     return any(entry.field in ORDER for entry in user_entries(kernel))
 
 
-def _is_left(plan: Plan, kernel: Kernel) -> bool:
+def _is_left(plan: WalkPlan, kernel: Kernel) -> bool:
     """Whether a person's order of loops, where there is one, is that of a plan."""
     if not _orders_of_user(kernel):
         return True

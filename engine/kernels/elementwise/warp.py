@@ -18,7 +18,7 @@ Points = Mapping[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class ThreadWalk:
     """How a kernel goes through a box of iterators."""
 
     order: tuple[tuple[str, int], ...]
@@ -34,14 +34,14 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class WarpRequests:
     """Sectors and requests for each element of the box; a sector that two requests touch counts twice."""
 
     sectors: float
     requests: float
 
 
-def count_requests(walk: Walk, patterns: Sequence[Pattern]) -> Requests:
+def count_requests(walk: ThreadWalk, patterns: Sequence[Pattern]) -> WarpRequests:
     """What the first and the middle warp request, for each element that they handle."""
     total = math.prod(extent for _, extent in walk.order) // walk.width
     sectors = requests = elements = 0
@@ -52,10 +52,10 @@ def count_requests(walk: Walk, patterns: Sequence[Pattern]) -> Requests:
         for pattern in patterns:
             more = _of(pattern, walk, lanes)
             sectors, requests = sectors + more[0], requests + more[1]
-    return Requests(sectors / elements, requests / elements)
+    return WarpRequests(sectors / elements, requests / elements)
 
 
-def _points(walk: Walk, threads: npt.NDArray[np.int64], lane: int) -> Points:
+def _points(walk: ThreadWalk, threads: npt.NDArray[np.int64], lane: int) -> Points:
     """Where each thread stands with one lane of its vector."""
     flat = threads if walk.in_strips else threads * walk.width + lane
     found: dict[str, npt.NDArray[np.int64]] = {}
@@ -66,7 +66,7 @@ def _points(walk: Walk, threads: npt.NDArray[np.int64], lane: int) -> Points:
     return found
 
 
-def _of(pattern: Pattern, walk: Walk, lanes: Sequence[Points]) -> tuple[int, int]:
+def _of(pattern: Pattern, walk: ThreadWalk, lanes: Sequence[Points]) -> tuple[int, int]:
     """Sectors and requests of one access."""
     wide = pattern.can_be(walk.run, walk.width)
     varies = not pattern.moves.isdisjoint(walk.run)

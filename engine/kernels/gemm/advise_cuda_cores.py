@@ -36,7 +36,7 @@ def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promi
     sides[1] = [i for i in sides[1] if i.name in whole] or sides[1]
     rows, columns = (math.prod(i.extent for i in side) for side in sides)
     results, depth = math.prod(i.extent for i in anchor.parallel), math.prod(i.extent for i in anchor.reduced)
-    tiles = list(dict.fromkeys(_fitted(tile, (rows, columns)) for tile in TILES))
+    tiles = list(dict.fromkeys(_fit_tile(tile, (rows, columns)) for tile in TILES))
     if whole:
         tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
     loop = Loop(depth, _tile_depth(depth))
@@ -57,7 +57,7 @@ def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promi
     return [*entries, _depth(anchor)]
 
 
-def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
+def _fit_tile(tile: Tile, sizes: tuple[int, int]) -> Tile:
     """A tile no wider than the product needs, a thread's part cut as much."""
     block = tuple(min(b, 1 << (size - 1).bit_length()) for b, size in zip(tile.block, sizes, strict=True))
     owned = tuple(max(1, b * t // whole) for b, t, whole in zip(block, tile.warp, tile.block, strict=True))

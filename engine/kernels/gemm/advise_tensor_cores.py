@@ -27,7 +27,7 @@ from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
-from engine.tensorize.bind import Binding, allowed, bind
+from engine.tensorize.bind import Binding, bind, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 
@@ -66,7 +66,7 @@ def tensorize_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
         binding = bind(anchor, program.arrays, intrinsic)
         if isinstance(binding, Binding):
             binding = row_binding(program.statements, anchor, binding)
-        if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
+        if isinstance(binding, Binding) and is_allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
             entries = entries_for(anchor, binding, intrinsic, machine, promises(intrinsic))
             return Advice("tensorize", Scenario(tuple(entries)))
     return Advice("tensorize", Scenario())
@@ -124,7 +124,7 @@ def _tiles(anchor: Statement, binding: Binding, loop: Loop) -> list[Tile]:
     tiles: tuple[Tile, ...] = (GATHERED, *TILES[1:]) if _is_gathered(anchor) else TILES
     if binding.has_whole_rows:
         tiles = tuple(Tile(block, warp_tile(block)) for block in row_tiles(*sizes))
-    fitted = list(dict.fromkeys(_fitted(tile, sizes) for tile in tiles))
+    fitted = list(dict.fromkeys(_fit_tile(tile, sizes) for tile in tiles))
     if not loop.through_registers:
         return fitted
     few = fitted[_windows(anchor) > MOST_WINDOWS :] or fitted
@@ -174,7 +174,7 @@ def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
     return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
 
 
-def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
+def _fit_tile(tile: Tile, sizes: tuple[int, int]) -> Tile:
     """A tile no wider than the product needs."""
     block = tuple(min(b, max(FRAGMENT_SIZE, 1 << (s - 1).bit_length())) for b, s in zip(tile.block, sizes, strict=True))
     warp = tuple(map(min, block, tile.warp))

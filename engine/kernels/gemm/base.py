@@ -19,7 +19,7 @@ from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
 from engine.kernels.gemm.problem import widest_result
 from engine.kernels.loop_nest import Nest, Phase, without_loops
-from engine.kernels.statement_block import evaluate_block, finished
+from engine.kernels.statement_block import evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
@@ -224,7 +224,7 @@ class Product:
         emitter = self.emitter
         dtype = self.program.arrays[self.statement.write.array].dtype
         is_rounded = emitter.buffers[total.array].dtype == dtype
-        anchor = finished(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
+        anchor = result_statement(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
         emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
         evaluate_block(
             emitter,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product, id_of
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
-from engine.kernels.gemm.row_epilogue import Sharers, store_rows
+from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
-from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
+from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
 from engine.target.hardware import WARP
@@ -42,7 +42,7 @@ def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
     emitter.declare(accumulator, Literal(0.0, "float32"))
     product.main_loop(operands, lambda tile: _multiply(product, factors, accumulator, tile))
     if config.split_k > 1:
-        add_parts(product, _held(accumulator, config))
+        add_parts(product, _held_sums(accumulator, config))
     rows, columns = factors
     results = Owned(
         shape=config.part,
@@ -67,7 +67,7 @@ def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
     )
 
 
-def _held(accumulator: str, config: GemmConfig) -> Held:
+def _held_sums(accumulator: str, config: GemmConfig) -> Held:
     """A thread's sums as vectors of neighbouring columns."""
     rows, columns = config.part
     width = min(columns, WIDEST)
@@ -85,17 +85,17 @@ def _bind_thread(product: Product) -> tuple[Index, Index]:
     )
 
 
-def _sharers(product: Product, first: Index) -> Sharers:
+def _sharers(product: Product, first: Index) -> RowThreads:
     """Which threads hold parts of the rows that this thread has parts of: neighbours."""
     thread, extents = Index.of("thread"), product.emitter.extents
     across = product.config.block[1] // product.config.part[1]
     lanes = min(across, WARP)
     number = thread.mod(across, extents)
     lane, group = number.mod(lanes, extents), number.floordiv(lanes, extents)
-    return Sharers(lanes, lane, across // lanes, group, product.config.block[0], first)
+    return RowThreads(lanes, lane, across // lanes, group, product.config.block[0], first)
 
 
-def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, tile: Index) -> None:
+def _multiply(product: Product, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
     """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
     emitter, link = product.emitter, product.link
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1
@@ -116,7 +116,7 @@ def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, tile:
 
 
 def _term(
-    emitter: Emitter, statement: Statement, parts: tuple[Part, ...], owned: tuple[Index, Index], q: Index
+    emitter: Emitter, statement: Statement, parts: tuple[ThreadPart, ...], owned: tuple[Index, Index], q: Index
 ) -> Scalar:
     """The product over fragments: the statement's expression with its two wide reads replaced."""
     replaced = {id_of(p.operand.access): p.element(index, q) for p, index in zip(parts, owned, strict=True)}

@@ -14,7 +14,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.problem import Sides, widest_result
 from engine.kernels.gemm.row_epilogue import passes
 from engine.kernels.reduction.block_reduce import parts_dtype
-from engine.kernels.statement_block import finished
+from engine.kernels.statement_block import result_statement
 from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import indices_of
 
@@ -64,11 +64,11 @@ def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
     """What follows the product of a group's program."""
     anchor = program.statement(sides.statement)
     after = [s for s in program.statements if s is not anchor]
-    collector, sums = _RequestCollector(program, sides), _finished(anchor)
+    collector, sums = _RequestCollector(program, sides), _result_statement(anchor)
     if reduced_columns(program.statements, anchor):
         found = []
         for number, one in enumerate(passes(anchor, after)):
-            of_rows = collector.requests([_finished(s) if s.reduction else s for s in one.of_rows])
+            of_rows = collector.requests([_result_statement(s) if s.reduction else s for s in one.of_rows])
             elements = one.of_elements if number else (sums, *one.of_elements)
             parts = tuple(DTYPES[parts_dtype(s.reduction)] for s in one.reductions if s.reduction)
             found.append(PassRequests(of_rows, collector.requests(elements), parts))
@@ -83,9 +83,9 @@ def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
     )
 
 
-def _finished(statement: Statement) -> Statement:
+def _result_statement(statement: Statement) -> Statement:
     """A reduction as what is done with its result, which reads nothing."""
-    return finished(statement, Literal(0.0, "float32"))
+    return result_statement(statement, Literal(0.0, "float32"))
 
 
 class _RequestCollector:

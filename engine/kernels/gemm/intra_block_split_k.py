@@ -58,7 +58,7 @@ class Sliced:
         return (Index((), self.shares - 1) - self.slice,) if self.shares < self.slices else ()
 
 
-def added(product: Product, parts: Sliced) -> str:
+def add_slices(product: Product, parts: Sliced) -> str:
     """The register with the finished sums of this warp's share of the rows."""
     emitter, link = product.emitter, product.results_link
     rows, columns = parts.shape

@@ -129,7 +129,7 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     return ""
 
 
-def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _shared_memory(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     needed, limit = knobs.stages * knobs.stage_bytes(contraction.element_bytes), machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
@@ -156,7 +156,7 @@ LIMITS = (
     Limit("whole rows", _rows, "the values of a row never leave their block"),
     Limit("stages", _stages, "a pipeline is no longer than its loop"),
     Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
-    Limit("shared memory", _shared, "a launch that asks for more fails"),
+    Limit("shared memory", _shared_memory, "a launch that asks for more fails"),
     Limit("threads", _threads, "a launch that asks for more fails"),
     Limit("room on an SM", _room, "not one block would ever start"),
 )

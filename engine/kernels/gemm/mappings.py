@@ -17,12 +17,12 @@ from engine.kernels.gemm.work import problem_of, promise_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task
-from engine.kernels.tuned_entries import tuned
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry, Recipe
 from engine.support.errors import EngineError
 from engine.tensor.nodes import Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
-from engine.tensorize.bind import Binding, allowed, bind
+from engine.tensorize.bind import Binding, bind, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import IntrinsicMapping, mappings
 from engine.tensorize.product import products
@@ -60,7 +60,7 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
     for intrinsic in INTRINSICS.values():
         binding = bind(anchor, program.arrays, intrinsic)
         is_wanted = wish in ("", intrinsic.name)
-        if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
+        if is_wanted and isinstance(binding, Binding) and is_allowed(intrinsic, kernel.recipe.numerics):
             binding = row_binding(program.statements, anchor, binding)
             promise = promise_of(machine, program, intrinsic)
             entries = entries_for(anchor, binding, intrinsic, machine, promise)
@@ -75,7 +75,7 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
     made = kernel
     if (kernel.tile.intrinsic or CUDA_CORES) != mapping.name:
         try:
-            made = compile_group(group, tuned(kernel.recipe, group, DECIDED, mapping.entries))
+            made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, mapping.entries))
         except EngineError as error:
             return error.reason
     sides = sides_of(made.program)
@@ -120,7 +120,7 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
     wanted = (binding.rows, binding.columns, binding.depth)
     if mapping.product.splits or mapping.axes != wanted:
         return f"kernels put all iterators of a side on its axis: {binding}"
-    if not allowed(INTRINSICS[name], recipe.numerics):
+    if not is_allowed(INTRINSICS[name], recipe.numerics):
         need = INTRINSICS[name]
         return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'
     return ""

@@ -11,7 +11,7 @@ from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import Reach, reach_of
-from engine.kernels.statement_block import finished
+from engine.kernels.statement_block import result_statement
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
@@ -117,7 +117,7 @@ def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[st
 
     columns: statement -> its iterator along which results are neighbours; "" or one that it lacks for none.
     """
-    statements = [finished(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
+    statements = [result_statement(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     runs = {s.name: (columns[s.name],) for s in statements if columns[s.name] in s.extents}
     return vector_limit(statements, outside, runs)

@@ -17,7 +17,7 @@ from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
-from engine.kernels.statement_block import Keep, Place, evaluate_block, finished
+from engine.kernels.statement_block import Keep, Place, evaluate_block, result_statement
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
@@ -30,7 +30,7 @@ WIDEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sharers:
+class RowThreads:
     """The threads that hold parts of the same rows: `lanes` neighbours in each of `groups` warps."""
 
     lanes: int
@@ -86,13 +86,13 @@ def _reductions(statements: Sequence[Statement]) -> list[Statement]:
     return [s for s in statements if s.reduction is not None]
 
 
-def store_rows(product: Product, owned: Owned, sharers: Sharers) -> None:
+def store_rows(product: Product, owned: Owned, sharers: RowThreads) -> None:
     """Everything after the sums of a block that has whole rows, and the stores."""
     _Rows(product, owned, sharers).emit()
 
 
 class _Rows:
-    def __init__(self, product: Product, owned: Owned, sharers: Sharers) -> None:
+    def __init__(self, product: Product, owned: Owned, sharers: RowThreads) -> None:
         self.product, self.owned, self.sharers = product, owned, sharers
         self.emitter, self.link = product.emitter, product.results_link
         self.outputs = frozenset(product.program.outputs)
@@ -135,7 +135,7 @@ class _Rows:
             values = {**self.values, **{total.array: total for total in totals}}
             evaluate_block(
                 emitter,
-                [self._finished(s) for s in statements],
+                [self._result_statement(s) for s in statements],
                 self._place((row,)),
                 values,
                 mask=inside,
@@ -147,17 +147,17 @@ class _Rows:
             )
             self.values |= {s.write.array: values[s.write.array] for s in statements}
 
-    def _finished(self, statement: Statement) -> Statement:
+    def _result_statement(self, statement: Statement) -> Statement:
         """A reduction as what its combined parts are in the type of its array."""
         if statement.reduction is None:
             return statement
-        return self._rounded(statement, self.totals[statement.name].total)
+        return self._rounded_total(statement, self.totals[statement.name].total)
 
-    def _rounded(self, statement: Statement, total: Access) -> Statement:
+    def _rounded_total(self, statement: Statement, total: Access) -> Statement:
         """A reduction as its total in the type of its array."""
         dtype = self.product.program.arrays[statement.write.array].dtype
         is_exact = self.emitter.buffers[total.array].dtype == dtype
-        return finished(statement, total if is_exact else Apply("cast", (total,), dtype))
+        return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
 
     def _of_elements(
         self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
@@ -179,7 +179,7 @@ class _Rows:
                 values = {**self.values, total.array: total}
                 evaluate_block(
                     emitter,
-                    [self._rounded(st, total) if st is product.statement else st for st in statements],
+                    [self._rounded_total(st, total) if st is product.statement else st for st in statements],
                     self._place((row, column)),
                     values,
                     mask=inside,

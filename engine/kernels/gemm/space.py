@@ -17,7 +17,7 @@ from engine.kernels.gemm.problem import Sides, config_of_tile
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.work import GemmProblem, work
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, Named, first, promising, prune, user_check
+from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -191,19 +191,19 @@ def task_of(family: Products, kernel: Kernel) -> Task:
     copies that go through registers well enough to drop a program by its promise.
     """
     made, applied = sketch(situation(family))
-    funnel = pruned(family, made.points(), (user_check(family, kernel),))
+    funnel = prune_programs(family, made.points(), (user_check(family, kernel),))
     if min(family.contraction.widths) * family.contraction.element_bytes >= SMALLEST_COPY:
         now = family.program_of(kernel)
         funnel = promising(funnel, family.rank, () if now is None else (now,))
     return Task(family.name, made.dimensions, funnel, applied, family)
 
 
-def pruned(family: Products, points: Iterable[Program], checks: Sequence[Check] = ()) -> Funnel:
+def prune_programs(family: Products, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
     """What of these programs is worth generating code for."""
     contraction, machine = family.contraction, family.machine
 
-    def broken(program: Program) -> tuple[Named, str] | None:
+    def find_broken(program: Program) -> tuple[Named, str] | None:
         found = first_broken(contraction, family.knobs(program), machine, PRODUCT_LIMITS)
         return found or first(checks, program)
 
-    return prune(points, (*PRODUCT_LIMITS, *checks), broken)
+    return prune(points, (*PRODUCT_LIMITS, *checks), find_broken)

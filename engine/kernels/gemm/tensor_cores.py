@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import Owned, Product
-from engine.kernels.gemm.intra_block_split_k import Sliced, added
+from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.operand import Operand
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_tensor_cores
-from engine.kernels.gemm.row_epilogue import Sharers, store_rows
+from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
@@ -45,13 +45,13 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
     warps = _Warps(product, intrinsic, operands)
     product.main_loop(operands, warps.multiply)
     if config.slices > 1:
-        warps.sums = added(product, warps.slices)
+        warps.sums = add_slices(product, warps.slices)
     if config.split_k > 1:
-        add_parts(product, warps.held())
+        add_parts(product, warps.held_sums())
     if product.has_whole_rows:
-        store_rows(product, warps.owned(), warps.sharers())
+        store_rows(product, warps.owned_sums(), warps.sharers())
     else:
-        store_results(product, warps.tile(), warps.owned())
+        store_results(product, warps.tile(), warps.owned_sums())
     rows, columns = config.part
     return product.finish(
         constants={"SLICES": config.slices, "WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
@@ -143,7 +143,7 @@ class _Warps:
             is_ours=slices.has_share,
         )
 
-    def held(self) -> Held:
+    def held_sums(self) -> Held:
         """What this lane holds of the sums that its warp finishes, four of an instruction to a vector."""
         lane = {LANE_OF_VECTOR: WIDEST}
 
@@ -153,14 +153,14 @@ class _Warps:
         owners = self.slices.shares * self.config.parts_of_slice * WARP
         return Held(owners, self.slices.rows, self.count[1], WIDEST, slot)
 
-    def sharers(self) -> Sharers:
+    def sharers(self) -> RowThreads:
         """Which lanes and warps hold parts of the rows that this lane has parts of."""
         thread, extents = Index.of("thread"), self.product.emitter.extents
         across = self.config.block[1] // self.config.part[1]
         group = thread.floordiv(WARP, extents).mod(across, extents)
         lane, first = self.lane.mod(SHARERS, extents), self.operands[0].side.start
-        return Sharers(SHARERS, lane, across, group, self.config.block[0], first, self.slices.has_share)
+        return RowThreads(SHARERS, lane, across, group, self.config.block[0], first, self.slices.has_share)
 
-    def owned(self) -> Owned:
+    def owned_sums(self) -> Owned:
         """What this lane holds of the sums that its warp finishes."""
-        return self.lanes.owned(self.sums, (self.slices.rows, self.count[1]), self.tile().start)
+        return self.lanes.owned_sums(self.sums, (self.slices.rows, self.count[1]), self.tile().start)

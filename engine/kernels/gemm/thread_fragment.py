@@ -26,7 +26,7 @@ def fragment_elements(element_bytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ThreadPart:
     """What one thread owns of an operand's side, and the registers that hold it for some depths."""
 
     operand: Operand
@@ -57,14 +57,15 @@ class Part:
         return Access(self.registers, (depth, owned.floordiv(self.run, extents), owned.mod(self.run, extents)))
 
 
-def part_of(emitter: Emitter, operand: Operand, owned: int, slot: Index, step: int) -> Part:
+def part_of(emitter: Emitter, operand: Operand, owned: int, slot: Index, step: int) -> ThreadPart:
     """A thread's part of an operand, with registers for it."""
-    part = Part(operand, owned, slot, step, "")
+    part = ThreadPart(operand, owned, slot, step, "")
     shape = (owned, step) if operand.depth_inner else (step, owned // part.run, part.run)
-    return Part(operand, owned, slot, step, emitter.register(f"{operand.access.array}_part", operand.dtype, shape))
+    register = emitter.register(f"{operand.access.array}_part", operand.dtype, shape)
+    return ThreadPart(operand, owned, slot, step, register)
 
 
-def load_part(emitter: Emitter, part: Part, depth: Index, step: int, at: Line) -> None:
+def load_part(emitter: Emitter, part: ThreadPart, depth: Index, step: int, at: Line) -> None:
     """A thread's elements of `step` depths from shared memory into registers."""
     operand, run = part.operand, part.run
     emitter.declare(part.registers)

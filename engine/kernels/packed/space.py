@@ -16,7 +16,7 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import THREADS as ADVISED
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
-from engine.kernels.prune import Check, make_task
+from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
@@ -48,7 +48,7 @@ ELEMENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PackedPart:
     """One part of the launch."""
 
     name: str
@@ -86,7 +86,7 @@ class _Part:
 class Packed(KernelPrograms):
     """The programs of a packed group."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[_PackedPart, ...]
 
     name: ClassVar[str] = NAME
     decided: ClassVar[frozenset[str]] = DECIDED
@@ -137,12 +137,12 @@ class Packed(KernelPrograms):
         return Program(NAME, (("threads", config.threads), *_shares(self.parts).items()))
 
 
-def _shares(parts: Sequence[_Part]) -> Mapping[str, Value]:
+def _shares(parts: Sequence[_PackedPart]) -> Mapping[str, Value]:
     """Dimension of each open part -> what the advisers chose."""
     return {part.name: part.now if part.is_stitched else 1 for part in _open(parts)}
 
 
-def _open(parts: Sequence[_Part]) -> tuple[_Part, ...]:
+def _open(parts: Sequence[_PackedPart]) -> tuple[_PackedPart, ...]:
     return tuple(sorted(parts, key=lambda part: -part.total)[:OPEN_PARTS])
 
 
@@ -157,12 +157,12 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.is_stitched else {*STEPS}
         shares[part.name] = tuple(sorted(own))
     offers: dict[str, Choices] = {TILING: {"threads": THREADS, **shares}, INLINE: {}}
-    few = Check("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
+    few = PruningRule("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
     situation = Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers)
     return [make_task(family, situation, (few,), kernel, kernel.target)]
 
 
-def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _Part:
+def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _PackedPart:
     """A part with its loops and what the advisers say of it."""
     program, is_stitched = part.program, part.kind == STITCHED.name
     names, target = {s.name for s in program.statements}, widest(program)
@@ -172,9 +172,9 @@ def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) 
     alive, everyone = most_alive(program.statements).values, tuple(s.name for s in program.statements)
     if not is_stitched:
         total = math.prod(target.extents.values())
-        return _Part(f"steps of part {number}", everyone, target.name, False, total, now, alive, None)
+        return _PackedPart(f"steps of part {number}", everyone, target.name, False, total, now, alive, None)
     walks = block_walks(program, ScheduleTree(node))
-    return _Part(f"points of part {number}", everyone, target.name, True, walks.points, now, alive, walks)
+    return _PackedPart(f"points of part {number}", everyone, target.name, True, walks.points, now, alive, walks)
 
 
 def _number(entry: Entry) -> int:

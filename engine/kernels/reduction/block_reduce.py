@@ -23,7 +23,7 @@ FIRST = Index()
 
 
 @dataclass(frozen=True, slots=True)
-class Sharers:
+class ReductionThreads:
     """The threads of a block that hold parts of the same reductions."""
 
     count: int
@@ -92,7 +92,7 @@ def accumulate(
 
 
 def combine(
-    emitter: Emitter, statement: Statement, parts: Accumulator, sharers: Sharers, by_row: bool, link: Line,
+    emitter: Emitter, statement: Statement, parts: Accumulator, sharers: ReductionThreads, by_row: bool, link: Line,
     vector: int = 1,
 ) -> str:  # fmt: skip
     """Combine what the threads that share a reduction collected, in all of them; says how."""
@@ -140,7 +140,7 @@ def _slot(register: Access) -> Slot:
 
 
 def _along_rows(
-    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: Sharers, link: Line
+    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: ReductionThreads, link: Line
 ) -> str:
     """Combine the parts of neighbouring lanes."""
     lanes = min(sharers.count, WARP)
@@ -164,7 +164,8 @@ def _along_rows(
 
 
 def _down_columns(
-    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: Sharers, link: Line, vector: int
+    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: ReductionThreads, link: Line,
+    vector: int,
 ) -> str:
     """Combine the parts of threads `beside` apart."""
     if sharers.count == 1:

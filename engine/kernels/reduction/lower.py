@@ -16,7 +16,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.marks import Marks
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
+from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.target.hardware import WARP
@@ -35,13 +35,13 @@ def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) 
 
 def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> TileProgram:
     """The kernel of a config."""
-    tile = _Reduction(group, nest, config).emit()
+    tile = _ReductionEmitter(group, nest, config).emit()
     if config.turns == 1:
         return tile
     return replace(tile, turns=config.turns, requests=(PipelineRequest((), config.stages, "stages"),))
 
 
-class _Reduction:
+class _ReductionEmitter:
     def __init__(self, group: FusionGroup, nest: Nest, config: ReductionConfig) -> None:
         self.group, self.nest, self.program = group, nest, group.program
         self.layout, self.keep = config.layout, config.kept
@@ -188,7 +188,7 @@ class _Reduction:
     def _combine(self, statement: Statement, parts: Accumulator, row_mask: str | None, names: tuple[str, ...]) -> None:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
-        sharers = Sharers(layout.lanes, self.lane, 1 if layout.by_row else WARP)
+        sharers = ReductionThreads(layout.lanes, self.lane, 1 if layout.by_row else WARP)
         where = combine(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array

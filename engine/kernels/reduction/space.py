@@ -17,7 +17,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, make_task
+from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import AGAIN, Layout, ReductionConfig, fits_registers, row_order, used_again
 from engine.kernels.reduction.lower import emit_reduction
@@ -43,7 +43,7 @@ TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(KernelPrograms):
+class RowPrograms(KernelPrograms):
     """The programs of a reduction that is shared out one way."""
 
     nest: Nest
@@ -185,13 +185,13 @@ def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs)
     again = used_again(program, nest, row_order(program, nest))
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
-    ways = [Rows(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
+    ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
     ways = [way for way in ways if way.by_row or way.nest.outer]
     return [make_task(way, _situation(way), _checks(way), kernel, way.machine) for way in ways]
 
 
-def _situation(family: Rows) -> Situation:
+def _situation(family: RowPrograms) -> Situation:
     """What the rules may open of a reduction."""
     most = widest_vector(family.program, family.nest, family.by_row)
     vectors = tuple(1 << n for n in range(most.bit_length()))
@@ -210,20 +210,20 @@ def _situation(family: Rows) -> Situation:
     return Situation(family.name, fixed, offers)
 
 
-def _checks(family: Rows) -> tuple[Check, ...]:
+def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
     """What kernels of reductions take, cheapest first."""
     return (
-        Check("turns", lambda p: _turns(family, p), "copies run ahead from turn to turn"),
-        Check("rows of a block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
-        Check("length of a row", lambda p: _too_wide(family, p), "threads past the end of a row have nothing to do"),
-        Check("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
-        Check("staging", lambda p: _staging(family, p), "both names would be the same kernel"),
-        Check("asynchronous copies", lambda p: _copies(family, p), "cp.async moves 4, 8 or 16 bytes"),
-        Check("order of terms", lambda p: _order(family, p), "sharers would add them in another order"),
+        PruningRule("turns", lambda p: _turns(family, p), "copies run ahead from turn to turn"),
+        PruningRule("rows of a block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
+        PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
+        PruningRule("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
+        PruningRule("staging", lambda p: _staging(family, p), "both names would be the same kernel"),
+        PruningRule("asynchronous copies", lambda p: _copies(family, p), "cp.async moves 4, 8 or 16 bytes"),
+        PruningRule("order of terms", lambda p: _order(family, p), "sharers would add them in another order"),
     )
 
 
-def _turns(family: Rows, program: Program) -> str:
+def _turns(family: RowPrograms, program: Program) -> str:
     turns, stages = program.number("turns"), program.number("stages")
     if stages > turns:
         return f"{stages} stages of {turns} turns"
@@ -231,7 +231,7 @@ def _turns(family: Rows, program: Program) -> str:
     return f"{turns} turns do not divide {blocks} blocks" if blocks % turns else ""
 
 
-def _rows_of_block(family: Rows, program: Program) -> str:
+def _rows_of_block(family: RowPrograms, program: Program) -> str:
     if not family.by_row:
         return ""
     lanes, rows = program.number("sharers"), program.number("rows")
@@ -244,14 +244,14 @@ def _rows_of_block(family: Rows, program: Program) -> str:
     return f"{rows} rows of {family.kept}" if rows > max(family.kept, WARP // lanes) else ""
 
 
-def _too_wide(family: Rows, program: Program) -> str:
+def _too_wide(family: RowPrograms, program: Program) -> str:
     chunk = program.number("sharers") * (program.number("vector") if family.by_row else 1)
     if program.number("sharers") > 1 and chunk >= 2 * family.length:
         return f"{chunk} elements at once, a row has {family.length}"
     return ""
 
 
-def _written_out(family: Rows, program: Program) -> str:
+def _written_out(family: RowPrograms, program: Program) -> str:
     layout, wide = family.config(program).layout, program.number("written_out")
     chunks = -(-family.length // layout.chunk)
     if wide >= 2 * chunks and wide > 1:
@@ -261,7 +261,7 @@ def _written_out(family: Rows, program: Program) -> str:
     return ""
 
 
-def _staging(family: Rows, program: Program) -> str:
+def _staging(family: RowPrograms, program: Program) -> str:
     if family.again and program["staging"] == REGISTER and not family.config(program).kept:
         return "a thread has not the registers for its part of a row"
     if family.again and program["staging"] == AGAIN and family.config(program).layout.chunks == 1:
@@ -269,14 +269,14 @@ def _staging(family: Rows, program: Program) -> str:
     return ""
 
 
-def _copies(family: Rows, program: Program) -> str:
+def _copies(family: RowPrograms, program: Program) -> str:
     config = family.config(program)
     if config.stages == 1 or family.thread_bytes(config).copied:
         return ""
     return f"{config.stages} stages, and no access to a row moves 4 bytes or more"
 
 
-def _order(family: Rows, program: Program) -> str:
+def _order(family: RowPrograms, program: Program) -> str:
     ordered = next((s for s in family.program.statements if s.reduction and not s.reduction.associative), None)
     if ordered is None or program.number("sharers") == 1:
         return ""

@@ -14,7 +14,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.stitched.parts import Box, Names, Part, boxes
-from engine.kernels.stitched.walk import Axis, Walk, along_rows, shared_out
+from engine.kernels.stitched.walk import Axis, BlockWalk, along_rows, shared_out
 from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS, VECTOR_BYTES, WARP
 from engine.tensor.access import reads_beside, uniform_along, vector_limit
@@ -70,7 +70,7 @@ def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -
     threads = marks.number("thread", THREADS, _power_of_warps, needs)
     found = boxes(nest)
     spaces = _spaces(found, points)
-    walks: dict[Space, Walk] = {}
+    walks: dict[Space, BlockWalk] = {}
     for space in dict.fromkeys(spaces):
         mine = [box for box, its in zip(found, spaces, strict=True) if its == space]
         walks[space] = _walk(program, space, mine, names, marks, threads)
@@ -107,16 +107,16 @@ def _space_to_follow(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, l
     made = {s.write.array for s in box.statements}
     read = {a.array for s in box.statements for a in s.reads()}
 
-    def shared(space: Space) -> int:
+    def shared_extent(space: Space) -> int:
         others = [s for other in reductions[space] for s in other.statements]
         return sum((s.write.array in read) + any(a.array in made for a in s.reads()) for s in others)
 
-    return max(candidates, key=shared, default=None)
+    return max(candidates, key=shared_extent, default=None)
 
 
 def _walk(
     program: TensorProgram, space: Space, mine: Sequence[Box], names: Names, marks: Marks, threads: int
-) -> Walk:
+) -> BlockWalk:
     """The walk of one space: how many threads share a reduction, and how wide their vectors are."""
     kept, reduced = space
     members = [m for box in mine for m in box.members]

@@ -18,12 +18,12 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
-from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combine, round_result
+from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
-from engine.kernels.stitched.placement import Plan, plan_parts
-from engine.kernels.stitched.walk import Axis, Walk
+from engine.kernels.stitched.placement import PlacementPlan, plan_parts
+from engine.kernels.stitched.walk import Axis, BlockWalk
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
@@ -63,7 +63,7 @@ def emit_stitched(
     """The kernel of a config.  taken: as in `lower_stitched`."""
     names = Names(nest)
     plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
-    return _Kernel(group, nest, names, plan, taken).emit()
+    return _StitchedEmitter(group, nest, names, plan, taken).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class _Turn:
     """The mask of threads whose kept points there are."""
 
 
-class _Kernel:
+class _StitchedEmitter:
     def __init__(
-        self, group: FusionGroup, nest: Nest, names: Names, plan: Plan, taken: Mapping[str, Buffer] | None
+        self, group: FusionGroup, nest: Nest, names: Names, plan: PlacementPlan, taken: Mapping[str, Buffer] | None
     ) -> None:
         self.group, self.nest, self.names, self.plan = group, nest, names, plan
         self.program = group.program
@@ -90,7 +90,7 @@ class _Kernel:
         """Arrays that stay in registers from one part to another."""
         self.unmet: set[str] = set()
         """Staged arrays that were stored since the threads of the block last met."""
-        self.kept_loads: dict[Walk, dict[Loaded, Slot]] = {}
+        self.kept_loads: dict[BlockWalk, dict[Loaded, Slot]] = {}
         self.outputs = frozenset(self.program.outputs)
         self.emitter.place_of_block = self.variables
         for array, spans in plan.staged.items():
@@ -249,7 +249,7 @@ class _Kernel:
         link = at(statement, *_link(part).dimensions)
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
-        sharers = Sharers(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
+        sharers = ReductionThreads(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
         combine(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
         value = round_result(emitter, statement, parts.total, link)
         array = statement.write.array
@@ -264,7 +264,7 @@ class _Kernel:
             self.unmet |= {array} & self.plan.staged.keys()
         return walk.sharers > (WARP if walk.by_row else 1)
 
-    def _keep(self, walk: Walk, statement: Statement, value: Access, turn: _Turn, link: Line) -> Access:
+    def _keep(self, walk: BlockWalk, statement: Statement, value: Access, turn: _Turn, link: Line) -> Access:
         """A reduction's result in a register that later parts reach, one for each step."""
         emitter, array = self.emitter, self.program.arrays[statement.write.array]
         lanes = emitter.buffers[value.array].shape

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.kernels.loop_nest import Nest, Phase
-from engine.kernels.stitched.walk import Axis, Walk
+from engine.kernels.stitched.walk import Axis, BlockWalk
 from engine.scheduling.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement
@@ -62,7 +62,7 @@ class Part:
     """A box and the walk of the block's threads over it."""
 
     box: Box
-    walk: Walk
+    walk: BlockWalk
     is_whole: bool
     """Whether it visits the walk's reduced points; else it has one value for each kept point."""
 

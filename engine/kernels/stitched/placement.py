@@ -43,7 +43,7 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlacementPlan:
     """Parts in order and what they hand over."""
 
     parts: tuple[Part, ...]
@@ -70,7 +70,7 @@ class Plan:
 
 def plan_parts(
     program: TensorProgram, parts: Sequence[Part], names: Names, points: int, wishes: Mapping[str, str], machine: Target
-) -> Plan:
+) -> PlacementPlan:
     """Choose a scheme for every intermediate; Unsupported where a block has no room for them.
 
     wishes: array -> scheme that somebody asks for, which is followed where the mappings allow it.
@@ -93,7 +93,7 @@ class _Planner:
     held: dict[str, int] = field(default_factory=dict)
     """Array -> elements of a thread."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> PlacementPlan:
         """The plan of all parts."""
         self.writers = {s.write.array: (n, s) for n, part in enumerate(self.parts) for s in part.statements}
         for number, part in enumerate(self.parts):
@@ -108,7 +108,7 @@ class _Planner:
             raise self._too_large()
         self._hold_inputs()
         order = {s.name: n for n, s in enumerate(self.program.statements)}
-        return Plan(
+        return PlacementPlan(
             self.parts,
             self.points,
             tuple(self.found.values()),

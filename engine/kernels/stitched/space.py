@@ -12,7 +12,7 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Check, make_task
+from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
 from engine.kernels.space import KernelPrograms, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
@@ -26,8 +26,8 @@ from engine.kernels.stitched.block_walks import (
 )
 from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.parts import Part
-from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
-from engine.kernels.stitched.walk import Walk
+from engine.kernels.stitched.placement import AGAIN, PlacementPlan, plan_parts
+from engine.kernels.stitched.walk import BlockWalk
 from engine.recipe import Entry
 from engine.support.errors import Unsupported
 from engine.target.hardware import SUM_BYTES, WARP
@@ -54,7 +54,9 @@ class Stitched(KernelPrograms):
     """Statements whose result may wait in several ways."""
     visited: int = 1
     """Points that all blocks of `kernel` visit, those past the ends of its loops included."""
-    plans: dict[tuple[tuple[str, Value], ...], Plan | str] = field(default_factory=dict, compare=False, repr=False)
+    plans: dict[tuple[tuple[str, Value], ...], PlacementPlan | str] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     """What was planned, by the values that it follows from."""
 
     name: ClassVar[str] = NAME
@@ -87,13 +89,13 @@ class Stitched(KernelPrograms):
         found = self.parts_before_sharing(program)
         return tuple(replace(part, walk=_with_sharers(part.walk, program)) for part in found)
 
-    def plan(self, program: Program) -> Plan | str:
+    def plan(self, program: Program) -> PlacementPlan | str:
         """Where the intermediates of a program wait, or why a block has no room for them."""
         if program.values not in self.plans:
             self.plans[program.values] = self._make_plan(program)
         return self.plans[program.values]
 
-    def _make_plan(self, program: Program) -> Plan | str:
+    def _make_plan(self, program: Program) -> PlacementPlan | str:
         statements = self.kernel.program
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
@@ -120,7 +122,7 @@ class Stitched(KernelPrograms):
             global_sectors=0,
         )
 
-    def _staged_bytes(self, plan: Plan | str) -> int:
+    def _staged_bytes(self, plan: PlacementPlan | str) -> int:
         """The most bytes that wait in shared memory at one time."""
         if isinstance(plan, str):
             return 0
@@ -147,7 +149,7 @@ def _place(statement: str) -> str:
     return f"place of {statement}"
 
 
-def _with_sharers(walk: Walk, program: Program) -> Walk:
+def _with_sharers(walk: BlockWalk, program: Program) -> BlockWalk:
     """A walk with the sharers that a program asks for."""
     sharers = program["lanes" if walk.by_row else "warps"]
     return replace(walk, sharers=sharers) if walk.reduced and isinstance(sharers, int) else walk
@@ -191,12 +193,12 @@ def _situation(family: Stitched) -> Situation:
     return Situation(NAME, dict(advised.values), offers, refuses)
 
 
-def _checks(family: Stitched) -> tuple[Check, ...]:
+def _checks(family: Stitched) -> tuple[PruningRule, ...]:
     """What stitched kernels take, cheapest first."""
     return (
-        Check("threads of a block", lambda p: _idle(family, p), "threads without an element have nothing to do"),
-        Check("sharers of a reduction", lambda p: _sharers(family, p), "no kernel has them, or it is that without"),
-        Check("place of intermediates", lambda p: _places(family, p), "no kernel has them there, or it does anyway"),
+        PruningRule("threads of a block", lambda p: _idle(family, p), "threads without an element have nothing to do"),
+        PruningRule("sharers of a reduction", lambda p: _sharers(family, p), "no kernel has them, or is that without"),
+        PruningRule("place of intermediates", lambda p: _places(family, p), "no kernel has them there, or all do"),
     )
 
 
@@ -227,7 +229,7 @@ def _places(family: Stitched, program: Program) -> str:
     if isinstance(plan, str):
         return plan
     free = family.plan(_leave_open(program, asked)) if asked else plan
-    chosen, anyway = (_schemes(one, family) if isinstance(one, Plan) else {} for one in (plan, free))
+    chosen, anyway = (_schemes(one, family) if isinstance(one, PlacementPlan) else {} for one in (plan, free))
     for statement in asked:
         wish = program[_place(statement)]
         if chosen.get(statement) != wish:
@@ -243,7 +245,7 @@ def _leave_open(program: Program, statements: Sequence[str]) -> Program:
     return replace(program, values=tuple((n, AUTO if n in gone else v) for n, v in program.values))
 
 
-def _schemes(plan: Plan, family: Stitched) -> Mapping[str, str]:
+def _schemes(plan: PlacementPlan, family: Stitched) -> Mapping[str, str]:
     """Statement -> how its result is handed over; what is shuffled counts as in a register."""
     makers = {s.write.array: s.name for s in family.kernel.program.statements}
     found: dict[str, str] = {}

@@ -25,7 +25,7 @@ Axis = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class BlockWalk:
     """Who takes which points; equal walks are the same walk."""
 
     kept: tuple[Axis, ...]
@@ -95,7 +95,7 @@ class Walk:
         order = sorted(range(len(axes)), key=lambda n: axes[n])
         return number.reshape([extent for _, extent in axes]).transpose(order)
 
-    def meets(self, other: Walk) -> bool:
+    def meets(self, other: BlockWalk) -> bool:
         """Whether every point is in the same register of the same thread in both walks, all points visited."""
         if self == other:
             return True
@@ -112,15 +112,15 @@ class Walk:
 
 
 @lru_cache(maxsize=1024)
-def _same_owners(first: Walk, second: Walk) -> bool:
+def _same_owners(first: BlockWalk, second: BlockWalk) -> bool:
     return np.array_equal(first.owners(), second.owners())
 
 
-def shared_out(kept: Sequence[Axis], reduced: Sequence[Axis], threads: int, by_row: bool, vector: int) -> Walk:
+def shared_out(kept: Sequence[Axis], reduced: Sequence[Axis], threads: int, by_row: bool, vector: int) -> BlockWalk:
     """The walk that keeps most threads busy without more sharers than there are reduced points."""
     rows, columns = (math.prod(extent for _, extent in axes) for axes in (kept, reduced))
     if not reduced:
-        return Walk(tuple(kept), (), threads, 1, False, vector)
+        return BlockWalk(tuple(kept), (), threads, 1, False, vector)
     if by_row:
         wanted = _power(-(-columns // vector))
         spare = threads // min(threads, _power(rows))
@@ -130,7 +130,7 @@ def shared_out(kept: Sequence[Axis], reduced: Sequence[Axis], threads: int, by_r
     else:
         beside = min(threads, _power(-(-rows // vector)))
         sharers = min(threads // beside, _power(columns))
-    return Walk(tuple(kept), tuple(reduced), threads, sharers, by_row, vector)
+    return BlockWalk(tuple(kept), tuple(reduced), threads, sharers, by_row, vector)
 
 
 def along_rows(statement: Statement) -> bool:

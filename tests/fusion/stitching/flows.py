@@ -8,7 +8,7 @@ from engine.fusion.group_signature import Patterns
 from engine.fusion.legality import KernelLegality
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.dataflow import Flow, FlowStep
-from engine.fusion.stitching.nodes import Kernel
+from engine.fusion.stitching.nodes import CandidateKernel
 from engine.target import target
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -32,12 +32,12 @@ def assessor_of(flow: Flow) -> Assessor:
     return Assessor(flow, KernelLegality(flow.program.arrays, H200), patterns.statement, H200)
 
 
-def alone(flow: Flow) -> list[Kernel]:
+def alone(flow: Flow) -> list[CandidateKernel]:
     """A kernel for each step."""
-    return [Kernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
+    return [CandidateKernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
 
 
-def names(flow: Flow, kernels: Sequence[Kernel]) -> list[str]:
+def names(flow: Flow, kernels: Sequence[CandidateKernel]) -> list[str]:
     """The kernels by their statements' names, those that are written marked: "S0 S1*"."""
     return [
         " ".join(f"{s.name}{'*' if n in kernel.roots else ''}" for n in sorted(kernel.members)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.fusion.stitching.instruction_costs import CYCLES
-from engine.fusion.stitching.latency import Launch, fast_latency, latency, launch_of, live_registers, per_element
+from engine.fusion.stitching.latency import LaunchShape, fast_latency, latency, launch_of, live_registers, per_element
 from engine.fusion.stitching.nodes import Cost, Fit
 from engine.fusion.stitching.pattern_score import cost, gain
 from engine.fusion.stitching.shared_memory import degradation_order, shared_layout
@@ -68,7 +68,7 @@ def test_a_slower_whole_is_a_penalty_and_a_faster_one_no_gain() -> None:
 
 
 def test_few_rows_get_more_threads_each() -> None:
-    assert launch_of(Fit(None, 1_000_000, 1), H200) == Launch(977, 256, 1)
+    assert launch_of(Fit(None, 1_000_000, 1), H200) == LaunchShape(977, 256, 1)
     assert launch_of(Fit(None, 100_000, 64), H200).per_row == 8
     assert launch_of(Fit(None, 16, 8192), H200).per_row == 1024
 

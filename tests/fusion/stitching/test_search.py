@@ -10,7 +10,7 @@ import pytest
 from engine.fusion.stitching.beam_search import plans
 from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import Kernel
+from engine.fusion.stitching.nodes import CandidateKernel
 from engine.fusion.stitching.pattern_reduction import ScoredPattern
 from engine.fusion.stitching.rematerialize import read_stored_values
 from engine.fusion.stitching.search import stitch_kernels
@@ -99,13 +99,15 @@ def test_xla_copies_what_is_cheap_and_writes_what_is_expensive(function: str, ke
 
 def test_a_copy_of_what_is_written_anyway_is_read_where_that_moves_less() -> None:
     flow = flow_of(made(element(0, "x", "y"), element(1, "t0"), element(2, "t1", "x"), outputs="t1 t2"))
-    kernels = [Kernel(frozenset((0, 1)), frozenset((1,))), Kernel(frozenset((0, 1, 2)), frozenset((2,)))]
+    kernels = [
+        CandidateKernel(frozenset((0, 1)), frozenset((1,))), CandidateKernel(frozenset((0, 1, 2)), frozenset((2,))),
+    ]  # fmt: skip
     assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*", "S2*"]
 
 
 def test_a_result_that_nobody_reads_any_more_is_not_written() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), outputs="t1"))
-    kernels = [Kernel(frozenset((0,)), frozenset((0,))), Kernel(frozenset((0, 1)), frozenset((1,)))]
+    kernels = [CandidateKernel(frozenset((0,)), frozenset((0,))), CandidateKernel(frozenset((0, 1)), frozenset((1,)))]
     assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*"]
 
 
