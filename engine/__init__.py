@@ -1,4 +1,4 @@
-"""Loomscope's engine: schedules of GPU operators that can be explored, replace_advice, checked and timed.
+"""Loomscope's engine: schedules of GPU operators that can be explored, edited, checked and timed.
 
     graph   = engine.load("bert.onnx", dims={"batch": 8})
     plan    = engine.fuse(graph, target="h200")

@@ -93,7 +93,7 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> Regrou
 
 
 def attempts(plan: FusionPlan, target: str | None = None) -> Attempts:
-    """Looks at wishes about a plan's groups, each in milliseconds, and changes nothing: `.attempt(Wish("join", ...))`.
+    """Tries edits of a plan's groups, each in milliseconds, and changes nothing: `.attempt(FusionEdit("join", ...))`.
 
     What a legal wish would fix is for `fuse` to carry out.
     """

@@ -23,7 +23,7 @@ from engine.scheduling.compose import compose
 from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import Fault, Unsupported
+from engine.support.errors import Fault, OverBudget, Unsupported
 from engine.target import target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
@@ -55,7 +55,7 @@ def default_microseconds(group: FusionGroup) -> float:
     """
     try:
         kernel = _compile_for_advice(group, default_recipe(group))
-    except Unsupported:
+    except (Unsupported, OverBudget):  # one candidate that cannot be had is no reason to fuse nothing
         return math.inf
     return model_microseconds(kernel.facts, kernel.target)
 

@@ -24,11 +24,11 @@ class FusionEdits(QObject):
     """What the user fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
 
     answered = Signal(object)
-    """A Wish, or a pair of launches, has its answer."""
+    """A FusionEdit, or a pair of launches, has its answer."""
     state_changed = Signal()
     """Other groups are being made, or are made."""
     refused = Signal(object, object)
-    """A Wish that cannot be carried out (None for a step of the history), and the Problem that says why."""
+    """A FusionEdit that cannot be carried out (None for a step of the history), and the Problem that says why."""
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()

@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from engine.graph.nodes import DTYPES
-from engine.target.hardware import SECTOR, WARP
+from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, SECTOR, WARP
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tile.nodes import Buffer, Region
-
-BANKS, BANK_BYTES = 32, 4
-PASS_BYTES = BANKS * BANK_BYTES
-"""What all banks of shared memory deliver at once."""
 
 Lanes = np.ndarray[Any, np.dtype[np.int64]]
 """Numbers whose last axis is the lanes of a warp, or that are alike in all lanes."""

@@ -25,6 +25,7 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
+from engine.compilation import default_microseconds
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.kinds import ATTENTION
@@ -109,7 +110,7 @@ def measured(path: Path) -> Row:
     def explored(policy: str, packing: bool = True, attention: bool = False) -> tuple[Partition, float]:
         start = time.process_time()
         with cycles_left_alone():  # as `engine.fuse` does
-            found = partition(program, left_out, policy, target("h200"), Fixed(), packing)
+            found = partition(program, left_out, policy, target("h200"), Fixed(), default_microseconds, packing)
             if attention:
                 found = with_attention(found, found.program, Fixed())
         return found, time.process_time() - start

@@ -19,7 +19,7 @@ from typing import Any
 import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Emulation
-from engine.explore.addresses import made_up
+from engine.explore.addresses import dummy_inputs
 from engine.kernels.families import FAMILIES, family_of
 from engine.kernels.nodes import Kernel
 from tests.benchmarks import report
@@ -72,7 +72,7 @@ def compare(kernel: Kernel, file: str = "") -> Row | str:
     asked = visits(kernel.tile)
     if asked > MOST_VISITS:
         return f"{asked:,} accesses of threads, up to {MOST_VISITS:,} are emulated"
-    values = made_up(kernel)
+    values = dummy_inputs(kernel)
     if values is None:
         return "its addresses depend on inputs that are no whole numbers"
     run, _, _ = emulate(kernel.source, values, timeout=300)

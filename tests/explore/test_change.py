@@ -100,7 +100,7 @@ def test_a_group_of_a_person_keeps_an_attention_apart(bert: engine.OperatorGraph
 def test_the_bytes_of_an_attention_are_those_of_its_kernel(bert: engine.OperatorGraph) -> None:
     """Scores and weights never leave the block: queries, keys, values, a mask and the result do."""
     choice = engine.fuse(bert).choice
-    places = [n for n, (_, shape) in enumerate(choice.groups) if shape.kind == "attention"]
+    places = [n for n, (_, shape) in enumerate(choice.groups) if shape.kind.name == "attention"]
     float_bytes, hidden, sequence = 4, 64, 32
     assert [choice.figures([n]).bytes for n in places] == [float_bytes * (4 * sequence * hidden + sequence**2)] * 2
     assert sum(choice.figures([n]).bytes for n in range(len(choice.groups))) == choice.figures().bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.fusion.recompute import recomputed
+from engine.fusion.recompute import find_recomputable
 from engine.fusion.shape import Shape, common_shape
 from engine.fusion.stitched import own_axes, stitched_shape
 from engine.tensor.index import Index
@@ -56,7 +56,7 @@ def test_a_value_that_every_row_needs_is_computed_again() -> None:
         ],
         "y",
     )  # fmt: skip
-    assert recomputed(source.statements, frozenset(source.outputs)) == {"S0"}
+    assert find_recomputable(source.statements, frozenset(source.outputs)) == {"S0"}
     assert shape_of(source).inlined == ("S0",)
     kept = stitched_shape(source.statements, frozenset({"y", "w"}))
     assert isinstance(kept, Shape), "8192 elements are few enough for one block"

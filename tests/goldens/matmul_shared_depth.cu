@@ -9,10 +9,10 @@ enum : int {
   TILE_ROWS = 32,
   TILE_COLUMNS = 32,
   TILE_DEPTH = 16,
-  PARTS = 4,
+  PARTS = 8,
   OWNED = 8,
   STAGES = 3,
-  BLOCKS = 4,
+  BLOCKS = 8,
   THREADS = 128,
   SHARED_BYTES = 14592,
 };
@@ -24,7 +24,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   const Global<const float> left(left_, 12800);  // 20 x 640
   const Global<const float> right(right_, 15360);  // 640 x 24
   const Global<float> y(y_, 480);  // 20 x 24
-  const Global<float> parts(parts_, 4096);  // 4 x 1 x 1024, memory of this launch alone
+  const Global<float> parts(parts_, 8192);  // 8 x 1 x 1024, memory of this launch alone
   const Global<int> arrivals(arrivals_, 1);  // 1, memory of this launch alone, zeros before and after
   LOOM_SHARED(SHARED_BYTES);
   const Shared<float> left_tile(shared_memory, 1920);  // bytes 0 to 7679
@@ -45,28 +45,28 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   for (int ahead = 0; ahead < 2; ++ahead) {
     const int left_outer = thread / 4;
     const int left_inner = (thread % 4) * 4;
-    const int left_depth = block * 160 + ahead * 16 + left_inner;
+    const int left_depth = block * 80 + ahead * 16 + left_inner;
     const bool left_inside_1 = left_outer < 20;
     async_copy<16>(left_tile, ahead * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
     const int right_outer = thread / 8;
     const int right_inner = (thread % 8) * 4;
-    const int right_depth = block * 160 + ahead * 16 + right_outer;
+    const int right_depth = block * 80 + ahead * 16 + right_outer;
     const bool right_inside_1 = right_inner < 21;
     async_copy<16>(right_tile, ahead * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
     async_commit();
   }
-  for (int tile = 0; tile < 10; ++tile) {
+  for (int tile = 0; tile < 5; ++tile) {
     async_wait<1>();
     barrier();
-    if (tile < 8) {
+    if (tile < 3) {
       const int left_outer = thread / 4;
       const int left_inner = (thread % 4) * 4;
-      const int left_depth = block * 160 + tile * 16 + left_inner + 32;
+      const int left_depth = block * 80 + tile * 16 + left_inner + 32;
       const bool left_inside_1 = left_outer < 20;
       async_copy<16>(left_tile, ((tile + 2) % 3) * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
       const int right_outer = thread / 8;
       const int right_inner = (thread % 8) * 4;
-      const int right_depth = block * 160 + tile * 16 + right_outer + 32;
+      const int right_depth = block * 80 + tile * 16 + right_outer + 32;
       const bool right_inside_1 = right_inner < 21;
       async_copy<16>(right_tile, ((tile + 2) % 3) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
     }
@@ -96,7 +96,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     }
   }
   async_wait<0>();
-  // sums of 4 blocks that share the depth: each leaves its own, the last adds all
+  // sums of 8 blocks that share the depth: each leaves its own, the last adds all
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     Pack<float, 4> own_part;
@@ -106,7 +106,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     }
     parts.store<4>(block * 1024 + r * 512 + thread * 4, own_part);
   }
-  if (!is_last_of<4>(arrivals, 0)) return;
+  if (!is_last_of<8>(arrivals, 0)) return;
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     #pragma unroll
@@ -114,7 +114,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
       acc[r][v] = 0.0f;
     }
   }
-  for (int q = 0; q < 4; ++q) {
+  for (int q = 0; q < 8; ++q) {
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const Pack<float, 4> other_part = parts.load<4>(q * 1024 + r * 512 + thread * 4);

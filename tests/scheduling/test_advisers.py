@@ -12,7 +12,7 @@ from engine.execution.emulate.emulate import emulate
 from engine.kernels.access_patterns import Pattern, patterns
 from engine.kernels.elementwise.plans import ALTERNATIVES, WalkPlan, alternatives, plans
 from engine.kernels.elementwise.score import greedy_order, score
-from engine.kernels.elementwise.warp import requested
+from engine.kernels.elementwise.warp import count_requests
 from engine.recipe import AUTHORS, Advice, Scenario
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
@@ -275,7 +275,7 @@ def test_what_a_warp_requests_is_what_the_emulator_counts(name: str, tmp_path: P
         sectors, requests = (count / points for count in events(kernel))
         assert sectors == pytest.approx(plan.requests.sectors, rel=0.08), plan
         assert requests == pytest.approx(plan.requests.requests, rel=0.08), plan
-        assert requested(plan.walk, patterns(group.program)) == plan.requests
+        assert count_requests(plan.walk, patterns(group.program)) == plan.requests
 
 
 # Better with the tree than without

@@ -49,7 +49,7 @@ def test_a_hardware_constant_is_assigned_once(module: object) -> None:
     assert {name: HOMES[name] for name in names} == {name: [str(own.relative_to(ROOT))] for name in names}
 
 
-@pytest.mark.parametrize("name", ["SHARED_BYTES", "BESIDE", "BASE_REGISTERS", "FRAGMENT_SIZE", "OLDEST"])
+@pytest.mark.parametrize("name", ["SHARED_BYTES", "BESIDE", "BASE_REGISTERS", "FRAGMENT", "OLDEST"])
 def test_no_module_has_a_limit_or_a_base_of_its_own(name: str) -> None:
     assert name not in HOMES
 

@@ -22,17 +22,15 @@ from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
 from tests.support.needs import needs_compiler
+from tests.support.work_fields import AFTERWARDS
 
 MODELS = Path("resources/models")
 SAMPLE, RUN, MANY = 12, 2, 96
 """Programs of a task that are compiled, that are run, and that are compiled under slow."""
-AFTERWARDS = frozenset(("registers", "global_requests", "global_sectors", "shared_requests", "bank_conflicts"))
-"""Fields of `Work` that a search estimates: registers are the compiler's choice, and requests follow from addresses, of
-which a search knows those of some warps."""
 OF_PARTS = frozenset(("l2_bytes", "shared_bytes", "shared_bytes_moved"))
 """What a block of several parts moves depends on the loads that they share and on which of their buffers are alive
 together: a search takes it to follow the points that are visited."""
@@ -125,8 +123,8 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem])
     came: list[float] = []
     for task in found.tasks:
         for program in sampled(task, SAMPLE):
-            kernel = engine.compile(found.group, found.tuned(program))
-            assert found.taken(kernel, program) == "", program
+            kernel = engine.compile(found.group, found.recipe_of(program))
+            assert why_not_followed(kernel) == "", program
             promised.append(found.rank(program))
             came.append(estimate_microseconds(kernel.facts, kernel.target))
     if len(set(came)) > 2:
@@ -135,7 +133,7 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem])
 
 def differences(chosen: Case, found: SearchProblem, task: Task, program: Program) -> dict[str, tuple[object, object]]:
     """Field of `Work` -> (what was known before, what the kernel does), where it is said to be known and differs."""
-    before, kernel = task.family.work(program), engine.compile(found.group, found.tuned(program))
+    before, kernel = task.family.work(program), engine.compile(found.group, found.recipe_of(program))
     names = [one.name for one in fields(Work) if one.name not in AFTERWARDS | chosen.estimated]
     pairs = ((name, getattr(before, name), getattr(kernel.facts, name)) for name in names)
     return {name: (one, other) for name, one, other in pairs if one != other}

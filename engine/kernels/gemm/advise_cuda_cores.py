@@ -9,6 +9,7 @@ from engine.fusion.row_cost import row_tiles, thread_tile
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
+from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best, tile_reason, why_split
 from engine.recipe import Advice, Entry, Scenario
 from engine.target import Target
@@ -36,7 +37,7 @@ def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promi
     sides[1] = [i for i in sides[1] if i.name in whole] or sides[1]
     rows, columns = (math.prod(i.extent for i in side) for side in sides)
     results, depth = math.prod(i.extent for i in anchor.parallel), math.prod(i.extent for i in anchor.reduced)
-    tiles = list(dict.fromkeys(_fit_tile(tile, (rows, columns)) for tile in TILES))
+    tiles = list(dict.fromkeys(_fit_tile(tile, (rows, columns), _tile_depth(depth)) for tile in TILES))
     if whole:
         tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
     loop = Loop(depth, _tile_depth(depth))
@@ -57,10 +58,14 @@ def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promi
     return [*entries, _depth(anchor)]
 
 
-def _fit_tile(tile: Tile, sizes: tuple[int, int]) -> Tile:
-    """A tile no wider than the product needs, a thread's part cut as much."""
+def _fit_tile(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:
+    """A tile no wider than the product needs, a thread's part cut as much but for what its copies ask."""
     block = tuple(min(b, 1 << (size - 1).bit_length()) for b, size in zip(tile.block, sizes, strict=True))
-    owned = tuple(max(1, b * t // whole) for b, t, whole in zip(block, tile.warp, tile.block, strict=True))
+    owned = [max(1, b * t // whole) for b, t, whole in zip(block, tile.warp, tile.block, strict=True)]
+    most = most_core_threads((block[0], block[1], depth))
+    while block[0] // owned[0] * (block[1] // owned[1]) > most:
+        side = 0 if block[0] // owned[0] >= block[1] // owned[1] else 1
+        owned[side] *= 2
     return Tile((block[0], block[1]), (owned[0], owned[1]))
 
 

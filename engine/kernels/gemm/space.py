@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.estimate import model_microseconds
+from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
@@ -132,7 +132,7 @@ class Products:
     def rank(self, program: Program) -> float:
         """The estimated time, in microseconds, with the machine's own figures."""
         try:
-            return model_microseconds(self.work(program), self.machine)
+            return estimate_microseconds(self.work(program), self.machine)
         except Unsupported:
             # Limits count tiles alone; pads and a staged epilogue can still ask for more shared memory than there is.
             return math.inf

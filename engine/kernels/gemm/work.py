@@ -95,7 +95,7 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
         tensor_flops=2 * m * n * k * blocks * tile.steps if contraction.unit else 0,
         tensor_type=contraction.unit,
         stages=config.stages,
-        serial_steps=tile.steps * max(copy.shares(tile.threads) // copy.together(tile.threads) for copy in tile.copies),
+        serial_steps=tile.steps * max(1, *(c.shares(tile.threads) // c.together(tile.threads) for c in tile.copies)),
         team=parts,
         team_bytes=m * n * SUM_BYTES * parts if parts > 1 else 0,
     )
