@@ -183,7 +183,7 @@ def unit_rate(work: AlcopWork, target: Target) -> Figure:
     """Operations per second of what multiplies."""
     if not work.unit:
         return target.fp32_rate
-    return target.tf32_rate if work.unit == "float32" else target.tensor_rate
+    return target.tensor_core_rate(work.unit)
 
 
 def distinct_bytes(work: AlcopWork, blocks: int) -> float:

@@ -1,7 +1,8 @@
 """What the performance model of pipelined contractions takes and gives.
 
 A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by the knobs that a tuner
-turns (`tensorize.space.Knobs`) or by what was compiled (`alcop_work.work_of_kernel`); both become the same `Work`.
+turns (`tensorize.space.GemmConfig`) or by what was compiled (`alcop_work.alcop_work_of_kernel`); both become an
+`AlcopWork`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Contraction:
     unit: str = "float16"
     """Element type that the tensor cores multiply ("float16", "bfloat16", "float32" as tf32); "" on CUDA cores."""
     instruction: tuple[int, int, int] = (16, 8, 16)
-    """Rows, columns and depths of one instruction; (1, 1, 1) on CUDA cores."""
+    """Rows, columns and depths of one instruction; (1, 1, 4) on CUDA cores, where fragments are 4 depths long."""
     distinct: tuple[float, float] = (1.0, 1.0)
     """Part of the m x k and of the k x n elements that differ in memory: an implicit GEMM reads its input again."""
     widths: tuple[int, int] = (8, 8)

@@ -114,7 +114,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     share, busy = rounds / work.blocks, min(work.blocks, sms)
     # A small grid leaves places of an SM empty; below SCHEDULERS warps, part of its lanes have nothing to run.
     scheduled = min(1.0, min(room.blocks, rounds) * -(-work.threads // WARP) / SCHEDULERS)
-    tensor_figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
+    tensor_figure = machine.tensor_core_rate(work.tensor_type)
     # Each SM has its own port to L2, so idle ones leave their part of the bandwidth unused.
     l2_rate = machine.l2_bandwidth.value * busy / machine.sms.value
     shared_rate = machine.shared_bandwidth.value * machine.clock.value
@@ -182,7 +182,7 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
              f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
     ]  # fmt: skip
     if work.tensor_flops:
-        figure = machine.tf32_rate if work.tensor_type == "float32" else machine.tensor_rate
+        figure = machine.tensor_core_rate(work.tensor_type)
         because = f"{_count(work.tensor_flops * n.share)} operations {busiest} {_count(n.tensor_rate)}/s"
         terms.append(TermDoc("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
     because = f"{_count(work.special * n.share)} results {busiest} {_count(n.special_rate)}/s"

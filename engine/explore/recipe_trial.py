@@ -16,7 +16,7 @@ from engine.scheduling.untaken_entries import NotTaken
 from engine.support.errors import EngineError
 
 Path = tuple[int, ...]
-"""Place of an entry in the advice of a group, as in `schedule.nodes.Placed`."""
+"""Place of an entry in the advice of a group, as in `scheduling.nodes.PlacedEntry`."""
 
 
 @dataclass(frozen=True, slots=True)

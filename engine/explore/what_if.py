@@ -11,6 +11,7 @@ from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.kernels.gemm.limits import first_broken, kib
+from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
 from engine.target import Target
@@ -18,7 +19,7 @@ from engine.target import target as find_target
 from engine.tensorize.space import GemmConfig
 
 NOTE = "pipeline model, uncalibrated"
-MOST_SETS, SLICES, SPLITS = (1, 2, 4), (1, 2, 4), (1, 2, 3, 4, 6, 8, 12, 16)
+MOST_SETS = (1, 2, 4)
 LEAST = 8
 """Rows, columns and depths of a tile that is still offered."""
 TITLES = {

@@ -14,7 +14,6 @@ from engine.fusion.attention_sharing import KeyWalk
 from engine.graph.nodes import DTYPES
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
-from engine.tensor.terms import NARROW
 from engine.tensor.traffic import compulsory_bytes
 
 TILES = (128, 64, 32, 16)
@@ -63,7 +62,7 @@ def walk_of(
     scores, values = (padded * count for count in _operations(found))
     scores *= parts
     weights, sizes = program.arrays[found.weights].dtype, (_points(found.scores.reduced), heads)
-    rate, fed = (target.tensor_rate if weights in NARROW else target.tf32_rate).value, [1.0, 1.0]
+    rate, fed = target.tensor_core_rate(weights).value, [1.0, 1.0]
     if not on_tensor_cores:
         rate = target.fp32_rate.value
         fed = [_feeding_rate(tiles.own, columns // SHARERS) for columns in (tiles.keys, heads)]

@@ -68,6 +68,10 @@ class Target:
         """`sms` as a number of blocks or waves is counted in."""
         return int(self.sms.value)
 
+    def tensor_core_rate(self, operands: str) -> Figure:
+        """Operations/s on operands of a type: float32 ones are rounded to tf32."""
+        return self.tf32_rate if operands == "float32" else self.tensor_rate
+
     @property
     def resident_threads(self) -> int:
         """Threads that all SMs hold at once."""

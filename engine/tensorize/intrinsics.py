@@ -2,6 +2,9 @@
 
 With g = lane / 4 and t = lane % 4, a lane of a 16-bit m16n8k16 holds rows g and g + 8 of a, there pairs of columns from
 2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4.
+
+An instruction more is an entry here, its device function in `tile/include/tensor.cuh` and that function's twin for the
+emulator; operands of a type with a rate of its own need a figure in `engine.target`.
 """
 
 from __future__ import annotations

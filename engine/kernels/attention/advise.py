@@ -27,6 +27,7 @@ from engine.kernels.advice import mark
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.target import Target
+from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import is_allowed
@@ -136,7 +137,7 @@ def _tile_entries(
     if found.queries:
         row = found.queries[-1].name
         entries.append(mark(scores, row, "block", choice.queries, f"{choice.blocks} blocks for {sms} SMs"))
-        whose, sharers = ("warp", 32) if intrinsic else ("thread", 16)
+        whose, sharers = ("warp", WARP) if intrinsic else ("thread", 16)
         held = choice.keys * choice.own // sharers
         entries.append(mark(scores, row, whose, choice.own, f"{held} scores to a thread beside its results"))
     steps = -(-found.key.extent // choice.keys)

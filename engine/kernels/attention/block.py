@@ -5,7 +5,7 @@
 
 A block owns one batch and head and some queries; their scores never leave it.  Results too long for its registers are
 shared by several blocks, which compute the scores each.  How the two products are multiplied
-(tensor cores, CUDA cores) is the business of a file each; the softmax in between is that of `attention_softmax`.
+(tensor cores, CUDA cores) is the business of a file each; the softmax in between is that of `softmax.py`.
 """
 
 from __future__ import annotations

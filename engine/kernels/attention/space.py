@@ -36,7 +36,7 @@ from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.support.errors import EngineError
-from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
+from engine.target.hardware import MAX_THREADS, SUM_BYTES, VECTOR_BYTES, WARP
 from engine.target.registers import ATTENTION_BASE
 from engine.target.teams import most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
@@ -331,7 +331,7 @@ def _parts(family: AttentionTiles, program: Program) -> str:
     queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
     if queries % own or queries < own:
         return f"parts of {own} queries do not divide {queries}"
-    if family.intrinsic is None and queries // own > min(queries, keys, 1024 // SHARERS):
+    if family.intrinsic is None and queries // own > min(queries, keys, MAX_THREADS // SHARERS):
         return f"{queries // own} rows of threads, a tile of {keys} keys has copies for {min(queries, keys)}"
     return ""
 

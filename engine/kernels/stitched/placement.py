@@ -17,7 +17,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.stitched.parts import Names, Part, Span
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.hardware import BLOCK_REGISTERS
+from engine.target.hardware import BLOCK_REGISTERS, WARP
 from engine.target.registers import HELD_ELEMENTS, STITCHED_RESERVE
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up
@@ -147,7 +147,7 @@ class _Planner:
             return HandOver(array, made_in, number, SHARED, because)
         self.held[array] = size
         if writer.reduction is not None and source.walk.sharers > 1:
-            scheme = SHUFFLE if source.walk.by_row and source.walk.sharers <= 32 else REGISTER
+            scheme = SHUFFLE if source.walk.by_row and source.walk.sharers <= WARP else REGISTER
             because = f"all {source.walk.sharers} threads that share the reduction have its result"
             return HandOver(array, made_in, number, scheme, because)
         return HandOver(array, made_in, number, REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
