@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.kernels.reduction.block_reduce import Accumulator, accumulate
 from engine.tensor.index import Index
@@ -40,37 +40,37 @@ def result_statement(statement: Statement, value: Scalar) -> Statement:
     )
 
 
-def evaluate_block(
-    emitter: Emitter,
-    statements: Sequence[Statement],
-    place: Place,
-    values: dict[str, Access],
-    *,
-    mask: str | None = None,
-    store_mask: str | None = None,
-    stored: frozenset[str] = frozenset(),
-    keep: Keep = NOTHING,
-    lanes: bool = True,
-    dimensions: tuple[str, ...] = (),
-    accumulators: Mapping[str, Accumulator] | None = None,
-    fence: bool = False,
-) -> None:
-    """Evaluate `statements` in order for one vector (`lanes`) or one element, adding their results to `values`.
+@dataclass(frozen=True, slots=True)
+class BlockOptions:
+    """How statements are evaluated together."""
 
-    mask: where it fails, masked iterators are out of range: loads give a neutral value and reductions skip.
-    stored: arrays to write to global memory, where `store_mask` holds.  accumulators: reduction statement -> register.
-    fence: all threads of the block meet before the stores, which overwrite what they read.
-    """
+    mask: str | None = None
+    """Where it fails, masked iterators are out of range: loads give a neutral value and reductions skip."""
+    store_mask: str | None = None
+    stored: frozenset[str] = frozenset()
+    """Arrays to write to global memory, where `store_mask` holds."""
+    keep: Keep = NOTHING
+    lanes: bool = True
+    """One vector of elements; else one element."""
+    dimensions: tuple[str, ...] = ()
+    accumulators: Mapping[str, Accumulator] = field(default_factory=dict)
+    """Reduction statement -> its register."""
+    fence: bool = False
+    """All threads of the block meet before the stores, which overwrite what they read."""
+
+
+def evaluate_block(
+    emitter: Emitter, statements: Sequence[Statement], place: Place, values: dict[str, Access], options: BlockOptions
+) -> None:
+    """Evaluate `statements` in order for one vector or one element, adding their results to `values`."""
+    evaluation = _Evaluation(emitter, place, values, options)
     for part in _by_lookups(statements):
-        _evaluate(
-            emitter, part, place, values, mask=mask, stored=stored, keep=keep, width=emitter.vector if lanes else 1,
-            dimensions=dimensions, accumulators=accumulators or {},
-        )  # fmt: skip
-    if fence:
+        evaluation.evaluate(part)
+    if options.fence:
         emitter.add(Barrier(merge_lines([at(s) for s in statements])))
     for statement in statements:
-        if statement.write.array in stored and statement.reduction is None:
-            emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))
+        if statement.write.array in options.stored and statement.reduction is None:
+            emitter.store(statement, place(statement), values[statement.write.array], options.store_mask, at(statement))
 
 
 def _by_lookups(statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -84,73 +84,57 @@ def _by_lookups(statements: Sequence[Statement]) -> list[list[Statement]]:
     return parts
 
 
-def _evaluate(
-    emitter: Emitter,
-    statements: Sequence[Statement],
-    place: Place,
-    values: dict[str, Access],
-    *,
-    mask: str | None,
-    stored: frozenset[str],
-    keep: Keep,
-    width: int,
-    dimensions: tuple[str, ...],
-    accumulators: Mapping[str, Accumulator],
-) -> None:
-    """All loads of some statements, then one loop over the lanes."""
-    prepared = _prepare(emitter, statements, place, values, mask, stored, keep, width, dimensions)
-    links = [at(s, *dimensions) for s in statements]
-    with emitter.loop(LANE_OF_VECTOR, width, merge_lines(links)):
-        for statement, expression, slot, link in prepared:
-            if statement.reduction is None:
-                if slot is None:
-                    local = values[statement.write.array].array
-                    emitter.add(Declare(local, expression, link))
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """Statements evaluated over registers."""
+
+    emitter: Emitter
+    place: Place
+    values: dict[str, Access]
+    options: BlockOptions
+
+    @property
+    def width(self) -> int:
+        """Elements that are evaluated at once."""
+        return self.emitter.vector if self.options.lanes else 1
+
+    def evaluate(self, statements: Sequence[Statement]) -> None:
+        """All loads of some statements, then one loop over the lanes."""
+        emitter, options = self.emitter, self.options
+        prepared = [self._prepare(statement) for statement in statements]
+        links = [at(s, *options.dimensions) for s in statements]
+        with emitter.loop(LANE_OF_VECTOR, self.width, merge_lines(links)):
+            for statement, expression, slot, link in prepared:
+                if statement.reduction is not None:
+                    register = options.accumulators[statement.name]
+                    accumulate(emitter, statement, register, expression, options.mask, link)
+                elif slot is None:
+                    emitter.add(Declare(self.values[statement.write.array].array, expression, link))
                 else:
                     emitter.assign(slot, expression, link)
-                continue
-            accumulate(emitter, statement, accumulators[statement.name], expression, mask, link)
 
-
-def _prepare(
-    emitter: Emitter,
-    statements: Sequence[Statement],
-    place: Place,
-    values: dict[str, Access],
-    mask: str | None,
-    stored: frozenset[str],
-    keep: Keep,
-    width: int,
-    dimensions: tuple[str, ...],
-) -> list[tuple[Statement, Scalar, Slot | None, Line]]:
-    """Expressions over registers, every load emitted; a register for each result (no slot: local to the lane loop)."""
-    prepared: list[tuple[Statement, Scalar, Slot | None, Line]] = []
-    for statement in statements:
-        link = at(statement, *dimensions)
+    def _prepare(self, statement: Statement) -> tuple[Statement, Scalar, Slot | None, Line]:
+        """Its expression over registers, every load emitted, and its result's register (None: local to the lanes)."""
+        keep, link = self.options.keep, at(statement, *self.options.dimensions)
         kept = {a.array: k for a in statement.reads() if (k := keep.of(a.array))}
-        expression = emitter.expression(statement.expression, values, place(statement), link, mask, kept)
-        slot: Slot | None = None
-        if statement.reduction is None:
-            slot = _result(emitter, statement, values, stored, keep, width)
-        prepared.append((statement, expression, slot, link))
-    return prepared
+        expression = self.emitter.expression(
+            statement.expression, self.values, self.place(statement), link, self.options.mask, kept
+        )
+        return statement, expression, None if statement.reduction else self._result(statement), link
 
-
-def _result(
-    emitter: Emitter, statement: Statement, values: dict[str, Access], stored: frozenset[str], keep: Keep, width: int
-) -> Slot | None:
-    """A register for the statement's result: an array where a store or a later loop needs every lane."""
-    array = statement.write.array
-    dtype = emitter.program.arrays[array].dtype
-    kept = keep.of(array)
-    lanes = (width,) if width > 1 else ()
-    lane = (Index.of(LANE_OF_VECTOR),) if width > 1 else ()
-    wide = width > 1 and (array in stored or array in keep.arrays)
-    if kept is None and not wide:
-        values[array] = Access(emitter.register(array, dtype), ())
-        return None
-    name = emitter.register(array, dtype, ((kept[1],) if kept else ()) + lanes)
-    indices = ((kept[0],) if kept else ()) + lane
-    emitter.declare(name, outermost=kept is not None)
-    values[array] = Access(name, indices)
-    return Slot(name, indices)
+    def _result(self, statement: Statement) -> Slot | None:
+        """A register for the statement's result: an array where a store or a later loop needs every lane."""
+        emitter, keep, width, array = self.emitter, self.options.keep, self.width, statement.write.array
+        dtype = emitter.program.arrays[array].dtype
+        kept = keep.of(array)
+        lanes = (width,) if width > 1 else ()
+        lane = (Index.of(LANE_OF_VECTOR),) if width > 1 else ()
+        wide = width > 1 and (array in self.options.stored or array in keep.arrays)
+        if kept is None and not wide:
+            self.values[array] = Access(emitter.register(array, dtype), ())
+            return None
+        name = emitter.register(array, dtype, ((kept[1],) if kept else ()) + lanes)
+        indices = ((kept[0],) if kept else ()) + lane
+        emitter.declare(name, outermost=kept is not None)
+        self.values[array] = Access(name, indices)
+        return Slot(name, indices)

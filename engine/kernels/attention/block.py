@@ -21,7 +21,7 @@ from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
-from engine.kernels.statement_block import evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
@@ -220,15 +220,18 @@ class Block:
             total = owned.sums(r, s * vector + lane)
             array = self.program.arrays[nest.values.write.array]
             emitter.masked = frozenset(where)
+            options = BlockOptions(
+                mask=inside,
+                store_mask=inside,
+                stored=frozenset(self.program.outputs),
+                dimensions=self.names,
+            )
             evaluate_block(
                 emitter,
                 [result_statement(nest.values, Apply("cast", (total,), array.dtype)), *nest.after],
                 lambda st: {i.name: where[i.name] for i in st.parallel},
                 {total.array: total},
-                mask=inside,
-                store_mask=inside,
-                stored=frozenset(self.program.outputs),
-                dimensions=self.names,
+                options,
             )
 
     def finish(

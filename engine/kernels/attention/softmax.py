@@ -12,7 +12,7 @@ from functools import partial
 
 from engine.kernels.attention.block import Block
 from engine.kernels.gemm.base import Owned
-from engine.kernels.statement_block import Keep, evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block, result_statement
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -63,14 +63,17 @@ class OnlineSoftmax:
                 score = owned.sums(r, s * vector + lane)
                 values = {score.array: score}
                 emitter.masked = frozenset(where)
+                options = BlockOptions(
+                    mask=inside,
+                    keep=Keep(frozenset((last,)), Index(), 1),
+                    dimensions=(*block.names, nest.key.name),
+                )
                 evaluate_block(
                     emitter,
                     [result_statement(nest.scores, Apply("cast", (score,), array.dtype)), *nest.chain],
                     partial(_point, where),
                     values,
-                    mask=inside,
-                    keep=Keep(frozenset((last,)), Index(), 1),
-                    dimensions=(*block.names, nest.key.name),
+                    options,
                 )
                 value: Scalar = Apply("cast", (values[last],), "float32")
                 if there:

@@ -15,7 +15,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.elementwise.config import ElementwiseConfig, Strips, read_config
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
-from engine.kernels.statement_block import evaluate_block
+from engine.kernels.statement_block import BlockOptions, evaluate_block
 from engine.scheduling.nodes import Member
 from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Index, delinearize
@@ -45,14 +45,8 @@ def emit_elementwise(
     names = tuple(m.name for m in nest.outer)
     with _element(emitter, config, nest.outer) as variables:
         values: dict[str, Access] = {}
-        evaluate_block(
-            emitter,
-            nest.statements,
-            lambda s: place(s, nest.outer, variables),
-            values,
-            stored=frozenset(group.program.outputs),
-            dimensions=names,
-        )
+        options = BlockOptions(stored=frozenset(group.program.outputs), dimensions=names)
+        evaluate_block(emitter, nest.statements, lambda s: place(s, nest.outer, variables), values, options)
     return _finish(emitter, group, nest, config)
 
 

@@ -16,7 +16,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, without_loops
 from engine.kernels.marks import Marks
-from engine.kernels.statement_block import evaluate_block
+from engine.kernels.statement_block import BlockOptions, evaluate_block
 from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS
 from engine.tensor.access import position, stride
@@ -203,15 +203,18 @@ class _Transpose:
             position = self.lane * (TILE + 1) + self.row
             emitter.add(Load(Slot(registers[access]), self.tiles[access], position, 1, None, None, link))
         emitter.masked = frozenset(i.name for s in self.nest.statements for i in s.iterators)
+        options = BlockOptions(
+            mask=inside,
+            store_mask=inside,
+            stored=frozenset(emitter.program.outputs),
+            dimensions=self.names,
+        )
         evaluate_block(
             emitter,
             [rewrite_reads(s, partial(self._from_tile, s, registers)) for s in self.nest.statements],
             self._place,
             {register: Access(register, ()) for register in registers.values()},
-            mask=inside,
-            store_mask=inside,
-            stored=frozenset(emitter.program.outputs),
-            dimensions=self.names,
+            options,
         )
 
     def _from_tile(self, statement: Statement, registers: Mapping[Access, str], read: Access) -> Access:

@@ -19,7 +19,7 @@ from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
 from engine.kernels.gemm.problem import widest_result
 from engine.kernels.loop_nest import Nest, Phase, without_loops
-from engine.kernels.statement_block import evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
@@ -226,15 +226,18 @@ class Product:
         is_rounded = emitter.buffers[total.array].dtype == dtype
         anchor = result_statement(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
         emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
+        options = BlockOptions(
+            mask=inside,
+            store_mask=inside,
+            stored=frozenset(self.program.outputs),
+            dimensions=self.names,
+        )
         evaluate_block(
             emitter,
             [anchor, *self.after],
             lambda st: place(st, self.nest.outer, variables),
             {total.array: total},
-            mask=inside,
-            store_mask=inside,
-            stored=frozenset(self.program.outputs),
-            dimensions=self.names,
+            options,
         )
 
     def finish(

@@ -17,7 +17,7 @@ from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
-from engine.kernels.statement_block import Keep, Place, evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block, result_statement
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
@@ -133,17 +133,20 @@ class _Rows:
             stores = any(s.write.array in self.outputs for s in statements)
             totals = (self.totals[s.name].total for s in statements if s.name in self.totals)
             values = {**self.values, **{total.array: total for total in totals}}
-            evaluate_block(
-                emitter,
-                [self._result_statement(s) for s in statements],
-                self._place((row,)),
-                values,
+            options = BlockOptions(
                 mask=inside,
                 store_mask=emitter.mask("first_of_row", one, link, (inside,)) if stores else inside,
                 stored=self.outputs,
                 keep=Keep(frozenset(s.write.array for s in statements), r, self.rows),
                 lanes=False,
                 dimensions=self.product.names,
+            )
+            evaluate_block(
+                emitter,
+                [self._result_statement(s) for s in statements],
+                self._place((row,)),
+                values,
+                options,
             )
             self.values |= {s.write.array: values[s.write.array] for s in statements}
 
@@ -177,17 +180,20 @@ class _Rows:
                 row, inside = self._row(r, there)
                 total = self.owned.sums(r, s * vector + lane)
                 values = {**self.values, total.array: total}
-                evaluate_block(
-                    emitter,
-                    [self._rounded_total(st, total) if st is product.statement else st for st in statements],
-                    self._place((row, column)),
-                    values,
+                options = BlockOptions(
                     mask=inside,
                     store_mask=emitter.mask("ours", self.sharers.is_ours, link, (inside,)),
                     stored=self.outputs,
                     keep=Keep(kept, r * self.vectors + s, self.rows * self.vectors),
                     dimensions=product.names,
                     accumulators=self.totals,
+                )
+                evaluate_block(
+                    emitter,
+                    [self._rounded_total(st, total) if st is product.statement else st for st in statements],
+                    self._place((row, column)),
+                    values,
+                    options,
                 )
                 self.values |= {array: values[array] for array in kept}
 

@@ -18,7 +18,7 @@ from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
-from engine.kernels.statement_block import Keep, evaluate_block
+from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement
@@ -153,11 +153,7 @@ class _ReductionEmitter:
                 mask = emitter.both("in_row", mask, row_mask, link)
             stores = any(s.write.array in self.outputs for s in phase.statements)
             store_mask = emitter.both("writes", mask, row_mask, link) if stores else None
-            evaluate_block(
-                emitter,
-                [*again, *phase.statements],
-                self._place,
-                self.values,
+            options = BlockOptions(
                 mask=mask,
                 store_mask=store_mask,
                 stored=self.outputs - {s.write.array for s in again},
@@ -165,6 +161,7 @@ class _ReductionEmitter:
                 dimensions=names,
                 accumulators=accumulators,
             )
+            evaluate_block(emitter, [*again, *phase.statements], self._place, self.values, options)
             for statement in again:
                 self.values.pop(statement.write.array, None)
         emitter.masked = frozenset()
@@ -209,17 +206,14 @@ class _ReductionEmitter:
         writes = any(s.write.array in self.outputs for s in phase.statements)
         others = [s for s in self.nest.statements if s not in phase.statements]
         read = frozenset(a.array for s in others for a in s.reads())
-        evaluate_block(
-            self.emitter,
-            phase.statements,
-            self._place,
-            self.values,
+        options = BlockOptions(
             keep=Keep(read & {s.write.array for s in phase.statements}, Index(), 1),
             store_mask=self._one_writer(row_mask, link) if writes else None,
             stored=self.outputs,
             lanes=not self.layout.by_row,
             fence=any(s.write.array in self.in_place for s in phase.statements),
         )
+        evaluate_block(self.emitter, phase.statements, self._place, self.values, options)
         for statement in phase.statements:
             self.placements[statement.name] = "register: each thread of the row computes it again"
 

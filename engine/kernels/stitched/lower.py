@@ -19,7 +19,7 @@ from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
-from engine.kernels.statement_block import Keep, evaluate_block
+from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
 from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import PlacementPlan, plan_parts
@@ -214,11 +214,7 @@ class _StitchedEmitter:
         if not part.is_whole and walk.sharers > 1:
             mask = emitter.mask("first_sharer", [turn.lane * -1], link, (mask,))
         stored = (self.outputs | plan.staged.keys()) - {s.write.array for s in again}
-        evaluate_block(
-            emitter,
-            [*again, *part.statements],
-            self._place,
-            values,
+        options = BlockOptions(
             mask=inside,
             store_mask=mask,
             stored=stored,
@@ -227,6 +223,7 @@ class _StitchedEmitter:
             dimensions=link.dimensions,
             accumulators=partials,
         )
+        evaluate_block(emitter, [*again, *part.statements], self._place, values, options)
         for statement in part.statements:
             if statement.reduction is None:
                 array = statement.write.array
