@@ -11,7 +11,7 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 pytest.importorskip("PySide6", reason="the window needs PySide6")
 
-from PySide6.QtCore import QCoreApplication, QEvent, QSettings
+from PySide6.QtCore import QSettings
 
 from app.shell.main import application, make_window
 from app.shell.window import Window
@@ -60,8 +60,6 @@ def make(qtbot: object) -> Iterator[Callable[..., Window]]:
         each.close()
         assert each.workspace.client.process_id == 0
         each.deleteLater()
-    # Outside an event loop nothing is deleted, and the next window would be made beside this one.
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

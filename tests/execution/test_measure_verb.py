@@ -63,7 +63,7 @@ def test_every_process_draws_other_values(model: str, monkeypatch: pytest.Monkey
     kernel = engine.compile(engine.fuse(engine.load(model)).groups[0])
     told = []
     for _ in range(2):
-        engine.api._drawn.cache_clear()
+        engine.api._process_seed.cache_clear()
         found = engine.measure(kernel)
         told.append(found.message if isinstance(found, Failure) else (found.environment or {})["values"])
     seeds = {re.search(r"seed (\d+)", text)[1] for text in told}  # type: ignore[index]
