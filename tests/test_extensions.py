@@ -20,8 +20,6 @@ LIMITS = {"tile_operation": 4, "kernel_family": 7, "panel": 6}
 @pytest.mark.parametrize("name", LIMITS)
 def test_an_extension_touches_few_files_and_passes_its_tests(name: str, tmp_path: Path) -> None:
     patch = PATCHES / f"{name}.patch"
-    if not patch.is_file():
-        pytest.skip(f"there is no {patch.relative_to(ROOT)}")
     touched = _run("git", "apply", "--numstat", str(patch), cwd=ROOT).splitlines()
     files = [line.split("\t")[2] for line in touched]
     tests = [file for file in files if re.fullmatch(r"tests/(.+/)?test_\w+\.py", file)]

@@ -156,7 +156,7 @@ def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, Tor
     import torch
 
     found = operators(folder)
-    library = torch.library.Library(namespace, "FRAGMENT_SIZE")
+    library = torch.library.Library(namespace, "FRAGMENT")
     for operator in found.values():
         library.define(operator.schema)
         library.impl(operator.name, operator, DEVICE.upper())
