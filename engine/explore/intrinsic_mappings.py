@@ -22,7 +22,7 @@ from engine.kernels.advice import mark
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
 from engine.kernels.gemm.mappings import why_no_kernel
-from engine.kernels.gemm.work import promise_of
+from engine.kernels.gemm.promise import promise_of
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.text import entry_text

@@ -17,7 +17,8 @@ from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, e
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import Sides, config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.problem import Sides, config_of_tile, sides_of
+from engine.kernels.gemm.promise import problem_of_tile
 from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
@@ -85,10 +86,10 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        contraction, sides = contraction_of(kernel.program, kernel.tile), sides_of(kernel.program)
-        if contraction is None or sides is None or not contraction.unit:
+        problem, sides = problem_of_tile(kernel.program, kernel.tile), sides_of(kernel.program)
+        if problem is None or sides is None or not problem.contraction.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
-        self.contraction: Contraction = contraction
+        self.contraction: Contraction = problem.contraction
         self.sides: Sides = sides
 
     def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:

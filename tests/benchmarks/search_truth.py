@@ -23,7 +23,7 @@ import engine
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
-from engine.kernels.gemm.problem import contraction_of
+from engine.kernels.gemm.promise import problem_of_tile
 from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
@@ -132,8 +132,9 @@ def _place(program: Program) -> float:
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
     """A kernel of a product on tensor cores in the device's terms."""
-    config, contraction, facts = kernel.tile.config, contraction_of(kernel.program, kernel.tile), kernel.facts
-    assert isinstance(config, GemmConfig) and contraction is not None, kernel.tile.name
+    config, problem, facts = kernel.tile.config, problem_of_tile(kernel.program, kernel.tile), kernel.facts
+    assert isinstance(config, GemmConfig) and problem is not None, kernel.tile.name
+    contraction = problem.contraction
     high, wide, depth = config.block
     rows, columns = -(-contraction.m // high), -(-contraction.n // wide)
     layers = facts.blocks // (rows * columns)

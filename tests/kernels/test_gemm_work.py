@@ -15,7 +15,8 @@ import pytest
 import engine
 from engine.kernels.gemm.mappings import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, sides_of
-from engine.kernels.gemm.work import problem_of, work
+from engine.kernels.gemm.promise import problem_of
+from engine.kernels.gemm.work import work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
 from tests.everything.files import files

@@ -10,7 +10,8 @@ import pytest
 import engine
 from engine.kernels.gemm.limits import first_broken
 from engine.kernels.gemm.mappings import product_tasks
-from engine.kernels.gemm.problem import config_of_tile, contraction_of
+from engine.kernels.gemm.problem import config_of_tile
+from engine.kernels.gemm.promise import problem_of_tile
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.target import target
 from engine.tensorize.space import GemmConfig
@@ -46,8 +47,9 @@ def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) 
 
 def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> None:
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
-    contraction = contraction_of(kernel.program, kernel.tile)
-    assert contraction is not None and contraction.has_whole_rows
+    problem = problem_of_tile(kernel.program, kernel.tile)
+    assert problem is not None and problem.contraction.has_whole_rows
+    contraction = problem.contraction
     broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"))
     assert broken is not None
     assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"

@@ -13,9 +13,9 @@ import pytest
 import engine
 from engine.cost.alcop_nodes import Contraction
 from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.promise import problem_of as gemm_problem
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.space import CUDA_CORES, Products, prune_programs, situation
-from engine.kernels.gemm.work import problem_of as gemm_problem
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program

@@ -17,9 +17,9 @@ from engine.kernels.gemm.advise_row_epilogue import row_pins
 from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.mappings import product_tasks, refused_mappings
+from engine.kernels.gemm.promise import promise_of
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
-from engine.kernels.gemm.work import promise_of
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks

@@ -12,8 +12,8 @@ from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
 from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.promise import problem_of, promise_of
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
-from engine.kernels.gemm.work import problem_of, promise_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task

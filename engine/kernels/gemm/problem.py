@@ -10,12 +10,12 @@ from engine.cost.alcop_nodes import Contraction
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.copies import Reach, reach_of
+from engine.kernels.gemm.copies import reach_of
+from engine.kernels.gemm.nodes import Reach
 from engine.kernels.statement_block import result_statement
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
-from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
@@ -59,13 +59,6 @@ def _moving(anchor: Statement, read: list[Access]) -> Access | None:
     """The one access of a factor that moves with the loops."""
     found = [access for access in dict.fromkeys(read) if any(index.iterators() for index in access.indices)]
     return found[0] if len(found) == 1 else None
-
-
-def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | None:
-    """What a kernel multiplies; None for a kernel that is no tiled contraction."""
-    if config_of_tile(tile) is None or sides_of(program) is None:
-        return None
-    return contraction_before(program, INTRINSICS.get(tile.intrinsic))
 
 
 def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:

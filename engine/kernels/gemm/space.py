@@ -13,9 +13,10 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
+from engine.kernels.gemm.nodes import GemmProblem
 from engine.kernels.gemm.problem import Sides, config_of_tile
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
-from engine.kernels.gemm.work import GemmProblem, work
+from engine.kernels.gemm.work import work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (

@@ -7,63 +7,19 @@ CUDA compiler replaces.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import estimated_registers
-from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
-from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
+from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import tiles_of
-from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
-from engine.kernels.gemm.staged_epilogue import LEAST
+from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, GemmProblem
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, WARP
-from engine.tensor.nodes import TensorProgram
-from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
 from engine.tensorize.space import GemmConfig
 from engine.tile.storage import ALIGNMENT
-
-
-@dataclass(frozen=True, slots=True)
-class GemmProblem:
-    """A group's product and what surrounds it, as far as its kernel's work depends on them."""
-
-    contraction: Contraction
-    reaches: tuple[Reach, Reach]
-    """Of the first and of the second operand."""
-    epilogue: Epilogue
-    flops: int
-    """On CUDA cores, of the whole launch."""
-    special: int
-    dram_bytes: tuple[int, int]
-    """Read and written, whatever the configuration."""
-
-
-def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
-    """The problem of a program with a contraction of two plain factors, on tensor cores or (None) without them."""
-    sides, contraction = sides_of(program), contraction_before(program, intrinsic)
-    assert sides is not None, program.name
-    flops, special = flop_counts(program)
-    if intrinsic:
-        flops -= 2 * math.prod(program.statement(sides.statement).extents.values())
-    return GemmProblem(
-        contraction, reaches(program, sides), epilogue_of(program, sides), flops, special, compulsory_bytes(program)
-    )
-
-
-def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
-    """The modelled microseconds of a program's kernels by their configuration, with the machine's own figures.
-
-    The function raises Unsupported where no block of a kernel fits an SM.
-    """
-    problem = problem_of(program, intrinsic)
-    return lambda config: model_microseconds(work(problem, config, machine), machine)
 
 
 def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
@@ -150,7 +106,7 @@ class _TileWork:
     @property
     def is_staged(self) -> bool:
         """Whether results go out through shared memory, 16 rows of a warp at a time."""
-        is_wide = self.problem.epilogue.widest >= LEAST
+        is_wide = self.problem.epilogue.widest >= FEWEST_STAGED
         return self.on_tensor_cores and is_wide and not self.problem.contraction.has_whole_rows
 
     @property
