@@ -137,7 +137,7 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
         log=solved.log,
         tile=tile,
         source=source,
-        facts=work_of_tile(program, tile, source),
+        facts=work_of_tile(program, tile, source, family_of(group).registers(program, tile, setting.machine)),
         timings=tuple(timings),
     )
 

@@ -16,7 +16,9 @@ from engine.kernels.gemm.advise_pipeline import pipeline_group
 from engine.kernels.gemm.advise_row_epilogue import row_pins
 from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
 from engine.kernels.gemm.cuda_cores import lower_contraction
+from engine.kernels.gemm.limits import registers_of
 from engine.kernels.gemm.mappings import product_tasks, refused_mappings
+from engine.kernels.gemm.problem import config_of_tile, contraction_before, sides_of
 from engine.kernels.gemm.promise import promise_of
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
@@ -27,8 +29,10 @@ from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
+from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensorize.bind import bind
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
@@ -63,6 +67,13 @@ class GemmFamily(KernelFamily):
         if intrinsic:
             return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
         return lower_contraction(group, nest, marks)
+
+    def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
+        """As `KernelFamily` says."""
+        config = config_of_tile(tile)
+        if config is None or sides_of(program) is None:
+            return None
+        return registers_of(contraction_before(program, INTRINSICS.get(tile.intrinsic)), config, machine)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""

@@ -44,6 +44,12 @@ def tiles_of(contraction: Contraction, config: GemmConfig) -> int:
     return contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
 
 
+def registers_of(contraction: Contraction, config: GemmConfig, machine: Target) -> int:
+    """Of a thread, as estimated: what it needs, or as many as the compiler may give it, which spills the rest."""
+    allowed = allowed_registers(config.parts * contraction.lanes, machine)
+    return min(estimated_registers(contraction, config), allowed)
+
+
 def exchanged_bytes(config: GemmConfig) -> int:
     """Shared memory that one slice needs to hand over its sums, and to turn rows of them on their way out."""
     return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT_SIZE * config.part[1])
@@ -141,9 +147,9 @@ def _threads(contraction: Contraction, knobs: GemmConfig, machine: Target) -> st
 
 def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     threads = knobs.parts * contraction.lanes
-    registers = min(estimated_registers(contraction, knobs), allowed_registers(threads, machine))
+    shared = knobs.stages * knobs.stage_bytes(contraction.element_bytes)
     try:
-        occupancy(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, machine)
+        occupancy(threads, shared, registers_of(contraction, knobs, machine), machine)
     except Unsupported as error:
         return error.reason
     return ""

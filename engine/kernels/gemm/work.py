@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_work import estimated_registers
 from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import TileCopy, choose_copy
-from engine.kernels.gemm.limits import tiles_of
+from engine.kernels.gemm.limits import registers_of, tiles_of
 from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, GemmProblem
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
@@ -47,7 +45,7 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
-        registers=min(estimated_registers(contraction, config), allowed_registers(tile.threads, machine)),
+        registers=registers_of(contraction, config, machine),
         tensor_flops=2 * m * n * k * blocks * tile.steps if contraction.unit else 0,
         tensor_type=contraction.unit,
         stages=config.stages,
