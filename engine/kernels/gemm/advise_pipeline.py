@@ -8,34 +8,35 @@ from collections.abc import Iterator
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
-from engine.kernels.gemm.tiles import Asked, stages_of
+from engine.kernels.gemm.advise_tensor_cores import goes_through_registers
+from engine.kernels.gemm.tiles import stages_of
 from engine.recipe import Advice, Entry, Scenario
 from engine.tensor.nodes import Statement
-
-DEPTH = 16
-"""Depths of a tile where no adviser asks for another number."""
+from engine.tensorize.intrinsics import INTRINSICS
 
 
-def pipeline_group(group: FusionGroup, asked: Asked | None = None) -> Advice:
-    """Stages for the reduced dimension of a contraction; other groups have nothing to pipeline.
+def pipeline_group(group: FusionGroup, tiles: Advice) -> Advice:
+    """Stages for the reduced dimension of a contraction.
 
-    asked: the tile for tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
+    tiles: what another author asks for; on CUDA cores the compiler moves loads of registers ahead by itself.
     """
-    anchor = next((s for s in group.program.statements if is_contraction(s)), None)
-    return Advice("pipeline", Scenario(tuple(_entries(anchor, asked)) if anchor else ()))
+    anchor = next(s for s in group.program.statements if is_contraction(s))
+    return Advice("pipeline", Scenario(tuple(_entries(anchor, tiles))))
 
 
-def _entries(anchor: Statement, asked: Asked | None) -> Iterator[Entry]:
+def _entries(anchor: Statement, advice: Advice) -> Iterator[Entry]:
     along = ((anchor.name,), anchor.reduced[-1].name)
-    tiles = -(-math.prod(i.extent for i in anchor.reduced) // (asked.depth if asked else DEPTH))
-    tiles = -(-tiles // asked.split_k) if asked else tiles
-    if asked and asked.through_registers and tiles > 1:
+    marks = {e.value[0]: e.value[1] for e in advice.scenario.entries if isinstance(e.value, tuple)}
+    depth, slices, split_k = (int(str(marks.get(name, 1))) for name in ("tile", "slices", "split_k"))
+    intrinsic = INTRINSICS.get(str(marks.get("intrinsic")))
+    tiles = math.ceil(-(-math.prod(i.extent for i in anchor.reduced) // depth) / split_k)
+    if intrinsic and goes_through_registers(anchor, intrinsic) and tiles > 1:
         reason = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
         yield mark(*along, "stages", 2, reason)
     else:
-        stages = stages_of(tiles, on_tensor_cores=asked is not None)
+        stages = stages_of(tiles, on_tensor_cores=intrinsic is not None)
         yield mark(*along, "stages", stages, _because(stages, tiles))
-    steps = asked.depth // asked.step if asked else 1
+    steps = depth // (intrinsic.k * slices) if intrinsic else 1
     if steps > 1:
         reason = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"
         yield mark(*along, "register_stages", 2, reason)

@@ -11,7 +11,6 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.tiles import (
-    Asked,
     Loop,
     Promise,
     Promises,
@@ -70,17 +69,6 @@ def tensorize_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
             entries = entries_for(anchor, binding, intrinsic, machine, promises(intrinsic))
             return Advice("tensorize", Scenario(tuple(entries)))
     return Advice("tensorize", Scenario())
-
-
-def asked_tile(group: FusionGroup, advice: Advice) -> Asked | None:
-    """The tile that this author asks for; None for a group left alone."""
-    marks = {e.value[0]: e.value[1] for e in advice.scenario.entries if isinstance(e.value, tuple)}
-    depth, slices, split = marks.get("tile"), marks.get("slices", 1), marks.get("split_k", 1)
-    if not isinstance(depth, int) or not isinstance(slices, int) or not isinstance(split, int):
-        return None
-    intrinsic = INTRINSICS[str(marks["intrinsic"])]
-    anchor = next(s for s in group.program.statements if is_contraction(s))
-    return Asked(intrinsic.k * slices, depth, goes_through_registers(anchor, intrinsic), split)
 
 
 def entries_for(

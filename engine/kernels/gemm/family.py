@@ -14,7 +14,7 @@ from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise_cuda_cores import map_contraction
 from engine.kernels.gemm.advise_pipeline import pipeline_group
 from engine.kernels.gemm.advise_row_epilogue import row_pins
-from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
+from engine.kernels.gemm.advise_tensor_cores import tensorize_group
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
 from engine.kernels.gemm.mappings import product_tasks, refused_mappings
@@ -50,10 +50,10 @@ class GemmFamily(KernelFamily):
         """As `KernelFamily` says."""
         program, machine = group.program, setting.machine
         promises = partial(promise_of, machine, program)
-        tensor = tensorize_group(group, machine, setting.numerics, promises)
-        asked = asked_tile(group, tensor)
-        tiles = tensor if asked else map_contraction(program, machine, promises(None))
-        return with_content(row_pins(group), tiles, pipeline_group(group, asked))
+        tiles = tensorize_group(group, machine, setting.numerics, promises)
+        if not tiles.scenario.entries:
+            tiles = map_contraction(program, machine, promises(None))
+        return with_content(row_pins(group), tiles, pipeline_group(group, tiles))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -33,20 +33,6 @@ NEAR = 1.1
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A tile that is asked for, as far as the pipeline's author needs to know it."""
-
-    step: int
-    """Depths of one step of all slices."""
-    depth: int
-    """Depths of one tile."""
-    through_registers: bool
-    """Whether elements of a factor go to its tile one by one, through registers."""
-    split_k: int = 1
-    """Blocks that share the depth."""
-
-
 def stages_of(tiles: int, on_tensor_cores: bool = True) -> int:
     """Buffers of a pipeline through shared memory that a loop of so many tiles fills."""
     return 1 if tiles < 2 else 2 if tiles < 8 else 4 if on_tensor_cores else 3
