@@ -14,7 +14,7 @@ from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
-from engine.kernels.space import KernelPrograms, Program, Task, Value
+from engine.kernels.space import KernelPrograms, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
@@ -52,8 +52,8 @@ class Stitched(KernelPrograms):
     walks: BlockWalks
     places: tuple[str, ...]
     """Statements whose result may wait in several ways."""
-    visited: int = 1
-    """Points that all blocks of `kernel` visit, those past the ends of its loops included."""
+    now: Work | None = None
+    """What `work` says of `kernel` in closed form; None while that is computed."""
     plans: dict[tuple[tuple[str, Value], ...], PlacementPlan | str] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -105,11 +105,10 @@ class Stitched(KernelPrograms):
             return error.reason
 
     def work(self, program: Program) -> Work:
-        """From the walks and the places; bytes of L2 as many as the points that are visited, an estimate."""
+        """From the walks and the places, put right by the count of `kernel`; L2 serves every point that is visited."""
         parts, staged = self.parts(program), self._staged_bytes(self.plan(program))
         facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
-        requested = facts.l2_bytes * blocks * points_visited(parts) // self.visited
-        return replace(
+        form = replace(
             facts,
             blocks=blocks,
             threads=program.number("threads"),
@@ -117,10 +116,14 @@ class Stitched(KernelPrograms):
             shared_bytes=max(map(scratch_bytes, parts)) + staged,
             shared_bytes_moved=blocks * (2 * staged + sum(map(met_bytes, parts))),
             registers=STITCHED_BASE + elements_held(parts),
-            l2_bytes=requested,
-            global_requests=requested // (SUM_BYTES * max(part.walk.vector for part in parts) * WARP),
+            l2_bytes=blocks * points_visited(parts),
             global_sectors=0,
         )
+        if self.now is None:
+            return form
+        found = with_counts(form, self.now, facts)
+        width = SUM_BYTES * max(part.walk.vector for part in parts) * WARP
+        return replace(found, global_requests=found.l2_bytes // width)
 
     def _staged_bytes(self, plan: PlacementPlan | str) -> int:
         """The most bytes that wait in shared memory at one time."""
@@ -161,7 +164,7 @@ def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Stitched(group, kernel, walks, _open_places(kernel))
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
-    family = replace(family, visited=kernel.facts.blocks * points_visited(family.parts(advised)))
+    family = replace(family, now=family.work(advised))
     return [make_task(family, _situation(family), _checks(family), kernel, kernel.target)]
 
 
