@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from engine.cost.nodes import Prediction
     from engine.documents.exploration import FusionEdit
     from engine.execution.nodes import Check, Compiled, Failure, Timing
-    from engine.execution.nvrtc import ARCHITECTURES
     from engine.export.sources import write_sources
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.fusion.stitching.nodes import Fixed
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from engine.scheduling.nodes import Conflict
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+    from engine.target import ARCHITECTURES
     from engine.tuning.api import ablate, tune
 
 __all__ = [
@@ -99,7 +99,6 @@ _NAMES = {
     "cost.nodes": "Prediction",
     "documents.exploration": "FusionEdit",
     "execution.nodes": "Check Compiled Failure Timing",
-    "execution.nvrtc": "ARCHITECTURES",
     "export.sources": "write_sources",
     "fusion.nodes": "FusionGroup FusionPlan",
     "fusion.stitching.nodes": "Fixed",
@@ -115,6 +114,7 @@ _NAMES = {
     "scheduling.nodes": "Conflict",
     "scheduling.untaken_entries": "NoKernel NotTaken",
     "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
+    "target": "ARCHITECTURES",
     "tuning.api": "ablate tune",
 }
 """Module of the engine -> the names of the library that it defines."""
