@@ -63,12 +63,8 @@ def _partial_sums(config: GemmConfig) -> float:
 
 def copy_turns(contraction: Contraction, knobs: GemmConfig) -> int:
     """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
-    threads, turns = knobs.parts * contraction.lanes, 1
-    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
-        count = side * knobs.block[2] // width // threads
-        if width * contraction.element_bytes < SMALLEST_COPY and count > MOST_HELD:
-            turns = max(turns, count // COPIED_IN_TURN)
-    return turns
+    held = [int(copies.number) for copies in contraction.copies(knobs) if copies.size < SMALLEST_COPY]
+    return max([1, *(count // COPIED_IN_TURN for count in held if count > MOST_HELD)])
 
 
 def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
@@ -77,14 +73,12 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     sums = rows * columns // contraction.lanes
     held = (rows + columns) * contraction.instruction[2] * contraction.element_bytes
     fragments = knobs.register_stages * max(1, held // contraction.lanes // REGISTER_BYTES)
-    threads, size = knobs.parts * contraction.lanes, contraction.element_bytes
     copies = 0.0
-    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
-        count = side * knobs.block[2] / width / threads
-        if width * size < SMALLEST_COPY:
+    for size, count in contraction.copies(knobs):
+        if size < SMALLEST_COPY:
             copies += GEMM_PER_HELD * count if count <= MOST_HELD else GEMM_IN_TURNS
         else:
-            copies += (GEMM_PER_COPY + GEMM_PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
+            copies += (GEMM_PER_COPY + GEMM_PER_NARROW_COPY * (1 - size / VECTOR_BYTES)) * count
     return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 

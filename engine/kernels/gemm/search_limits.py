@@ -71,22 +71,13 @@ def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str
     """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
     if knobs.stages == 1:
         return ""
-    threads = knobs.parts * contraction.lanes
-    for side, widest in zip(knobs.block[:2], contraction.widths, strict=True):
-        width = _shared_width(side * knobs.block[2], widest, threads)
-        size, held = width * contraction.element_bytes, side * knobs.block[2] // width // threads
-        if size < SMALLEST_COPY and held > MOST_HELD:
+    for size, count in contraction.copies(knobs):
+        if size < SMALLEST_COPY and count >= MOST_HELD + 1:
+            held = int(count)
             return f"{knobs.stages} stages, and a thread copies {held} times {size} bytes through {MOST_HELD} registers"
         if size < SMALLEST_COPY and knobs.stages > HELD_STAGES:
             return f"{knobs.stages} stages, and copies of {size} bytes go through registers, which hold one tile"
     return ""
-
-
-def _shared_width(elements: int, width: int, threads: int) -> int:
-    """Elements of one copy, so that all threads of a block share the copies of a tile evenly."""
-    while width > 1 and elements // width % threads:
-        width //= 2
-    return width
 
 
 def registers_of_tiles(contraction: Contraction, knobs: GemmConfig) -> int:
