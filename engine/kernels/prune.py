@@ -7,7 +7,7 @@ code is generated counts: threads, shared memory, estimated registers, the grid,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
@@ -107,20 +107,10 @@ def make_task(
     family: Programs, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
 ) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
-    then what a launch may ask of a GPU, then what a person decided for `kernel`.
-
-    The fewest accesses to global memory come first: where estimates are equal, the order of programs decides.
-    """
+    then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
     rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
-    funnel = drop_broken(made.points(), rules)
-    left = tuple(sorted(funnel.left, key=lambda program: _accesses(family.work(program))))
-    return Task(family.name, made.dimensions, replace(funnel, left=left), applied, family)
-
-
-def _accesses(work: Work) -> tuple[int, int]:
-    """What the estimate, which knows bytes alone, does not see of accesses to global memory: sectors and requests."""
-    return work.global_sectors, work.global_requests
+    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
 
 
 def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:

@@ -147,6 +147,11 @@ class Task:
         """The time that a model promises a program before it is compiled, in microseconds."""
         return self.family.rank(program)
 
+    def accesses(self, program: Program) -> tuple[int, int]:
+        """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
+        work = self.family.work(program)
+        return work.global_sectors, work.global_requests
+
     def features(self, program: Program) -> tuple[float, ...]:
         """Figures for learned models, one for each of `feature_names`.
 
