@@ -27,7 +27,7 @@ class TileCopies(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
+class GemmProblem:
     """The problem: what has to be multiplied, whatever the tiles."""
 
     m: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem
 from engine.cost.nodes import Work
 from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import REGISTER_BYTES, SUM_BYTES, VECTOR_BYTES
@@ -25,7 +25,7 @@ from engine.tile.nodes import (
 )
 
 
-def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:
+def alcop_work_of_config(contraction: GemmProblem, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:
     """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
     (m, n, k), step = knobs.block, contraction.instruction[2]
     size = contraction.element_bytes
@@ -61,13 +61,13 @@ def _partial_sums(config: GemmConfig) -> float:
     return float(rows * columns * SUM_BYTES * (config.slices - 1))
 
 
-def copy_turns(contraction: Contraction, knobs: GemmConfig) -> int:
+def copy_turns(contraction: GemmProblem, knobs: GemmConfig) -> int:
     """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
     held = [int(copies.number) for copies in contraction.copies(knobs) if copies.size < SMALLEST_COPY]
     return max([1, *(count // COPIED_IN_TURN for count in held if count > MOST_HELD)])
 
 
-def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
+def estimated_registers(contraction: GemmProblem, knobs: GemmConfig) -> int:
     """Of one thread: its sums, its fragment sets, its copies.  An estimate: the compiler has the last word."""
     rows, columns = knobs.part
     sums = rows * columns // contraction.lanes
@@ -82,7 +82,7 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 
-def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contraction | None) -> AlcopWork:
+def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: GemmProblem | None) -> AlcopWork:
     """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked.
 
     contraction: what it multiplies; None for a kernel that is no tiled contraction.
@@ -121,7 +121,7 @@ def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contractio
 
 
 def _grid_and_panels(
-    contraction: Contraction | None, config: GemmConfig | None, blocks: int, fetched: float
+    contraction: GemmProblem | None, config: GemmConfig | None, blocks: int, fetched: float
 ) -> tuple[tuple[int, int, int], tuple[float, float]]:
     """Blocks along rows and columns, and what they share; of other kernels nothing is shared."""
     if contraction is None or config is None:

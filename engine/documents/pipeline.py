@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.documents.model import TermDoc, Time
-from engine.kernels.gemm.nodes import GemmProblem
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.tensorize.space import GemmConfig
 
 COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
@@ -146,7 +146,7 @@ class ChartDoc:
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int
-    problem: GemmProblem | None
+    problem: FusedGemm | None
     """None for a kernel that is no tiled contraction, as `knobs`."""
     knobs: GemmConfig | None
     choices: tuple[ChoiceDoc, ...]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cost.alcop import allowed_registers, predict_pipeline
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.cost.estimate import estimate, estimate_microseconds
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.kernels.gemm.limits import first_broken, kib
-from engine.kernels.gemm.nodes import GemmProblem
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.pipeline.detect import MAX_STAGES
@@ -31,7 +31,7 @@ TITLES = {
 }  # fmt: skip
 
 
-def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
+def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
     """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
     on_tensor_cores = bool(contraction.unit)
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
@@ -50,7 +50,7 @@ def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tupl
     )
 
 
-def turn_knob(contraction: Contraction, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
+def turn_knob(contraction: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
@@ -76,7 +76,7 @@ def _cut(knobs: GemmConfig) -> int:
     return knobs.parts // knobs.slices
 
 
-def _with_parts(contraction: Contraction, knobs: GemmConfig, count: int) -> GemmConfig:
+def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
     """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
     rows, columns, _ = knobs.block
     least = 16 if contraction.unit else 1
@@ -103,7 +103,7 @@ def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfD
 
 
 def what_if(
-    problem: GemmProblem, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
+    problem: FusedGemm, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
 ) -> WhatIfDoc:
     """Registers, occupancy and time under `then` beside those under `now`.
 
@@ -126,7 +126,7 @@ def what_if(
     )
 
 
-def why_refused(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
+def why_refused(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
     text = _how_broken(problem, knobs, machine)
     if not text:
@@ -135,7 +135,7 @@ def why_refused(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> Ref
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
 
 
-def _how_broken(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
+def _how_broken(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> str:
     """The limit that knobs break, with figures; "" where they keep all."""
     broken = first_broken(problem.contraction, knobs, machine)
     if broken is not None:
@@ -147,7 +147,7 @@ def _how_broken(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> str
     return ""
 
 
-def _nearest(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
+def _nearest(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
     contraction = problem.contraction
     steps = max(1, -(-contraction.k // knobs.block[2]))
@@ -185,7 +185,7 @@ def _difference(asked: GemmConfig, near: GemmConfig) -> str:
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
 
 
-def _sweep(problem: GemmProblem, knobs: GemmConfig, machine: Target) -> Iterator[tuple[int, float]]:
+def _sweep(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> Iterator[tuple[int, float]]:
     """Predicted time over the number of stages."""
     for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
@@ -208,7 +208,7 @@ class _Launch:
     """Microseconds by ALCOP's model."""
 
 
-def _launch(problem: GemmProblem, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
+def _launch(problem: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
     """A kernel at some knobs, its registers estimated and put right by `off`."""
     contraction = problem.contraction
     threads, registers = knobs.parts * contraction.lanes, max(1, estimated_registers(contraction, knobs) + off)

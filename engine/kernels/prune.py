@@ -15,7 +15,7 @@ from engine.cost.nodes import Work
 from engine.kernels.gemm.limits import kib
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
-from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
+from engine.kernels.space import Dropped, Funnel, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.target import Target
@@ -104,7 +104,7 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
 
 
 def make_task(
-    family: Programs, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
+    family: Template, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
 ) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
@@ -140,7 +140,7 @@ def asked_intrinsic(kernel: Kernel) -> str:
     return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
-def user_check(family: Programs, kernel: Kernel) -> PruningRule:
+def user_check(family: Template, kernel: Kernel) -> PruningRule:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
     wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]
 

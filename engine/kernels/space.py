@@ -97,7 +97,7 @@ PROMISED = "promised"
 """Name of the feature that is the modelled time."""
 
 
-class Programs(Protocol):
+class Template(Protocol):
     """What the programs of one task say, and what a model promises of them."""
 
     @property
@@ -131,7 +131,7 @@ class Task:
     funnel: Funnel
     applied: tuple[Applied, ...]
     """What each rule of the table opened."""
-    family: Programs
+    family: Template
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -171,7 +171,7 @@ def _log(number: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelPrograms:
+class KernelTemplate:
     """Base of the programs that start from the default kernel: the group, and the kernel that its recipe makes."""
 
     group: FusionGroup

@@ -12,7 +12,7 @@ import numpy as np
 
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
-from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
@@ -89,7 +89,7 @@ class Operator:
         problem, sides = problem_of_tile(kernel.program, kernel.tile), sides_of(kernel.program)
         if problem is None or sides is None or not problem.contraction.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
-        self.contraction: Contraction = problem.contraction
+        self.contraction: GemmProblem = problem.contraction
         self.sides: Sides = sides
 
     def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:

@@ -24,7 +24,7 @@ from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.kernels.gemm.promise import problem_of_tile
-from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
 from engine.suite import SuiteRow, read_suite
@@ -93,7 +93,7 @@ class Operator:
     def knobs(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
         family = self.task.family
-        assert isinstance(family, Products), "every mapping of a product has tiles"
+        assert isinstance(family, GemmTemplate), "every mapping of a product has tiles"
         return family.knobs(program)
 
     def launch(self, program: Program, kept: Kept) -> Launch | Failure:

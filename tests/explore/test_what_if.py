@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
-from engine.kernels.gemm.nodes import Epilogue, EpilogueRequest, GemmProblem, PassRequests, Reach
+from engine.kernels.gemm.nodes import Epilogue, EpilogueRequest, FusedGemm, PassRequests, Reach
 from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import GemmConfig
 from tests.support.needs import needs_nvrtc
 
 WRITTEN = EpilogueRequest("y[i, j]", 2, True, True, True, True, True)
-FFN = GemmProblem(
-    Contraction(8192, 3072, 768),
+FFN = FusedGemm(
+    GemmProblem(8192, 3072, 768),
     reaches=(Reach(2, 1, 8, True),) * 2,
     epilogue=Epilogue((PassRequests((), (WRITTEN,)),), widest=8, sum_bytes=2, factor_bytes=0),
     flops=0,

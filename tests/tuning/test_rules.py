@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import engine
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.promise import problem_of as gemm_problem
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
-from engine.kernels.gemm.space import CUDA_CORES, Products, prune_programs, situation
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate, prune_programs, situation
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
@@ -27,8 +27,8 @@ from engine.tuning.statistics import rank_correlation
 
 H200 = target("h200")
 INTRINSIC = "mma_m16n8k16_f16"
-SQUARE = Contraction(2048, 2048, 2048)
-CORES = Contraction(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
+SQUARE = GemmProblem(2048, 2048, 2048)
+CORES = GemmProblem(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
 GOOD = GemmConfig((128, 128, 32), (64, 64), 3, 2)
 
 
@@ -45,25 +45,25 @@ def problem_of(row: str) -> SearchProblem:
     return found
 
 
-def family_of(row: str) -> Products:
+def family_of(row: str) -> GemmTemplate:
     kernel = kernel_of(row)
     sides, intrinsic = sides_of(kernel.program), INTRINSICS.get(kernel.tile.intrinsic)
     assert sides is not None
     product = gemm_problem(kernel.program, intrinsic)
-    return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, product, H200)
+    return GemmTemplate(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, product, H200)
 
 
-def family(contraction: Contraction) -> Products:
+def family(contraction: GemmProblem) -> GemmTemplate:
     name = INTRINSIC if contraction.unit else CUDA_CORES
     found = family_of("gta/gemm-1024x1024x1024")
     return replace(found, problem=replace(found.problem, contraction=contraction), name=name)
 
 
-def prune(points: Iterable[GemmConfig], contraction: Contraction) -> Funnel:
+def prune(points: Iterable[GemmConfig], contraction: GemmProblem) -> Funnel:
     return prune_programs(family(contraction), map(family(contraction).program, points))
 
 
-def told(contraction: Contraction) -> dict[str, Applied]:
+def told(contraction: GemmProblem) -> dict[str, Applied]:
     return {t.rule: t for t in sketch(situation(family(contraction)))[1]}
 
 
@@ -86,7 +86,7 @@ def test_rules_open_choices_and_say_why() -> None:
 
 
 def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
-    shapes = (Contraction(8192, 8192, 1024), Contraction(256, 256, 1024), Contraction(256, 256, 64))
+    shapes = (GemmProblem(8192, 8192, 1024), GemmProblem(256, 256, 1024), GemmProblem(256, 256, 64))
     said = [told(shape)["cross-thread reduction"] for shape in shapes]
     assert [t.is_applied for t in said] == [False, True, False]
     assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
@@ -133,7 +133,7 @@ def test_each_rule_drops_what_breaks_it(knobs: GemmConfig, rule: str, figures: s
 
 
 def test_grids_half_empty_tiles_and_narrow_copies() -> None:
-    def rule(contraction: Contraction, knobs: GemmConfig) -> list[str]:
+    def rule(contraction: GemmProblem, knobs: GemmConfig) -> list[str]:
         return [d.rule for d in prune((knobs,), contraction).dropped if d.count]
 
     assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]

@@ -14,7 +14,7 @@ import pytest
 import engine
 from app.cli import tuning as tuning_verb
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
-from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
 from engine.records.reader import RunReader
@@ -290,7 +290,7 @@ def test_what_a_person_decided_is_not_searched() -> None:
     families = [task.family for task in found.tasks]
     assert [family.name for family in families] == ["mma_m16n8k16_f16", CUDA_CORES]
     for task, family in zip(found.tasks, families, strict=True):
-        assert isinstance(family, Products)
+        assert isinstance(family, GemmTemplate)
         assert {family.knobs(program).block[0] for program in task.programs} == {64}
     made = found.recipe_of(found.programs[0])
     assert [a for a in made.groups[group.name] if a.author == "user"] == [

@@ -31,7 +31,7 @@ from engine.kernels.sketch_rules import (
     Choices,
     Situation,
 )
-from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Refused, Task, Value
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry
 from engine.rewrite.online import online
@@ -53,7 +53,7 @@ STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles(KernelPrograms):
+class AttentionTemplate(KernelTemplate):
     """The programs of an attention on one kind of core."""
 
     intrinsic: Intrinsic | None
@@ -246,7 +246,7 @@ def attention_tasks(
     attention = attention_of(group.program)
     element = DTYPES[group.program.arrays[attention.weights].dtype]
     for intrinsic in _instructions(attention, kernel, refused):
-        family = AttentionTiles(group, kernel, intrinsic, attention, element)
+        family = AttentionTemplate(group, kernel, intrinsic, attention, element)
         made = _standing(family, compile_group)
         if isinstance(made, str):
             refused.append(Refused(family.name, made))
@@ -273,7 +273,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
         yield None
 
 
-def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
+def _standing(family: AttentionTemplate, compile_group: Compile) -> Kernel | str:
     """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
     intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
     if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
@@ -291,7 +291,7 @@ def _with(program: Program, dimension: str, value: Value) -> Program:
     return replace(program, values=tuple((n, value if n == dimension else v) for n, v in program.values))
 
 
-def _task(family: AttentionTiles, kernel: Kernel) -> Task:
+def _task(family: AttentionTemplate, kernel: Kernel) -> Task:
     on_tensor_cores = family.intrinsic is not None
     has_queries = bool(family.found.queries)
     tiles: Choices = {"queries": (INSTRUCTION,), "own": (family.standing.own,)}
@@ -310,7 +310,7 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     return make_task(family, situation, _checks(family), kernel, family.machine)
 
 
-def _why_not_shared(family: AttentionTiles) -> str:
+def _why_not_shared(family: AttentionTemplate) -> str:
     """Why blocks do not share keys; "" where they may."""
     blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
     if blocks >= sms:
@@ -324,7 +324,7 @@ def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
     return tuple(sorted({*choices, advised}))
 
 
-def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:
+def _checks(family: AttentionTemplate) -> tuple[PruningRule, ...]:
     """What kernels of attention take."""
     return (
         PruningRule("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
@@ -334,7 +334,7 @@ def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:
     )
 
 
-def _parts(family: AttentionTiles, program: Program) -> str:
+def _parts(family: AttentionTemplate, program: Program) -> str:
     queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
     if queries % own or queries < own:
         return f"parts of {own} queries do not divide {queries}"
@@ -343,7 +343,7 @@ def _parts(family: AttentionTiles, program: Program) -> str:
     return ""
 
 
-def _empty(family: AttentionTiles, program: Program) -> str:
+def _empty(family: AttentionTemplate, program: Program) -> str:
     for what, size in (("queries", family.queries), ("keys", family.found.key.extent)):
         tile = program.number(what)
         if tile >= 2 * max(size, INSTRUCTION):
@@ -351,7 +351,7 @@ def _empty(family: AttentionTiles, program: Program) -> str:
     return ""
 
 
-def _sharing(family: AttentionTiles, program: Program) -> str:
+def _sharing(family: AttentionTemplate, program: Program) -> str:
     steps, parts = family.key_tiles(program), split_of(program)
     if parts == 1:
         return ""
@@ -361,7 +361,7 @@ def _sharing(family: AttentionTiles, program: Program) -> str:
     return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
 
 
-def _stages(family: AttentionTiles, program: Program) -> str:
+def _stages(family: AttentionTemplate, program: Program) -> str:
     steps = family.steps(program)
     stages, sets = program.number("stages"), program.number("register_stages")
     if stages > steps:
@@ -372,7 +372,7 @@ def _stages(family: AttentionTiles, program: Program) -> str:
     return ""
 
 
-def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
+def _inner_steps(family: AttentionTemplate, program: Program) -> tuple[int, int]:
     """Steps of the loops over the depth of scores and over the keys of a tile."""
     step = family.intrinsic.k if family.intrinsic else 4
     return math.ceil(family.depth / step), program.number("keys") // step

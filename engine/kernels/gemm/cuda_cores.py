@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.base import Owned, Product, id_of
+from engine.kernels.gemm.base import GemmLowering, Owned, id_of
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
@@ -23,12 +23,12 @@ from engine.tile.source import Line
 
 def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
-    product = Product(group, nest)
+    product = GemmLowering(group, nest)
     chosen = choose_for_cuda_cores(product, marks)
     return marks.describe(_emit(product, chosen), chosen.config)
 
 
-def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
+def _emit(product: GemmLowering, chosen: ChosenConfig) -> TileProgram:
     config = chosen.config
     operands = product.begin(config, config.parts, chosen.raster)
     emitter = product.emitter
@@ -74,7 +74,7 @@ def _held_sums(accumulator: str, config: GemmConfig) -> Held:
     return Held(config.parts, rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
 
 
-def _bind_thread(product: Product) -> tuple[Index, Index]:
+def _bind_thread(product: GemmLowering) -> tuple[Index, Index]:
     """Which part of the block's tile this thread owns."""
     emitter, thread = product.emitter, Index.of("thread")
     link = Line((product.statement.name,), product.names)
@@ -85,7 +85,7 @@ def _bind_thread(product: Product) -> tuple[Index, Index]:
     )
 
 
-def _sharers(product: Product, first: Index) -> RowThreads:
+def _sharers(product: GemmLowering, first: Index) -> RowThreads:
     """Which threads hold parts of the rows that this thread has parts of: neighbours."""
     thread, extents = Index.of("thread"), product.emitter.extents
     across = product.config.block[1] // product.config.part[1]
@@ -95,7 +95,7 @@ def _sharers(product: Product, first: Index) -> RowThreads:
     return RowThreads(lanes, lane, across // lanes, group, product.config.block[0], first)
 
 
-def _multiply(product: Product, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
+def _multiply(product: GemmLowering, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
     """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
     emitter, link = product.emitter, product.link
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
@@ -24,7 +24,7 @@ BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, that kernels on CUDA cores take at most."""
 
-Test = Callable[[Contraction, GemmConfig, Target], str]
+Test = Callable[[GemmProblem, GemmConfig, Target], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Limit:
     """Why nothing else would do."""
 
 
-def tiles_of(contraction: Contraction, config: GemmConfig) -> int:
+def tiles_of(contraction: GemmProblem, config: GemmConfig) -> int:
     """Tiles of the result, of all batches."""
     rows, columns, _ = config.block
     return contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
 
 
-def registers_of(contraction: Contraction, config: GemmConfig, machine: Target) -> int:
+def registers_of(contraction: GemmProblem, config: GemmConfig, machine: Target) -> int:
     """Of a thread, as estimated: what it needs, or as many as the compiler may give it, which spills the rest."""
     allowed = allowed_registers(config.parts * contraction.lanes, machine)
     return min(estimated_registers(contraction, config), allowed)
@@ -61,7 +61,7 @@ def most_core_threads(block: tuple[int, int, int]) -> int:
 
 
 def first_broken(
-    contraction: Contraction, knobs: GemmConfig, machine: Target, limits: Sequence[Limit] | None = None
+    contraction: GemmProblem, knobs: GemmConfig, machine: Target, limits: Sequence[Limit] | None = None
 ) -> tuple[Limit, str] | None:
     """The first limit that knobs break, and how; None where they keep all.  limits: LIMITS where none are given."""
     for limit in LIMITS if limits is None else limits:
@@ -76,7 +76,7 @@ def kib(size: float) -> str:
     return f"{size / KIB:.3g} KiB"
 
 
-def _alignment(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _alignment(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     m, n, k = contraction.instruction
     for what, size, unit in zip(("rows", "columns", "depths"), knobs.block, (m, n, k), strict=True):
         if size % unit:
@@ -84,14 +84,14 @@ def _alignment(contraction: Contraction, knobs: GemmConfig, machine: Target) -> 
     return ""
 
 
-def _parts(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _parts(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, _ = knobs.block
     if rows % knobs.part[0] or columns % knobs.part[1]:
         return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
     return ""
 
 
-def _rows(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _rows(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     columns = knobs.block[1]
     if not contraction.has_whole_rows or columns >= contraction.n:
         return ""
@@ -99,7 +99,7 @@ def _rows(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     return f"tiles of {columns} columns cut rows of {contraction.n}, which the kernel reduces: nearest is {nearest}"
 
 
-def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _stages(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
     steps = -(-tiles // knobs.split_k)
@@ -111,7 +111,7 @@ def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str
     return ""
 
 
-def _split(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _split(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
     (rows, columns, depth), parts = knobs.block, knobs.split_k
     if parts == 1:
@@ -125,7 +125,7 @@ def _split(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
-def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _inner(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     depth, k = knobs.block[2], contraction.instruction[2]
     if depth % (k * knobs.slices):
         return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
@@ -135,17 +135,17 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     return ""
 
 
-def _shared_memory(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _shared_memory(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     needed, limit = knobs.stages * knobs.stage_bytes(contraction.element_bytes), machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def _threads(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _threads(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     threads, most = knobs.parts * contraction.lanes, machine.threads_per_block.value
     return f"{threads:,} threads, a block may have {most:,.0f}" if threads > most else ""
 
 
-def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _room(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     threads = knobs.parts * contraction.lanes
     shared = knobs.stages * knobs.stage_bytes(contraction.element_bytes)
     try:

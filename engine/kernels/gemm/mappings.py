@@ -13,7 +13,7 @@ from engine.kernels.gemm.advise_row_epilogue import row_binding
 from engine.kernels.gemm.advise_tensor_cores import entries_for
 from engine.kernels.gemm.problem import config_of_tile, sides_of
 from engine.kernels.gemm.promise import problem_of, promise_of
-from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
+from engine.kernels.gemm.space import CUDA_CORES, DECIDED, GemmTemplate, task_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task
@@ -83,7 +83,7 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
     problem = problem_of(made.program, INTRINSICS.get(made.tile.intrinsic))
-    family = Products(group, mapping.name, sides, problem, made.target, kept)
+    family = GemmTemplate(group, mapping.name, sides, problem, made.target, kept)
     return task_of(family, kernel)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 
 FEWEST_STAGED = 4
 """Elements of a store for which the way through shared memory pays."""
@@ -64,10 +64,10 @@ class Epilogue:
 
 
 @dataclass(frozen=True, slots=True)
-class GemmProblem:
+class FusedGemm:
     """A group's product and what surrounds it, as far as its kernel's work depends on them."""
 
-    contraction: Contraction
+    contraction: GemmProblem
     reaches: tuple[Reach, Reach]
     """Of the first and of the second operand."""
     epilogue: Epilogue

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -61,7 +61,7 @@ def _moving(anchor: Statement, read: list[Access]) -> Access | None:
     return found[0] if len(found) == 1 else None
 
 
-def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
+def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
     """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
 
     The program has a contraction of two plain factors.
@@ -76,7 +76,7 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in sides.factors]
     first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, sides))
-    return Contraction(
+    return GemmProblem(
         m=m,
         n=n,
         k=k,

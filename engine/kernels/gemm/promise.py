@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.cost.estimate import model_microseconds
 from engine.kernels.gemm.epilogue_requests import epilogue_of
-from engine.kernels.gemm.nodes import GemmProblem
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, contraction_before, reaches, sides_of
 from engine.kernels.gemm.work import work
 from engine.target import Target
@@ -19,19 +19,19 @@ from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
 
 
-def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
+def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
     """The problem of a program with a contraction of two plain factors, on tensor cores or (None) without them."""
     sides, contraction = sides_of(program), contraction_before(program, intrinsic)
     assert sides is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
         flops -= 2 * math.prod(program.statement(sides.statement).extents.values())
-    return GemmProblem(
+    return FusedGemm(
         contraction, reaches(program, sides), epilogue_of(program, sides), flops, special, compulsory_bytes(program)
     )
 
 
-def problem_of_tile(program: TensorProgram, tile: TileProgram) -> GemmProblem | None:
+def problem_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:
     """The problem that a kernel solves; None for a kernel that is no tiled contraction."""
     if config_of_tile(tile) is None or sides_of(program) is None:
         return None

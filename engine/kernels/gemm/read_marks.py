@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.fusion.row_cost import covering
-from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.base import GemmLowering
 from engine.kernels.gemm.limits import (
     BLOCKS,
     CORE_BLOCK,
@@ -53,7 +53,7 @@ class ChosenConfig:
     """Rows of tiles that blocks walk down before they go one tile to the right."""
 
 
-def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
+def choose_for_cuda_cores(product: GemmLowering, marks: Marks) -> ChosenConfig:
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
     free, loop = product.free, product.loop.members
@@ -79,7 +79,7 @@ def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
     return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
 
 
-def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
+def choose_for_tensor_cores(product: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
     blocks, warps = [], []
@@ -109,7 +109,7 @@ def _parts(blocks: Sequence[int], parts: Sequence[int]) -> int:
     return math.prod(b // p for b, p in zip(blocks, parts, strict=True))
 
 
-def _row_tile(product: Product, marks: Marks, least: int) -> int:
+def _row_tile(product: GemmLowering, marks: Marks, least: int) -> int:
     """Columns of a block's tile that has whole rows; marks that ask for others are noted.
 
     least: columns that a tile has.
@@ -121,7 +121,7 @@ def _row_tile(product: Product, marks: Marks, least: int) -> int:
     return marks.number("block", tile, lambda _: tile, needs, product.free[1])
 
 
-def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
+def _with_depth(product: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
     """The tiles with what the marks say of the walk through them: its order, and blocks and stages along the depth."""
     (rows, columns, depth), members = tiles.block, product.loop.members
     count = -(-product.size[0] // rows)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import bind_members, place
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
 from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block, result_statement
 from engine.support.errors import Unsupported
@@ -86,13 +86,13 @@ def _reductions(statements: Sequence[Statement]) -> list[Statement]:
     return [s for s in statements if s.reduction is not None]
 
 
-def store_rows(product: Product, owned: Owned, sharers: RowThreads) -> None:
+def store_rows(product: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
     """Everything after the sums of a block that has whole rows, and the stores."""
     _Rows(product, owned, sharers).emit()
 
 
 class _Rows:
-    def __init__(self, product: Product, owned: Owned, sharers: RowThreads) -> None:
+    def __init__(self, product: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
         self.product, self.owned, self.sharers = product, owned, sharers
         self.emitter, self.link = product.emitter, product.results_link
         self.outputs = frozenset(product.program.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_epilogue import MOST_COLUMNS
 from engine.kernels.gemm.limits import (
@@ -31,7 +31,7 @@ from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
 
-def _shape(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _shape(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     if not contraction.unit:
         return _core_shape(knobs, MOST_COLUMNS if contraction.has_whole_rows else CORE_BLOCK)
     sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
@@ -56,18 +56,18 @@ def _core_shape(knobs: GemmConfig, widest: int) -> str:
     return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
 
 
-def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _warps(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     return whole_warps(knobs.parts * contraction.lanes)
 
 
-def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _exchange(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     exchanged = exchanged_bytes(knobs)
     if knobs.slices == 1 or knobs.slices * exchanged <= machine.shared_limit:
         return ""
     return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(machine.shared_limit)}"
 
 
-def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _copies(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
     if knobs.stages == 1:
         return ""
@@ -80,24 +80,24 @@ def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str
     return ""
 
 
-def registers_of_tiles(contraction: Contraction, knobs: GemmConfig) -> int:
+def registers_of_tiles(contraction: GemmProblem, knobs: GemmConfig) -> int:
     """What sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
     wide = VECTOR_BYTES // contraction.element_bytes
     return estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
 
 
-def _registers(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _registers(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     needed = registers_of_tiles(contraction, knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
     return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + GEMM_ERROR) else ""
 
 
-def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _grid(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     blocks = tiles_of(contraction, knobs) * knobs.split_k
     return f"{blocks:,} blocks, a grid may have {MAX_GRID:,}" if blocks > MAX_GRID else ""
 
 
-def _empty(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _empty(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> str:
     for what, size, tile, unit in zip(
         ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (FRAGMENT_SIZE,) * 3,
         strict=True,

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
-from engine.kernels.gemm.nodes import GemmProblem
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import Sides, config_of_tile
 from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
 from engine.kernels.gemm.work import work
@@ -66,20 +66,20 @@ FEWEST_DEPTHS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class GemmTemplate:
     """The programs of one mapping of a contraction."""
 
     group: FusionGroup
     name: str
     """The intrinsic, or `CUDA_CORES`."""
     sides: Sides
-    problem: GemmProblem
+    problem: FusedGemm
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
 
     @property
-    def contraction(self) -> Contraction:
+    def contraction(self) -> GemmProblem:
         """The product itself."""
         return self.problem.contraction
 
@@ -150,7 +150,7 @@ class Products:
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def situation(family: Products) -> Situation:
+def situation(family: GemmTemplate) -> Situation:
     """What the rules may open of one mapping of a contraction."""
     refuses = {CROSS_THREAD: _why_not_shared(family)}
     offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
@@ -169,7 +169,7 @@ def situation(family: Products) -> Situation:
     return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 
 
-def _why_not_shared(family: Products) -> str:
+def _why_not_shared(family: GemmTemplate) -> str:
     """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
     blocks, sms = family.smallest_grid, family.machine.sm_count
     if blocks >= sms:
@@ -177,7 +177,7 @@ def _why_not_shared(family: Products) -> str:
     return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
 
 
-def _shares(family: Products) -> Choices:
+def _shares(family: GemmTemplate) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
     depth = family.contraction.k
     sliced = family.contraction.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
@@ -185,7 +185,7 @@ def _shares(family: Products) -> Choices:
     return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 
 
-def task_of(family: Products, kernel: Kernel) -> Task:
+def task_of(family: GemmTemplate, kernel: Kernel) -> Task:
     """Every program that the rules open for one mapping, pruned.
 
     kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
@@ -199,7 +199,7 @@ def task_of(family: Products, kernel: Kernel) -> Task:
     return Task(family.name, made.dimensions, funnel, applied, family)
 
 
-def prune_programs(family: Products, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
+def prune_programs(family: GemmTemplate, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
     """What of these programs is worth generating code for."""
     contraction, machine = family.contraction, family.machine
 

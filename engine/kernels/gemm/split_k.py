@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.base import GemmLowering
 from engine.kernels.marks import Marks
 from engine.scheduling.nodes import Member
 from engine.target.teams import most_parts, whole_parts
@@ -106,7 +106,7 @@ class Team:
         return register, lambda v: (v,) if shape else ()
 
 
-def add_parts(product: Product, held: Held) -> None:
+def add_parts(product: GemmLowering, held: Held) -> None:
     """Make the sums of a part of the depth those of all parts, in the blocks that come last; the others leave."""
     emitter, link, parts = product.emitter, product.results_link, product.config.split_k
     team = Team(emitter, link, parts, product.tiles, product.part, product.tile_number)

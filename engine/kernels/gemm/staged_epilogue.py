@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.nodes import FEWEST_STAGED
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
@@ -40,7 +40,7 @@ class WarpTile:
     """Conditions (>= 0) under which they are this warp's to store."""
 
 
-def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
+def store_results(product: GemmLowering, tile: WarpTile, owned: Owned) -> None:
     """Store a warp's sums: 16 bytes at once where the arrays allow, else what a lane has."""
     vector = product.widest_result()
     if vector < FEWEST_STAGED:
@@ -62,7 +62,7 @@ def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
         emitter.add(WarpSync(link))
 
 
-def _read(product: Product, results: str, start: Index, vector: int) -> Access:
+def _read(product: GemmLowering, results: str, start: Index, vector: int) -> Access:
     """Neighbouring sums of a row as a register over the lanes of a vector, in reads of 16 bytes."""
     emitter, link = product.emitter, product.results_link
     dtype = emitter.buffers[results].dtype
@@ -75,7 +75,7 @@ def _read(product: Product, results: str, start: Index, vector: int) -> Access:
     return Access(total, (lane.floordiv(width, lanes), lane.mod(width, lanes)))
 
 
-def _buffer(product: Product, tile: WarpTile) -> str:
+def _buffer(product: GemmLowering, tile: WarpTile) -> str:
     """Shared memory for 16 rows of each warp's tile, its chunks permuted."""
     dtype = product.program.arrays[product.statement.write.array].dtype
     name, elements = "results", tile.warps * ROWS * tile.shape[1]
@@ -84,7 +84,7 @@ def _buffer(product: Product, tile: WarpTile) -> str:
     return name
 
 
-def _write(product: Product, tile: WarpTile, owned: Owned, r: Index, results: str, first: Index) -> None:
+def _write(product: GemmLowering, tile: WarpTile, owned: Owned, r: Index, results: str, first: Index) -> None:
     """Every lane's pairs of sums of 16 rows, rounded to their type."""
     emitter, link, columns = product.emitter, product.results_link, tile.shape[1]
     dtype = emitter.buffers[results].dtype

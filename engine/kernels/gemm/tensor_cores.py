@@ -9,7 +9,7 @@ different banks.  Where a tile keeps the depth outside, the load transposes on t
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.operand import Operand
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_tensor_cores
@@ -34,12 +34,12 @@ def lower_tensor_cores(
     group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
 ) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
-    product = Product(group, nest)
+    product = GemmLowering(group, nest)
     chosen = choose_for_tensor_cores(product, marks, intrinsic, machine)
     return marks.describe(_emit(product, chosen, intrinsic), chosen.config)
 
 
-def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
+def _emit(product: GemmLowering, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
     config = chosen.config
     operands = product.begin(config, config.parts * WARP, chosen.raster, is_swizzled=True)
     warps = _Warps(product, intrinsic, operands)
@@ -72,7 +72,7 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
 class _Warps:
     """The warps of a block: where each stands in the tile, its fragments and its sums."""
 
-    def __init__(self, product: Product, intrinsic: Intrinsic, operands: tuple[Operand, Operand]) -> None:
+    def __init__(self, product: GemmLowering, intrinsic: Intrinsic, operands: tuple[Operand, Operand]) -> None:
         self.product, self.intrinsic, self.operands = product, intrinsic, operands
         config = self.config = product.config
         emitter, thread = product.emitter, Index.of("thread")

@@ -11,7 +11,7 @@ import math
 from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import registers_of, tiles_of
-from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, GemmProblem
+from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, FusedGemm
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, WARP
@@ -20,7 +20,7 @@ from engine.tensorize.space import GemmConfig
 from engine.tile.storage import ALIGNMENT
 
 
-def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
+def work(problem: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     """The work of one launch of the kernel with a configuration that keeps all limits.
 
     machine: whose compiler gives a thread so many registers at most, and spills the rest.
@@ -58,7 +58,7 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
 class _TileWork:
     """One block's tile under a configuration; bytes are those of one thread unless they say otherwise."""
 
-    def __init__(self, problem: GemmProblem, config: GemmConfig) -> None:
+    def __init__(self, problem: FusedGemm, config: GemmConfig) -> None:
         self.problem, self.config = problem, config
         contraction, (rows, columns, depth) = problem.contraction, config.block
         sizes = (contraction.m, contraction.n)
