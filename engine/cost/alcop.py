@@ -109,10 +109,7 @@ class _Model:
         pace, work = self.pace(resident), self.work
         if not self.has_latency:
             return work.steps * max(pace.transfer, resident * pace.use)
-        return max(
-            pipelined_time(pace.load, pace.use, work.steps, work.stages, resident),
-            work.steps * pace.transfer,
-        )
+        return max(pipelined_time(pace.load, pace.use, work.steps, work.stages, resident), work.steps * pace.transfer)
 
     def _tile(self, resident: int) -> float:
         """All resident blocks use one tile each: the inner pipeline.

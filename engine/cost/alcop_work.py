@@ -16,13 +16,7 @@ from engine.target.registers import (
 )
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import (
-    For,
-    TileOp,
-    TileProgram,
-    before_meeting,
-    operations,
-)
+from engine.tile.nodes import For, TileOp, TileProgram, before_meeting, operations
 
 
 def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:

@@ -10,10 +10,11 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.kernels.gemm.limits import first_broken, kib
+from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
+from engine.support.units import kib
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensorize.space import GemmConfig
@@ -130,7 +131,7 @@ def _work(contraction: Contraction, knobs: GemmConfig, off: int) -> AlcopWork:
 
 def why_refused(contraction: Contraction, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
-    broken = first_broken(contraction, knobs, machine)
+    broken = first_broken(contraction, knobs, machine, LIMITS)
     if broken is None:
         return None
     _, text = broken
@@ -146,16 +147,16 @@ def _nearest(contraction: Contraction, knobs: GemmConfig, machine: Target) -> Ge
             for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
                 for split in (s for s in reversed(SPLITS) if s <= knobs.split_k):
                     tried = replace(knobs, stages=stages, register_stages=sets, slices=slices, split_k=split)
-                    if first_broken(contraction, tried, machine) is None:
+                    if first_broken(contraction, tried, machine, LIMITS) is None:
                         return tried
     whole = _with_parts(contraction, knobs, _cut(knobs))
-    if whole != knobs and first_broken(contraction, whole, machine) is None:
+    if whole != knobs and first_broken(contraction, whole, machine, LIMITS) is None:
         return whole
     rows, columns, depth = knobs.block
     for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
         if min(block) >= LEAST:
             tried = _with_parts(contraction, replace(knobs, block=block), _cut(knobs))
-            if first_broken(contraction, tried, machine) is None:
+            if first_broken(contraction, tried, machine, LIMITS) is None:
                 return tried
     return None
 
@@ -180,7 +181,7 @@ def _sweep(contraction: Contraction, knobs: GemmConfig, machine: Target, off: in
     found = []
     for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
-        if first_broken(contraction, tried, machine) is None:
+        if first_broken(contraction, tried, machine, LIMITS) is None:
             found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
     return found
 

@@ -20,14 +20,7 @@ from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.tile.nodes import (
-    Declare,
-    For,
-    PipelineRequest,
-    TileOp,
-    TileProgram,
-    operations,
-)
+from engine.tile.nodes import Declare, For, PipelineRequest, TileOp, TileProgram, operations
 from engine.tile.storage import shared_bytes_of, shared_map
 
 MAX_STAGES = 6

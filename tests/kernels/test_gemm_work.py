@@ -14,7 +14,7 @@ import pytest
 
 import engine
 from engine.kernels.gemm.mappings import product_tasks
-from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.work import problem_of, work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
@@ -33,7 +33,7 @@ SAMPLED = 4
 def assert_same_work(kernel: engine.Kernel) -> bool:
     """Compare field by field; False for a kernel that is no tiled product of two plain factors."""
     config = config_of_tile(kernel.tile)
-    if config is None or sides_of(kernel.program) is None:
+    if config is None or gemm_axes(kernel.program) is None:
         return False
     found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
     assert found.registers

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.gemm.limits import first_broken
+from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.mappings import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, contraction_of
 from engine.kernels.tuned_entries import with_tuned_entries
@@ -48,8 +48,8 @@ def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> Non
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
     contraction = contraction_of(kernel.program, kernel.tile)
     assert contraction is not None and contraction.has_whole_rows
-    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"))
+    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"), LIMITS)
     assert broken is not None
     assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"
     now = config_of_tile(kernel.tile) or GemmConfig((1, 1, 1), (1, 1))
-    assert first_broken(contraction, now, target("h200")) is None
+    assert first_broken(contraction, now, target("h200"), LIMITS) is None

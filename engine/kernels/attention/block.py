@@ -221,10 +221,7 @@ class Block:
             array = self.program.arrays[nest.values.write.array]
             emitter.masked = frozenset(where)
             options = BlockOptions(
-                mask=inside,
-                store_mask=inside,
-                stored=frozenset(self.program.outputs),
-                dimensions=self.names,
+                mask=inside, store_mask=inside, stored=frozenset(self.program.outputs), dimensions=self.names
             )
             evaluate_block(
                 emitter,

@@ -125,9 +125,7 @@ def _loops_of(node: Node, statement: str) -> tuple[Member, ...]:
     return tuple(m for band in bands for m in band.members if plain_iterator(m.rows[statement]) is not None)
 
 
-def _sides(
-    scores: Statement, outer: tuple[Member, ...], key: Member
-) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
+def _sides(scores: Statement, outer: tuple[Member, ...], key: Member) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
     """Outer dimensions that are batches, and those of the queries alone."""
     first, second = (_moving(factor.access) for factor in _factors(scores))
     keys = second if plain_iterator(key.rows[scores.name]) in second else first

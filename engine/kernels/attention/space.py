@@ -39,8 +39,7 @@ from engine.support.errors import EngineError
 from engine.target.hardware import MAX_THREADS, SUM_BYTES, VECTOR_BYTES, WARP
 from engine.target.registers import ATTENTION_BASE
 from engine.target.teams import most_parts, whole_parts
-from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import is_allowed
+from engine.tensorize.bind import attention_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.storage import shared_bytes_of
@@ -230,9 +229,7 @@ _FIXED: dict[str, Value] = {
 blocks that share the keys."""
 
 
-def attention_tasks(
-    group: FusionGroup, kernel: Kernel, compile_group: Compile
-) -> tuple[list[Task], list[Refused]]:
+def attention_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:
     """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
     found: list[Task] = []
     refused: list[Refused] = []
@@ -255,7 +252,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     values = after.statement(found.values.name)
     wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
-        misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
+        misfit = attention_misfit(found.scores, values, after, intrinsic)
         if not misfit and not is_allowed(intrinsic, kernel.recipe.numerics):
             misfit = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
         if misfit:

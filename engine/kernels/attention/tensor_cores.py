@@ -132,9 +132,7 @@ class TensorCores:
             ) as h:
                 emitter.assign(Slot(self.weight_part, (r, c * 2 + h)), self._weight(r, step, c, h), link)
             count = (self.fragments, self.head_tiles)
-            self.lanes.multiply(
-                self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link
-            )
+            self.lanes.multiply(self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link)
 
     # Fragments
 
@@ -151,9 +149,7 @@ class TensorCores:
         """A word of the fragment of weights: two neighbours in one, or one of them."""
         if self.is_paired:
             return Access(self.score_sums, (fragment, step, row_half, depth_half))
-        pair = tuple(
-            Access(self.score_sums, (fragment, step * 2 + depth_half, row_half, Index.of(v))) for v in (0, 1)
-        )
+        pair = tuple(Access(self.score_sums, (fragment, step * 2 + depth_half, row_half, Index.of(v))) for v in (0, 1))
         return Apply(PACK[self.intrinsic.dtype], pair, "uint32")
 
     def _map_all(self, number: int, part: str, fragments: int, element: str) -> None:

@@ -127,9 +127,7 @@ class Product:
         counts = (-(-size // tile) for size, tile in zip(self.size, block, strict=True))
         return math.prod(m.extent for m in self.batch) * math.prod(counts)
 
-    def _bind_block(
-        self, block: tuple[int, int], counts: tuple[int, ...], raster: int
-    ) -> tuple[Index, Index]:
+    def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...], raster: int) -> tuple[Index, Index]:
         """First row and column of this block's tile; its batch is bound too.
 
             raster 1    0 1 2 3      raster 2    0 2 4 6
@@ -191,9 +189,7 @@ class Product:
             place = (owned.row(r), owned.column(s * vector))
             self.elements(place, vector, owned.sums(r, s * vector + lane), is_ours)
 
-    def elements(
-        self, place: tuple[Index, Index], vector: int, total: Access, is_ours: tuple[Index, ...] = ()
-    ) -> None:
+    def elements(self, place: tuple[Index, Index], vector: int, total: Access, is_ours: tuple[Index, ...] = ()) -> None:
         """Everything after the sum for `vector` neighbouring columns from a row and column on, and the stores.
 
         total: the register that holds the sums, over the lanes of the vector.  is_ours: conditions (>= 0) under which
@@ -227,10 +223,7 @@ class Product:
         anchor = result_statement(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
         emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
         options = BlockOptions(
-            mask=inside,
-            store_mask=inside,
-            stored=frozenset(self.program.outputs),
-            dimensions=self.names,
+            mask=inside, store_mask=inside, stored=frozenset(self.program.outputs), dimensions=self.names
         )
         evaluate_block(
             emitter,

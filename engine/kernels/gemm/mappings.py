@@ -4,86 +4,69 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
-from engine.kernels.gemm.advise_cuda_cores import map_contraction
-from engine.kernels.gemm.advise_row_epilogue import row_binding
-from engine.kernels.gemm.advise_tensor_cores import entries_for
-from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.advise import advise_tiles
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
-from engine.kernels.gemm.work import problem_of, promise_of
+from engine.kernels.gemm.work import problem_of
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import asked_intrinsic
 from engine.kernels.space import Refused, Task
 from engine.kernels.tuned_entries import with_tuned_entries
-from engine.recipe import Entry, Recipe
+from engine.recipe import Recipe
 from engine.support.errors import EngineError
 from engine.tensor.nodes import Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
-from engine.tensorize.bind import Binding, bind, is_allowed
+from engine.tensorize.bind import axes_of_contraction, contraction_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import IntrinsicMapping, mappings
+from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.product import products
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapping:
-    """One way to compute a contraction, and the entries that ask for it with the tiles that advisers would give."""
-
-    name: str
-    entries: tuple[Entry, ...]
-
-
-def product_tasks(
-    group: FusionGroup, kernel: Kernel, compile_group: Compile
-) -> tuple[list[Task], list[Refused]]:
+def product_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:
     """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
     anchor = next(s for s in kernel.program.statements if is_contraction(s))
     found: list[Task] = []
     refused: list[Refused] = []
-    for mapping in _mappings(anchor, kernel):
-        task = _task(group, kernel, mapping, compile_group)
+    for intrinsic in _intrinsics(anchor, kernel):
+        task = _task(group, kernel, intrinsic, compile_group)
         if isinstance(task, str):
-            refused.append(Refused(mapping.name, task))
+            refused.append(Refused(intrinsic.name if intrinsic else CUDA_CORES, task))
         else:
             found.append(task)
     now = kernel.tile.intrinsic or CUDA_CORES
     return sorted(found, key=lambda task: task.name != now), refused
 
 
-def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
-    """What binds, and CUDA cores; alone what the user asks for, where that is an intrinsic."""
-    machine, program = kernel.target, kernel.program
+def _intrinsics(anchor: Statement, kernel: Kernel) -> Iterator[Intrinsic | None]:
+    """What computes the contraction, and None for CUDA cores; alone what the user asks for, where that is one."""
     wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
-        binding = bind(anchor, program.arrays, intrinsic)
-        is_wanted = wish in ("", intrinsic.name)
-        if is_wanted and isinstance(binding, Binding) and is_allowed(intrinsic, kernel.recipe.numerics):
-            binding = row_binding(program.statements, anchor, binding)
-            promise = promise_of(machine, program, intrinsic)
-            entries = entries_for(anchor, binding, intrinsic, machine, promise)
-            yield _Mapping(intrinsic.name, tuple(entries))
+        misfit = contraction_misfit(anchor, kernel.program.arrays, intrinsic)
+        if wish in ("", intrinsic.name) and not misfit and is_allowed(intrinsic, kernel.recipe.numerics):
+            yield intrinsic
     if not wish:
-        advice = map_contraction(kernel.group.program, machine, promise_of(machine, program, None))
-        yield _Mapping(CUDA_CORES, advice.scenario.entries)
+        yield None
 
 
-def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: Compile) -> Task | str:
+def _task(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None, compile_group: Compile) -> Task | str:
     """The task of one mapping, or why it has no kernel."""
-    made = kernel
-    if (kernel.tile.intrinsic or CUDA_CORES) != mapping.name:
+    made, name = kernel, intrinsic.name if intrinsic else CUDA_CORES
+    entries, _ = advise_tiles(kernel.program, intrinsic, kernel.target)
+    if (kernel.tile.intrinsic or CUDA_CORES) != name:
         try:
-            made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, mapping.entries))
+            made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
         except EngineError as error:
             return error.reason
-    sides = sides_of(made.program)
-    if sides is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
+    axes = gemm_axes(made.program)
+    if axes is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != name:
         return "its kernel has no tiles of two plain factors"
-    kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
-    problem = problem_of(made.program, INTRINSICS.get(made.tile.intrinsic))
-    family = Products(group, mapping.name, sides, problem, made.target, kept)
+    kept = tuple(e for e in entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
+    problem = problem_of(made.program, intrinsic)
+    family = Products(group, name, axes, problem, made.target, kept)
     return task_of(family, kernel)
 
 
@@ -112,14 +95,14 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
         return mapping.abstraction.why_not
     if mapping.product.because:
         return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
-    binding = bind(anchor, group.program.arrays, INTRINSICS[name])
-    if isinstance(binding, str):
-        return binding
+    misfit = contraction_misfit(anchor, group.program.arrays, INTRINSICS[name])
+    if misfit:
+        return misfit
     if mapping.is_swapped:
         return "kernels take the factors as they are written"
-    wanted = (binding.rows, binding.columns, binding.depth)
-    if mapping.product.splits or mapping.axes != wanted:
-        return f"kernels put all iterators of a side on its axis: {binding}"
+    axes = axes_of_contraction(anchor)
+    if mapping.product.splits or mapping.axes != (axes.rows, axes.columns, axes.depth):
+        return f"kernels put all iterators of a side on its axis: {axes}"
     if not is_allowed(INTRINSICS[name], recipe.numerics):
         need = INTRINSICS[name]
         return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'

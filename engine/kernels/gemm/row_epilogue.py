@@ -142,11 +142,7 @@ class _Rows:
                 dimensions=self.product.names,
             )
             evaluate_block(
-                emitter,
-                [self._result_statement(s) for s in statements],
-                self._place((row,)),
-                values,
-                options,
+                emitter, [self._result_statement(s) for s in statements], self._place((row,)), values, options
             )
             self.values |= {s.write.array: values[s.write.array] for s in statements}
 

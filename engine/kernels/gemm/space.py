@@ -10,11 +10,10 @@ from engine.cost.alcop_nodes import Contraction
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.advise_tensor_cores import raster_entries
+from engine.kernels.gemm.advise import raster_entries
 from engine.kernels.gemm.entries import entries_of
-from engine.kernels.gemm.limits import first_broken
-from engine.kernels.gemm.problem import Sides, config_of_tile
-from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
+from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
+from engine.kernels.gemm.problem import config_of_tile
 from engine.kernels.gemm.work import GemmProblem, work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
@@ -35,6 +34,7 @@ from engine.recipe import Entry
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
+from engine.tensorize.bind import GemmAxes
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
@@ -71,7 +71,7 @@ class Products:
     group: FusionGroup
     name: str
     """The intrinsic, or `CUDA_CORES`."""
-    sides: Sides
+    axes: GemmAxes
     problem: GemmProblem
     machine: Target
     kept: tuple[Entry, ...] = ()
@@ -117,13 +117,9 @@ class Products:
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
         knobs, on_tensor_cores = self.knobs(program), bool(self.contraction.unit)
-        tiles = entries_of(self.sides, knobs, on_tensor_cores=on_tensor_cores)
-        return (*self.kept, *tiles, *(self._raster(knobs) if on_tensor_cores else ()))
-
-    def _raster(self, knobs: GemmConfig) -> Sequence[Entry]:
-        """The order of blocks that suits these tiles."""
-        row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
-        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
+        tiles = entries_of(self.axes, knobs, on_tensor_cores=on_tensor_cores)
+        raster = raster_entries(self.axes, knobs.block[:2], self.machine.sm_count) if on_tensor_cores else ()
+        return (*self.kept, *tiles, *raster)
 
     def work(self, program: Program) -> Work:
         """See `engine.kernels.gemm.work`."""
@@ -203,7 +199,7 @@ def prune_programs(family: Products, points: Iterable[Program], checks: Sequence
     contraction, machine = family.contraction, family.machine
 
     def find_broken(program: Program) -> tuple[Named, str] | None:
-        found = first_broken(contraction, family.knobs(program), machine, PRODUCT_LIMITS)
+        found = first_broken(contraction, family.knobs(program), machine, SEARCH_LIMITS)
         return found or first(checks, program)
 
-    return prune(points, (*PRODUCT_LIMITS, *checks), find_broken)
+    return prune(points, (*SEARCH_LIMITS, *checks), find_broken)

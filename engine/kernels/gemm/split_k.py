@@ -73,9 +73,7 @@ class Team:
         elements = self.emitter.buffers[name].shape[-1]
         return (part * self.tiles + self.tile) * elements + within
 
-    def leave(
-        self, name: str, within: Index, width: int, value: Lanes, mask: str | None = None
-    ) -> None:
+    def leave(self, name: str, within: Index, width: int, value: Lanes, mask: str | None = None) -> None:
         """Store `width` neighbours for the others.  value: of one of them.  mask: whether this thread stores any."""
         emitter = self.emitter
         own, lanes = self._vector("own", name, width)

@@ -18,7 +18,7 @@ from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
 from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
 from engine.kernels.gemm.limits import tiles_of
-from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
+from engine.kernels.gemm.problem import contraction_before, gemm_axes, reaches
 from engine.kernels.gemm.staged_epilogue import LEAST
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
@@ -47,13 +47,13 @@ class GemmProblem:
 
 def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
     """The problem of a program with a contraction of two plain factors, on tensor cores or (None) without them."""
-    sides, contraction = sides_of(program), contraction_before(program, intrinsic)
-    assert sides is not None, program.name
+    axes, contraction = gemm_axes(program), contraction_before(program, intrinsic)
+    assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
-        flops -= 2 * math.prod(program.statement(sides.statement).extents.values())
+        flops -= 2 * math.prod(axes.statement.extents.values())
     return GemmProblem(
-        contraction, reaches(program, sides), epilogue_of(program, sides), flops, special, compulsory_bytes(program)
+        contraction, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
     )
 
 
