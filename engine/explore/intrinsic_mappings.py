@@ -20,7 +20,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.advise import advise_tiles
-from engine.kernels.gemm.mappings import why_no_kernel
+from engine.kernels.gemm.space import why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.text import entry_text

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.pipeline.nodes import SHARED, Decision, Path, StageRefusal
-from engine.pipeline.shared_memory_reuse import used_after
-from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
+from engine.pipeline.uses import Uses, at_path, numbered_operations, used_after, uses
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
 from engine.tile.nodes import Declare, For, PipelineRequest, TileOp, TileProgram, operations

@@ -14,7 +14,6 @@ from engine.fusion.attention import Attention, attention_of
 from engine.fusion.attention_cost import head_parts
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
-from engine.kernels.advice import mark
 from engine.kernels.attention.cuda_cores import SHARERS
 from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
@@ -91,23 +90,18 @@ class AttentionTiles(KernelPrograms):
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The instruction, the tiles and the stages."""
-        found = self.found
-        scores, key = (found.scores.name,), found.key.name
-        entries: list[Entry] = []
+        found, number = self.found, program.number
+        marks: list[tuple[str, str, str | int]] = []
         if self.intrinsic is not None:
-            where = found.scores.reduced[-1].name
-            entries.append(Entry(scores, where, "mark", ("intrinsic", self.intrinsic.name)))
+            marks.append((found.scores.reduced[-1].name, "intrinsic", self.intrinsic.name))
         if found.queries:
-            row = found.queries[-1].name
-            entries.append(mark(scores, row, "block", program.number("queries"), ""))
-            entries.append(mark(scores, row, "warp" if self.intrinsic else "thread", program.number("own"), ""))
-        entries.append(mark(scores, key, "tile", program.number("keys"), ""))
-        entries.append(mark(scores, key, "stages", program.number("stages"), ""))
-        if program.number("register_stages") > 1:
-            entries.append(mark(scores, key, "register_stages", program.number("register_stages"), ""))
-        if split_of(program) > 1:
-            entries.append(mark(scores, key, "split_k", split_of(program), ""))
-        return entries
+            row, part = found.queries[-1].name, "warp" if self.intrinsic else "thread"
+            marks += [(row, "block", number("queries")), (row, part, number("own"))]
+        of_keys = {"tile": number("keys"), "stages": number("stages")}
+        shared = {"register_stages": number("register_stages"), "split_k": split_of(program)}
+        of_keys |= {name: value for name, value in shared.items() if value > 1}
+        marks += [(found.key.name, name, value) for name, value in of_keys.items()]
+        return [Entry((found.scores.name,), dimension, "mark", (name, value)) for dimension, name, value in marks]
 
     def threads(self, program: Program) -> int:
         """Of a block: a warp for its queries, or the threads that share a row of scores."""
@@ -269,16 +263,12 @@ def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
     if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
         return kernel
     own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
-    entries = family.entries(_with(Program(family.name, tuple(_FIXED.items())), "own", own))
+    entries = family.entries(Program(family.name, tuple({**_FIXED, "own": own}.items())))
     try:
         made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
     except EngineError as error:
         return error.reason
     return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
-
-
-def _with(program: Program, dimension: str, value: Value) -> Program:
-    return replace(program, values=tuple((n, value if n == dimension else v) for n, v in program.values))
 
 
 def _task(family: AttentionTiles, kernel: Kernel) -> Task:
@@ -288,7 +278,8 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     if has_queries:
         tiles = {"queries": QUERIES, "own": OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES}
     why_not = _why_not_shared(family)
-    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
+    splits = tuple(sorted({*SPLITS, kernel.tile.team}))  # what the advisers have chosen stays among the choices
+    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": splits}}
     offers: dict[str, Choices] = shares | {
         CACHE_READ: {"keys": KEYS, "stages": STAGES},
         INLINE: {},
@@ -307,11 +298,6 @@ def _why_not_shared(family: AttentionTiles) -> str:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
     keys = family.found.key.extent
     return "" if keys > KEYS[0] else f"{keys} keys are one tile"
-
-
-def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
-    """The choices, and what the advisers have chosen."""
-    return tuple(sorted({*choices, advised}))
 
 
 def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:

@@ -48,6 +48,8 @@ class TensorCores:
         self.key_part = emitter.register("key_part", word, (self.key_tiles // 2, 2, 2))
         self.weight_part = emitter.register("weight_part", word, (self.fragments, 4))
         self.value_part = emitter.register("value_part", word, (self.head_tiles // 2, 2, 2))
+        self.fragments_of_loops = (self.key_part,), (self.value_part,)
+        """Registers that the loops over the depth and over the keys of a tile load."""
         self.score_sums = emitter.register("scores", "float32", (self.fragments, self.key_tiles, 2, 2))
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.base import Owned, Product, id_of
+from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
@@ -119,11 +119,9 @@ def _term(
     emitter: Emitter, statement: Statement, parts: tuple[ThreadPart, ...], owned: tuple[Index, Index], q: Index
 ) -> Scalar:
     """The product over fragments: the statement's expression with its two wide reads replaced."""
-    replaced = {id_of(p.operand.access): p.element(index, q) for p, index in zip(parts, owned, strict=True)}
+    replaced = {p.operand.access: p.element(index, q) for p, index in zip(parts, owned, strict=True)}
 
     def read(access: Access) -> Scalar:
-        if id_of(access) in replaced:
-            return replaced[id_of(access)]
-        return emitter.read(access, {}, at(statement))
+        return replaced[access] if access in replaced else emitter.read(access, {}, at(statement))
 
     return rewrite_scalar(statement.expression, {}, read, statement.extents)

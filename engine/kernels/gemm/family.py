@@ -12,8 +12,8 @@ from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise import advise_pipeline, advise_tiles, intrinsic_of, row_pins
 from engine.kernels.gemm.cuda_cores import lower_contraction
-from engine.kernels.gemm.mappings import product_tasks, refused_mappings
 from engine.kernels.gemm.row_nest import row_nest
+from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest

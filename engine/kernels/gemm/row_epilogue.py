@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.fusion.row_epilogue import SPREAD
-from engine.kernels.elementwise.lower import bind_members, place
+from engine.kernels.elementwise.lower import place
 from engine.kernels.gemm.base import Owned, Product
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
-from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tensor.nodes import Access, Literal, Statement
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
@@ -148,15 +148,8 @@ class _Rows:
 
     def _result_statement(self, statement: Statement) -> Statement:
         """A reduction as what its combined parts are in the type of its array."""
-        if statement.reduction is None:
-            return statement
-        return self._rounded_total(statement, self.totals[statement.name].total)
-
-    def _rounded_total(self, statement: Statement, total: Access) -> Statement:
-        """A reduction as its total in the type of its array."""
-        dtype = self.product.program.arrays[statement.write.array].dtype
-        is_exact = self.emitter.buffers[total.array].dtype == dtype
-        return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
+        is_reduction = statement.reduction is not None
+        return self.product.rounded(statement, self.totals[statement.name].total) if is_reduction else statement
 
     def _of_elements(
         self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
@@ -186,7 +179,7 @@ class _Rows:
                 )
                 evaluate_block(
                     emitter,
-                    [self._rounded_total(st, total) if st is product.statement else st for st in statements],
+                    [product.rounded(st, total) if st is product.statement else st for st in statements],
                     self._place((row, column)),
                     values,
                     options,
@@ -266,14 +259,8 @@ class _Rows:
 
     def _place(self, at: tuple[Index, ...]) -> Place:
         """Where the iterators of a statement stand at a row, or at a row and a column."""
-        product = self.product
-        variables = dict(product.batch_variables)
-        for members, flat in zip(product.free, at, strict=False):
-            variables |= bind_members(self.emitter, members, flat, tuple(m.extent for m in members))
-        if len(at) > 1 and self.vector > 1:
-            last = product.free[1][-1].name
-            variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
-        reached = tuple(m for m in product.nest.outer if m.name in variables)
+        variables = self.product.variables_at(at, self.vector)
+        reached = tuple(m for m in self.product.nest.outer if m.name in variables)
         return lambda statement: place(statement, reached, variables)
 
     def _link(self, statements: Sequence[Statement]) -> Line:

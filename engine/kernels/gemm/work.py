@@ -123,6 +123,25 @@ class _TileWork:
         """Slices that finish sums: no more than rows of instructions."""
         self.results = math.prod(config.part) // contraction.lanes // self.shares
         """Sums that a thread finishes."""
+        epilogue, part = problem.epilogue, config.part
+        self.is_staged = self.on_tensor_cores and epilogue.widest >= LEAST and not contraction.has_whole_rows
+        """Whether results go out through shared memory, 16 rows of a warp at a time."""
+        if self.on_tensor_cores:
+            rows_of_instructions = part[0] // FRAGMENT_SIZE // self.shares
+            self.rows, neighbours = rows_of_instructions * (1 if self.is_staged else 2), 2
+        else:
+            elements = fragment_elements(second.element_bytes)
+            self.rows, neighbours = part[0], 1 if second.depth_inner else min(elements, part[1])
+        """Rows of a thread's results, and neighbouring columns that it owns together."""
+        self.vector = epilogue.widest if self.is_staged else min(epilogue.widest, neighbours)
+        """Neighbouring results of a thread that are read and written at once."""
+        self.vectors = self.results // (self.rows * self.vector)
+        """Of one row."""
+        across = columns // part[1]
+        self.groups = across if self.on_tensor_cores else across // min(across, WARP)
+        """Warps beside each other that hold parts of the same rows."""
+        self.part_bytes = [size for one in epilogue.passes for size in one.parts] if self.groups > 1 else []
+        """Of a part of each reduction whose parts pass shared memory."""
 
     @property
     def fragment_bytes(self) -> int:
@@ -146,39 +165,6 @@ class _TileWork:
         return SUM_BYTES * (all_sums + self.config.slices * self.results)
 
     # After the sums
-
-    @property
-    def is_staged(self) -> bool:
-        """Whether results go out through shared memory, 16 rows of a warp at a time."""
-        is_wide = self.problem.epilogue.widest >= LEAST
-        return self.on_tensor_cores and is_wide and not self.problem.contraction.has_whole_rows
-
-    @property
-    def vector(self) -> int:
-        """Neighbouring results of a thread that are read and written at once."""
-        widest = self.problem.epilogue.widest
-        if self.is_staged:
-            return widest
-        return min(widest, 2 if self.on_tensor_cores else self._run)
-
-    @property
-    def _run(self) -> int:
-        """Neighbouring columns that a thread of CUDA cores owns together."""
-        copy = self.copies[1]
-        return 1 if copy.depth_inner else min(fragment_elements(copy.element_bytes), self.config.part[1])
-
-    @property
-    def rows(self) -> int:
-        """Rows of a thread's results."""
-        if not self.on_tensor_cores:
-            return self.config.part[0]
-        rows = self.config.part[0] // FRAGMENT_SIZE // self.shares
-        return rows if self.is_staged else rows * 2
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of one row."""
-        return self.results // (self.rows * self.vector)
 
     @property
     def requested(self) -> int:
@@ -212,42 +198,29 @@ class _TileWork:
                 return everywhere
             return self.vectors if request.with_columns or column_masked else 1
         is_masked = row_masked or column_masked or (request.moves and self.shares < self.config.slices)
-        if is_masked or self._moves_with_row(request) or self._moves_with_column(request):
+        if is_masked or self._moves_with_row(request) or (request.with_columns and not self._is_fixed(1)):
             return everywhere
         return 1
 
     def _moves_with_row(self, request: EpilogueRequest) -> bool:
         """Whether a request waits for the row: not where a thread of CUDA cores has a single one, its own number."""
-        is_fixed = not self.on_tensor_cores and self.config.part[0] == 1 and self.counts[0] == 1
-        return request.with_rows and not is_fixed
+        return request.with_rows and not self._is_fixed(0)
 
-    def _moves_with_column(self, request: EpilogueRequest) -> bool:
-        is_fixed = not self.on_tensor_cores and self.config.part[1] == 1 and self.counts[1] == 1
-        return request.with_columns and not is_fixed
-
-    @property
-    def _groups(self) -> int:
-        """Warps beside each other that hold parts of the same rows."""
-        across = self.config.block[1] // self.config.part[1]
-        return across if self.on_tensor_cores else across // min(across, WARP)
-
-    @property
-    def _parts(self) -> list[int]:
-        """Bytes of a part of each reduction whose parts pass shared memory."""
-        return [size for one in self.problem.epilogue.passes for size in one.parts] if self._groups > 1 else []
+    def _is_fixed(self, side: int) -> bool:
+        return not self.on_tensor_cores and self.config.part[side] == 1 and self.counts[side] == 1
 
     @property
     def staged(self) -> int:
         """Through shared memory after the sums: results on their way out, or parts of reduced rows."""
         written_and_read = 2 * self.results * self.problem.epilogue.sum_bytes if self.is_staged else 0
-        return written_and_read + sum(self.rows * size * (1 + self._groups) for size in self._parts)
+        return written_and_read + sum(self.rows * size * (1 + self.groups) for size in self.part_bytes)
 
     @property
     def shared_bytes(self) -> int:
         """Of a block: the buffers after the main loop lie where its tiles were."""
         config = self.config
         tiles = [config.stages * copy.elements(self.on_tensor_cores) * copy.element_bytes for copy in self.copies]
-        after = [size * config.block[0] * self._groups for size in self._parts]
+        after = [size * config.block[0] * self.groups for size in self.part_bytes]
         if config.slices > 1:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
