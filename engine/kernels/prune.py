@@ -14,7 +14,7 @@ from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
-from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
+from engine.kernels.space import Dropped, Funnel, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.support.units import kib
@@ -104,13 +104,13 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
 
 
 def make_task(
-    family: Programs, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
+    template: Template, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
 ) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
-    rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
+    rules = (*checks, *resource_checks(_remembering(template.work), machine), user_check(template, kernel))
+    return Task(template.name, made.dimensions, drop_broken(made.points(), rules), applied, template)
 
 
 def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:
@@ -140,12 +140,12 @@ def asked_intrinsic(kernel: Kernel) -> str:
     return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
-def user_check(family: Programs, kernel: Kernel) -> PruningRule:
+def user_check(template: Template, kernel: Kernel) -> PruningRule:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
-    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]
+    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in template.decided]
 
     def why_broken(program: Program) -> str:
-        pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
+        pairs = ((wish, entry) for wish in wishes for entry in template.entries(program))
         found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
         return f"the user asks for {found}" if found is not None else ""
 

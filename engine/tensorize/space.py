@@ -10,7 +10,7 @@ from engine.tile.nodes import KernelConfig
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig(KernelConfig):
-    """What may be chosen of a contraction's kernel: ALCOP's knobs, and who shares the depth."""
+    """What may be chosen of a contraction's kernel: what ALCOP calls its knobs, and who shares the depth."""
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""
@@ -28,7 +28,8 @@ class GemmConfig(KernelConfig):
     def __post_init__(self) -> None:
         """BadInput for a knob below 1."""
         if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k) < 1:
-            raise BadInput("tensorize", "knobs", f"{self.block}, {self.part}: tiles, stages and slices are 1 or more")
+            wrong = f"{self.block}, {self.part}: tiles, stages and slices are 1 or more"
+            raise BadInput("tensorize", "configuration", wrong)
 
     def with_stages(self, stages: int, register_stages: int) -> GemmConfig:
         """As the base says."""

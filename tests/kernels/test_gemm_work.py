@@ -15,7 +15,7 @@ import pytest
 import engine
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.space import product_tasks
-from engine.kernels.gemm.work import problem_of, work
+from engine.kernels.gemm.work import fused_gemm, work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
 from tests.everything.files import files
@@ -35,7 +35,7 @@ def assert_same_work(kernel: engine.Kernel) -> bool:
     config = config_of_tile(kernel.tile)
     if config is None or gemm_axes(kernel.program) is None:
         return False
-    found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
+    found = work(fused_gemm(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
     assert found.registers
     names = [f.name for f in fields(found) if f.name not in AFTERWARDS]
     wrong = {name: (getattr(found, name), getattr(kernel.facts, name)) for name in names}
@@ -51,7 +51,7 @@ def configurations(group: engine.FusionGroup, seed: int, count: int) -> Iterator
     for task in product_tasks(group, kernel, engine.compile)[0]:
         programs = list(task.programs)
         for program in chance.sample(programs, min(count, len(programs))):
-            recipe = with_tuned_entries(kernel.recipe, group, task.family.decided, task.family.entries(program))
+            recipe = with_tuned_entries(kernel.recipe, group, task.template.decided, task.template.entries(program))
             yield engine.compile(group, recipe)
 
 

@@ -30,7 +30,7 @@ from engine.kernels.sketch_rules import (
     Choices,
     Situation,
 )
-from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Refused, Task, Value
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry
 from engine.rewrite.online import online
@@ -51,7 +51,7 @@ STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles(KernelPrograms):
+class AttentionTemplate(KernelTemplate):
     """The programs of an attention on one kind of core."""
 
     intrinsic: Intrinsic | None
@@ -230,12 +230,12 @@ def attention_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) 
     attention = attention_of(group.program)
     element = DTYPES[group.program.arrays[attention.weights].dtype]
     for intrinsic in _instructions(attention, kernel, refused):
-        family = AttentionTiles(group, kernel, intrinsic, attention, element)
-        made = _standing(family, compile_group)
+        template = AttentionTemplate(group, kernel, intrinsic, attention, element)
+        made = _standing(template, compile_group)
         if isinstance(made, str):
-            refused.append(Refused(family.name, made))
+            refused.append(Refused(template.name, made))
         else:
-            found.append(_task(replace(family, kernel=made), kernel))
+            found.append(_task(replace(template, kernel=made), kernel))
     now = kernel.tile.intrinsic or CUDA_CORES
     return sorted(found, key=lambda task: task.name != now), refused
 
@@ -257,27 +257,27 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
         yield None
 
 
-def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
+def _standing(template: AttentionTemplate, compile_group: Compile) -> Kernel | str:
     """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
-    intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
-    if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
+    intrinsic, kernel, group = template.intrinsic, template.kernel, template.group
+    if (kernel.tile.intrinsic or CUDA_CORES) == template.name:
         return kernel
     own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
-    entries = family.entries(Program(family.name, tuple({**_FIXED, "own": own}.items())))
+    entries = template.entries(Program(template.name, tuple({**_FIXED, "own": own}.items())))
     try:
         made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
     except EngineError as error:
         return error.reason
-    return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
+    return made if (made.tile.intrinsic or CUDA_CORES) == template.name else "its kernel runs elsewhere"
 
 
-def _task(family: AttentionTiles, kernel: Kernel) -> Task:
-    on_tensor_cores = family.intrinsic is not None
-    has_queries = bool(family.found.queries)
-    tiles: Choices = {"queries": (INSTRUCTION,), "own": (family.standing.own,)}
+def _task(template: AttentionTemplate, kernel: Kernel) -> Task:
+    on_tensor_cores = template.intrinsic is not None
+    has_queries = bool(template.found.queries)
+    tiles: Choices = {"queries": (INSTRUCTION,), "own": (template.standing.own,)}
     if has_queries:
         tiles = {"queries": QUERIES, "own": OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES}
-    why_not = _why_not_shared(family)
+    why_not = _why_not_shared(template)
     splits = tuple(sorted({*SPLITS, kernel.tile.team}))  # what the advisers have chosen stays among the choices
     shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": splits}}
     offers: dict[str, Choices] = shares | {
@@ -287,68 +287,68 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
         PLACE_MAIN: {"register_stages": REGISTER_STAGES},
     }
     fixed = {**_FIXED, "split_k": kernel.tile.team}
-    situation = Situation(family.name, fixed, offers, {CROSS_THREAD: why_not})
-    return make_task(family, situation, _checks(family), kernel, family.machine)
+    situation = Situation(template.name, fixed, offers, {CROSS_THREAD: why_not})
+    return make_task(template, situation, _checks(template), kernel, template.machine)
 
 
-def _why_not_shared(family: AttentionTiles) -> str:
+def _why_not_shared(template: AttentionTemplate) -> str:
     """Why blocks do not share keys; "" where they may."""
-    blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
+    blocks, sms = template.teams(QUERIES[-1]), template.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
-    keys = family.found.key.extent
+    keys = template.found.key.extent
     return "" if keys > KEYS[0] else f"{keys} keys are one tile"
 
 
-def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:
+def _checks(template: AttentionTemplate) -> tuple[PruningRule, ...]:
     """What kernels of attention take."""
     return (
-        PruningRule("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
-        PruningRule("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
-        PruningRule("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for others"),
-        PruningRule("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
+        PruningRule("whole parts", lambda p: _parts(template, p), "every warp or thread owns as much of the tile"),
+        PruningRule("filled tiles", lambda p: _empty(template, p), "half the tile does the same work"),
+        PruningRule("shared keys", lambda p: _sharing(template, p), "a block without keys would only wait for others"),
+        PruningRule("stages", lambda p: _stages(template, p), "a pipeline is no longer than its loop"),
     )
 
 
-def _parts(family: AttentionTiles, program: Program) -> str:
+def _parts(template: AttentionTemplate, program: Program) -> str:
     queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
     if queries % own or queries < own:
         return f"parts of {own} queries do not divide {queries}"
-    if family.intrinsic is None and queries // own > min(queries, keys, MAX_THREADS // SHARERS):
+    if template.intrinsic is None and queries // own > min(queries, keys, MAX_THREADS // SHARERS):
         return f"{queries // own} rows of threads, a tile of {keys} keys has copies for {min(queries, keys)}"
     return ""
 
 
-def _empty(family: AttentionTiles, program: Program) -> str:
-    for what, size in (("queries", family.queries), ("keys", family.found.key.extent)):
+def _empty(template: AttentionTemplate, program: Program) -> str:
+    for what, size in (("queries", template.queries), ("keys", template.found.key.extent)):
         tile = program.number(what)
         if tile >= 2 * max(size, INSTRUCTION):
             return f"a tile of {tile} {what} for {size}"
     return ""
 
 
-def _sharing(family: AttentionTiles, program: Program) -> str:
-    steps, parts = family.key_tiles(program), split_of(program)
+def _sharing(template: AttentionTemplate, program: Program) -> str:
+    steps, parts = template.key_tiles(program), split_of(program)
     if parts == 1:
         return ""
-    most = most_parts(steps, family.teams(program.number("queries")) * family.sums_left(program))
+    most = most_parts(steps, template.teams(program.number("queries")) * template.sums_left(program))
     if parts > most:
         return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
     return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
 
 
-def _stages(family: AttentionTiles, program: Program) -> str:
-    steps = family.steps(program)
+def _stages(template: AttentionTemplate, program: Program) -> str:
+    steps = template.steps(program)
     stages, sets = program.number("stages"), program.number("register_stages")
     if stages > steps:
         return f"{stages} stages, and the loop has {steps} tiles"
-    inner = _inner_steps(family, program)
+    inner = _inner_steps(template, program)
     if sets > 1 and any(step % sets for step in inner):
         return f"{sets} register stages do not divide loops of {' and '.join(map(str, inner))} steps"
     return ""
 
 
-def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
+def _inner_steps(template: AttentionTemplate, program: Program) -> tuple[int, int]:
     """Steps of the loops over the depth of scores and over the keys of a tile."""
-    step = family.intrinsic.k if family.intrinsic else 4
-    return math.ceil(family.depth / step), program.number("keys") // step
+    step = template.intrinsic.k if template.intrinsic else 4
+    return math.ceil(template.depth / step), program.number("keys") // step

@@ -50,7 +50,7 @@ class Owned:
     """The register of an owned row and column."""
 
 
-class Product:
+class GemmLowering:
     """A contraction and its loops.  One instance makes one kernel, once `begin` has given it a tile."""
 
     def __init__(self, group: FusionGroup, nest: Nest) -> None:

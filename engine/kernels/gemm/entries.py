@@ -33,7 +33,7 @@ def entries_of(
     return [mark((axes.statement.name,), dimension, name, value, "") for dimension, name, value in taken]
 
 
-def with_knobs(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
+def with_user_entries(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
     """The recipe of a group with the user's entries, where they say the same thing of the same dimension replaced."""
     said = {about(entry) for entry in entries}
     kept: list[Advice] = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_epilogue import MOST_COLUMNS
 from engine.kernels.prune import (
@@ -39,7 +39,7 @@ BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, that kernels on CUDA cores take at most."""
 
-Test = Callable[[Contraction, GemmConfig, Target], str]
+Test = Callable[[GemmProblem, GemmConfig, Target], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Limit:
     """Why nothing else would do."""
 
 
-def tiles_of(contraction: Contraction, config: GemmConfig) -> int:
+def tiles_of(problem: GemmProblem, config: GemmConfig) -> int:
     """Tiles of the result, of all batches."""
     rows, columns, _ = config.block
-    return contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
+    return problem.batch * -(-problem.m // rows) * -(-problem.n // columns)
 
 
 def exchanged_bytes(config: GemmConfig) -> int:
@@ -70,67 +70,67 @@ def most_core_threads(block: tuple[int, int, int]) -> int:
 
 
 def first_broken(
-    contraction: Contraction, config: GemmConfig, machine: Target, limits: Sequence[Limit]
+    problem: GemmProblem, config: GemmConfig, machine: Target, limits: Sequence[Limit]
 ) -> tuple[Limit, str] | None:
     """The first limit that a configuration breaks, and how; None where it keeps all."""
     for limit in limits:
-        how = limit.broken(contraction, config, machine)
+        how = limit.broken(problem, config, machine)
         if how:
             return limit, how
     return None
 
 
-def _alignment(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    m, n, k = contraction.instruction
+def _alignment(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    m, n, k = problem.instruction
     for what, size, unit in zip(("rows", "columns", "depths"), config.block, (m, n, k), strict=True):
         if size % unit:
             return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
     return ""
 
 
-def _parts(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _parts(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     rows, columns, _ = config.block
     if rows % config.part[0] or columns % config.part[1]:
         return f"parts of {config.part[0]} x {config.part[1]} do not divide a tile of {rows} x {columns}"
     return ""
 
 
-def _rows(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _rows(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     columns = config.block[1]
-    if not contraction.has_whole_rows or columns >= contraction.n:
+    if not problem.has_whole_rows or columns >= problem.n:
         return ""
-    nearest = 1 << (contraction.n - 1).bit_length()
-    return f"tiles of {columns} columns cut rows of {contraction.n}, which the kernel reduces: nearest is {nearest}"
+    nearest = 1 << (problem.n - 1).bit_length()
+    return f"tiles of {columns} columns cut rows of {problem.n}, which the kernel reduces: nearest is {nearest}"
 
 
-def _stages(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _stages(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     depth = config.block[2]
-    tiles = -(-contraction.k // depth)
+    tiles = -(-problem.k // depth)
     steps = -(-tiles // config.split_k)
     if config.stages > MAX_STAGES:
         return f"{config.stages} stages, a pipeline has up to {MAX_STAGES}"
     if config.stages > steps:
         shared = f", shared by {config.split_k} blocks" if config.split_k > 1 else ""
-        return f"{config.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"
+        return f"{config.stages} stages of {depth} depths, and the loop has {steps} of {problem.k:,}{shared}"
     return ""
 
 
-def _split(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _split(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
     (rows, columns, depth), parts = config.block, config.split_k
     if parts == 1:
         return ""
-    steps = -(-contraction.k // depth)
+    steps = -(-problem.k // depth)
     if whole_parts(steps, parts) != parts:
         return f"{parts} blocks cannot share {steps} tiles of {depth} depths: one of them would have none"
     if parts > MOST_PARTS:
         return f"{parts} blocks to a tile: the last one adds up the sums of at most {MOST_PARTS}"
-    left = parts * tiles_of(contraction, config) * rows * columns * SUM_BYTES
+    left = parts * tiles_of(problem, config) * rows * columns * SUM_BYTES
     return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
-def _inner(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    depth, k = config.block[2], contraction.instruction[2]
+def _inner(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    depth, k = config.block[2], problem.instruction[2]
     if depth % (k * config.slices):
         return f"{config.slices} slices of {depth} depths are no whole steps of {k}"
     inner = depth // k // config.slices
@@ -139,19 +139,19 @@ def _inner(contraction: Contraction, config: GemmConfig, machine: Target) -> str
     return ""
 
 
-def _shared_memory(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    return too_much_shared(config.stages * config.stage_bytes(contraction.element_bytes), machine)
+def _shared_memory(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_much_shared(config.stages * config.stage_bytes(problem.element_bytes), machine)
 
 
-def _threads(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    return too_many_threads(config.parts * contraction.lanes, machine)
+def _threads(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_many_threads(config.parts * problem.lanes, machine)
 
 
-def _room(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    threads = config.parts * contraction.lanes
-    registers = min(estimated_registers(contraction, config), allowed_registers(threads, machine))
+def _room(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    threads = config.parts * problem.lanes
+    registers = min(estimated_registers(problem, config), allowed_registers(threads, machine))
     try:
-        occupancy(threads, config.stages * config.stage_bytes(contraction.element_bytes), registers, machine)
+        occupancy(threads, config.stages * config.stage_bytes(problem.element_bytes), registers, machine)
     except Unsupported as error:
         return error.reason
     return ""
@@ -174,9 +174,9 @@ LIMITS = (
 # What only a search asks
 
 
-def _shape(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    if not contraction.unit:
-        return _core_shape(config, MOST_COLUMNS if contraction.has_whole_rows else CORE_BLOCK)
+def _shape(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    if not problem.unit:
+        return _core_shape(config, MOST_COLUMNS if problem.has_whole_rows else CORE_BLOCK)
     sizes = [(size, BLOCKS, "a block") for size in config.block[:2]]
     sizes += [(size, WARPS, "a warp") for size in config.part] + [(config.block[2], DEPTHS, "a tile's depth")]
     for size, (least, most), what in sizes:
@@ -199,11 +199,11 @@ def _core_shape(config: GemmConfig, widest: int) -> str:
     return f"{config.parts} threads, with so small a tile a block has up to {most}" if config.parts > most else ""
 
 
-def _warps(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    return whole_warps(config.parts * contraction.lanes)
+def _warps(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return whole_warps(config.parts * problem.lanes)
 
 
-def _exchange(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _exchange(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     exchanged = exchanged_bytes(config)
     if config.slices == 1 or config.slices * exchanged <= machine.shared_limit:
         return ""
@@ -211,14 +211,14 @@ def _exchange(contraction: Contraction, config: GemmConfig, machine: Target) -> 
     return f"{config.slices} slices exchange {kib(exchanged)} of sums each, a block may have {room}"
 
 
-def _copies(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _copies(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
     if config.stages == 1:
         return ""
-    threads = config.parts * contraction.lanes
-    for side, widest in zip(config.block[:2], contraction.widths, strict=True):
+    threads = config.parts * problem.lanes
+    for side, widest in zip(config.block[:2], problem.widths, strict=True):
         width = _shared_width(side * config.block[2], widest, threads)
-        size, held = width * contraction.element_bytes, side * config.block[2] // width // threads
+        size, held = width * problem.element_bytes, side * config.block[2] // width // threads
         if size < SMALLEST_COPY and held > MOST_HELD:
             copies = f"a thread copies {held} times {size} bytes through {MOST_HELD} registers"
             return f"{config.stages} stages, and {copies}"
@@ -234,19 +234,19 @@ def _shared_width(elements: int, width: int, threads: int) -> int:
     return width
 
 
-def _registers(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
+def _registers(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """Of sums and fragments: addresses of narrow copies are left out, the compiler may walk them in turn."""
-    wide = VECTOR_BYTES // contraction.element_bytes
-    needed = estimated_registers(replace(contraction, widths=(wide, wide)), config)
-    return too_many_registers(needed, config.parts * contraction.lanes, machine, GEMM_ERROR)
+    wide = VECTOR_BYTES // problem.element_bytes
+    needed = estimated_registers(replace(problem, widths=(wide, wide)), config)
+    return too_many_registers(needed, config.parts * problem.lanes, machine, GEMM_ERROR)
 
 
-def _grid(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    return too_many_blocks(tiles_of(contraction, config) * config.split_k)
+def _grid(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_many_blocks(tiles_of(problem, config) * config.split_k)
 
 
-def _empty(contraction: Contraction, config: GemmConfig, machine: Target) -> str:
-    sizes = (contraction.m, contraction.n, contraction.k)
+def _empty(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    sizes = (problem.m, problem.n, problem.k)
     for what, size, tile in zip(("rows", "columns", "depths"), sizes, config.block, strict=True):
         if tile >= 2 * max(size, FRAGMENT_SIZE):
             return f"a tile of {tile} {what} for {size}: half of it would only be filled"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -30,14 +30,14 @@ def gemm_axes(program: TensorProgram) -> GemmAxes | None:
     return axes_of_contraction(anchor, reduced_columns(program.statements, anchor)) if anchor else None
 
 
-def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | None:
+def gemm_problem_of_tile(program: TensorProgram, tile: TileProgram) -> GemmProblem | None:
     """What a kernel multiplies; None for a kernel that is no tiled contraction."""
     if config_of_tile(tile) is None or gemm_axes(program) is None:
         return None
-    return contraction_before(program, INTRINSICS.get(tile.intrinsic))
+    return gemm_problem(program, INTRINSICS.get(tile.intrinsic))
 
 
-def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
+def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
     """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
 
     The program has a contraction of two plain factors.
@@ -50,7 +50,7 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in axes.factors]
     first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, axes))
-    return Contraction(
+    return GemmProblem(
         m=m,
         n=n,
         k=k,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
@@ -19,7 +19,7 @@ from engine.kernels.gemm.advise import advise_tiles, raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
-from engine.kernels.gemm.work import GemmProblem, problem_of, work
+from engine.kernels.gemm.work import FusedGemm, fused_gemm, work
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import Named, PruningRule, asked_intrinsic, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (
@@ -76,22 +76,22 @@ FEWEST_DEPTHS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
-    """The programs of one mapping of a contraction."""
+class GemmTemplate:
+    """The programs of one mapping of a contraction: what each asks for, and what a model promises of it."""
 
     group: FusionGroup
     name: str
     """The intrinsic, or `CUDA_CORES`."""
     axes: GemmAxes
-    problem: GemmProblem
+    gemm: FusedGemm
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
 
     @property
-    def contraction(self) -> Contraction:
+    def problem(self) -> GemmProblem:
         """The product itself."""
-        return self.problem.contraction
+        return self.gemm.problem
 
     @property
     def decided(self) -> frozenset[str]:
@@ -101,20 +101,20 @@ class Products:
     @property
     def fragment(self) -> int:
         """What tiles are counted in."""
-        return FRAGMENT_SIZE if self.contraction.unit else 1
+        return FRAGMENT_SIZE if self.problem.unit else 1
 
-    def program(self, knobs: GemmConfig) -> Program:
-        """The program with these knobs."""
+    def program(self, config: GemmConfig) -> Program:
+        """The program with this configuration."""
         unit = self.fragment
-        rows, columns = knobs.part
+        rows, columns = config.part
         values = (
-            knobs.block[0] // rows, knobs.block[1] // columns, rows // unit, columns // unit,
-            knobs.block[2] // unit // knobs.slices, knobs.stages, knobs.register_stages, knobs.slices,
-            knobs.split_k,
+            config.block[0] // rows, config.block[1] // columns, rows // unit, columns // unit,
+            config.block[2] // unit // config.slices, config.stages, config.register_stages, config.slices,
+            config.split_k,
         )  # fmt: skip
         return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
 
-    def knobs(self, program: Program) -> GemmConfig:
+    def config(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
         given = dict(program.values)
         row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = (
@@ -127,14 +127,14 @@ class Products:
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
-        knobs, on_tensor_cores = self.knobs(program), bool(self.contraction.unit)
-        tiles = entries_of(self.axes, knobs, on_tensor_cores=on_tensor_cores)
-        raster = raster_entries(self.axes, knobs.block[:2], self.machine.sm_count) if on_tensor_cores else ()
+        config, on_tensor_cores = self.config(program), bool(self.problem.unit)
+        tiles = entries_of(self.axes, config, on_tensor_cores=on_tensor_cores)
+        raster = raster_entries(self.axes, config.block[:2], self.machine.sm_count) if on_tensor_cores else ()
         return (*self.kept, *tiles, *raster)
 
     def work(self, program: Program) -> Work:
         """See `engine.kernels.gemm.work`."""
-        return work(self.problem, self.knobs(program), self.machine)
+        return work(self.gemm, self.config(program), self.machine)
 
     def rank(self, program: Program) -> float:
         """The estimated time, in microseconds, with the machine's own figures."""
@@ -146,23 +146,23 @@ class Products:
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        knobs = config_of_tile(kernel.tile)
-        return self.program(knobs) if knobs and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
+        config = config_of_tile(kernel.tile)
+        return self.program(config) if config and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
 
     @property
     def smallest_grid(self) -> int:
         """Blocks with the largest tiles: what is sure to run at once."""
-        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.problem
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def situation(family: Products) -> Situation:
+def situation(template: GemmTemplate) -> Situation:
     """What the rules may open of one mapping of a contraction."""
-    refuses = {CROSS_THREAD: _why_not_shared(family)}
-    offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
+    refuses = {CROSS_THREAD: _why_not_shared(template)}
+    offers: dict[str, Choices] = {INLINE: {}} if len(template.group.program.statements) > 1 else {}
     if not refuses[CROSS_THREAD]:
-        offers[CROSS_THREAD] = _shares(family)
-    if family.contraction.unit:
+        offers[CROSS_THREAD] = _shares(template)
+    if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
         offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
@@ -172,45 +172,45 @@ def situation(family: Products) -> Situation:
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
         offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
-    return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
+    return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 
 
-def _why_not_shared(family: Products) -> str:
+def _why_not_shared(template: GemmTemplate) -> str:
     """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
-    blocks, sms = family.smallest_grid, family.machine.sm_count
+    blocks, sms = template.smallest_grid, template.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
-    return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
+    return "" if _shares(template) else f"{template.problem.k} depths are too few to share"
 
 
-def _shares(family: Products) -> Choices:
+def _shares(template: GemmTemplate) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
-    depth = family.contraction.k
-    sliced = family.contraction.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
+    depth = template.problem.k
+    sliced = template.problem.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
     found = {"slices": SLICES} if sliced else {}
     return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 
 
-def task_of(family: Products, kernel: Kernel) -> Task:
+def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     """Every program that the rules open for one mapping, pruned.
 
     kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
     copies that go through registers well enough to drop a program by its promise.
     """
-    made, applied = sketch(situation(family))
-    funnel = prune_programs(family, made.points(), (user_check(family, kernel),))
-    if min(family.contraction.widths) * family.contraction.element_bytes >= SMALLEST_COPY:
-        now = family.program_of(kernel)
-        funnel = promising(funnel, family.rank, () if now is None else (now,))
-    return Task(family.name, made.dimensions, funnel, applied, family)
+    made, applied = sketch(situation(template))
+    funnel = prune_programs(template, made.points(), (user_check(template, kernel),))
+    if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
+        now = template.program_of(kernel)
+        funnel = promising(funnel, template.rank, () if now is None else (now,))
+    return Task(template.name, made.dimensions, funnel, applied, template)
 
 
-def prune_programs(family: Products, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
+def prune_programs(template: GemmTemplate, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
     """What of these programs is worth generating code for."""
-    contraction, machine = family.contraction, family.machine
+    problem, machine = template.problem, template.machine
 
     def find_broken(program: Program) -> tuple[Named, str] | None:
-        found = first_broken(contraction, family.knobs(program), machine, SEARCH_LIMITS)
+        found = first_broken(problem, template.config(program), machine, SEARCH_LIMITS)
         return found or first(checks, program)
 
     return prune(points, (*SEARCH_LIMITS, *checks), find_broken)
@@ -258,9 +258,9 @@ def _task(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None, compi
     if axes is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != name:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
-    problem = problem_of(made.program, intrinsic)
-    family = Products(group, name, axes, problem, made.target, kept)
-    return task_of(family, kernel)
+    gemm = fused_gemm(made.program, intrinsic)
+    template = GemmTemplate(group, name, axes, gemm, made.target, kept)
+    return task_of(template, kernel)
 
 
 def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
