@@ -136,7 +136,9 @@ class _Model:
     @property
     def _multiply(self) -> float:
         """One inner step of one warp, with its scheduler to itself."""
-        rate = unit_rate(self.work, self.target).value / self.sms / SCHEDULERS
+        unit, target = self.work.unit, self.target
+        figure = target.tensor_core_rate(unit) if unit else target.fp32_rate
+        rate = figure.value / self.sms / SCHEDULERS
         return self.work.operations / self.work.warps / rate * MICROSECONDS
 
     def _fragments(self, resident: int) -> float:
@@ -175,13 +177,6 @@ class _Model:
         functions = last * special / (target.special_rate.value / self.sms)
         met = team_seconds(work.team_bytes, target, last) if work.team > 1 and self.has_latency else 0.0
         return (met + max(written + shared_sums, plain, functions)) * MICROSECONDS
-
-
-def unit_rate(work: AlcopWork, target: Target) -> Figure:
-    """Operations per second of what multiplies."""
-    if not work.unit:
-        return target.fp32_rate
-    return target.tensor_core_rate(work.unit)
 
 
 def distinct_bytes(work: AlcopWork, blocks: int) -> float:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
 from engine.pipeline.persistent_rows import in_turns
-from engine.pipeline.stage_indices import Known, StageRewrite, counter, counters_ahead
+from engine.pipeline.stage_indices import Known, StageRewrite, counters_ahead
 from engine.pipeline.uses import used_after, uses
 from engine.support.errors import Unsupported
 from engine.target import Target
@@ -170,7 +170,7 @@ class _Rewriting:
         """What fills buffers, for the iteration `stages` - 1 later, which exists."""
         ahead = decision.stages - 1
         known = Known(self.extents | {loop.name: loop.extent - ahead})
-        stage = (counter((loop,)) + ahead).mod(decision.stages, known)
+        stage = (Index.of(loop.name) + ahead).mod(decision.stages, known)
         return self._change(decision, counters_ahead((loop,), ahead, known), stage, known).body(ops)
 
     def _rewrite_uses(
@@ -178,7 +178,7 @@ class _Rewriting:
     ) -> tuple[list[TileOp], list[TileOp]]:
         """(what must come before the loop, what uses a tile in it)."""
         past_the_end = Known(self.extents | {loop.name: loop.extent + 1})  # a loop in it may look one further
-        stage = counter((loop,)).mod(decision.stages, past_the_end)
+        stage = Index.of(loop.name).mod(decision.stages, past_the_end)
         change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}

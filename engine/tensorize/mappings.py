@@ -186,8 +186,9 @@ def mappings(products: Sequence[ProductForm], abstraction: Abstraction) -> tuple
     added unit axes is taken.
     """
     reason, best = "", None
+    # Both orders: an intrinsic may take either factor as its rows.
     for product in products:
-        for factors in _orders(product.factors):
+        for factors in itertools.permutations(product.factors):
             ordered = replace(product, factors=factors)
             misfit = _misfit(ordered, abstraction)
             completed, units = _complete_axes(ordered, abstraction) if not misfit else (ordered, 0)
@@ -198,10 +199,10 @@ def mappings(products: Sequence[ProductForm], abstraction: Abstraction) -> tuple
     if best is None:
         return reason
     _, product, is_swapped = best
-    found = (
-        IntrinsicMapping(abstraction, product, tuple(_in_operator_order(axis, product) for axis in axes), is_swapped)
-        for axes in _unions(product, abstraction)
-    )
+    found = []
+    for union in _unions(product, abstraction):
+        axes = tuple(tuple(i for i in product.iterators if i.name in names) for names in union)
+        found.append(IntrinsicMapping(abstraction, product, axes, is_swapped))
     valid = [mapping for mapping in found if not mapping.matrices().why_invalid()]
     return tuple(sorted(valid, key=lambda m: (m.cost, len(m.outer))))
 
@@ -262,16 +263,6 @@ def _join(unions: Iterable[Union]) -> Union:
     return tuple(frozenset().union(*axis) for axis in zip(*unions, strict=True))
 
 
-def _in_operator_order(axis: frozenset[str], product: ProductForm) -> tuple[Iterator, ...]:
-    """The iterators of an axis in the operator's order."""
-    return tuple(i for i in product.iterators if i.name in axis)
-
-
-def _orders(factors: tuple[ProductOperand, ...]) -> Iterable[tuple[ProductOperand, ...]]:
-    """The factors as written, then in every other order."""
-    return itertools.permutations(factors)
-
-
 def _misfit(product: ProductForm, abstraction: Abstraction) -> str:
     """Why the intrinsic cannot take the operands, whatever iterators move them; "" where it can."""
     if len(product.factors) != len(abstraction.product.factors):
@@ -311,11 +302,8 @@ def _why_none(product: ProductForm, abstraction: Abstraction) -> str:
     own, kinds = abstraction.product, {_kind(i.name, product) for i in product.iterators}
     for axis in own.iterators:
         if _kind(axis.name, own) not in kinds:
-            moved = " and ".join(o.array for o, t in _pairs(product, own) if axis.name in t.iterators)
+            pairs = zip(product.operands, own.operands, strict=True)
+            moved = " and ".join(mine.array for mine, theirs in pairs if axis.name in theirs.iterators)
             what = "summed iterator" if axis.name in own.reduced else "iterator"
             return f"no {what} moves {moved} and nothing else, as {axis.name} of {abstraction.name} does"
     return f"its iterators share indices in every assignment to the axes of {abstraction.name}"
-
-
-def _pairs(product: ProductForm, own: ProductForm) -> Iterable[tuple[ProductOperand, ProductOperand]]:
-    return zip(product.operands, own.operands, strict=True)

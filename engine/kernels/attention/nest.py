@@ -89,6 +89,7 @@ def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     factors, name_of_key = product_operands(scores.expression), plain_iterator(key.rows[scores.name])
     assert term is not None and term.factor is not None and factors is not None
     query_factor, key_factor = (_factor(factor, scores) for factor in factors)
+    # The operator may multiply keys by queries: the loop over keys tells them apart, not their order.
     if name_of_key not in _moving(key_factor.access):
         query_factor, key_factor = key_factor, query_factor
     with_keys = _moving(key_factor.access)

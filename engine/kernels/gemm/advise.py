@@ -92,6 +92,7 @@ def advise_tiles(
     else:
         loop = Loop(k, max(4, min(16, _power_above(k))))
         tiles = _thread_tiles(axes, loop)
+    # A list: the best of those that share no depth is asked for once more, to say what sharing gains.
     choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
     chosen, promised = promised_best(choices, promise)
     blocks = axes.batches * math.prod(-(-size // b) for size, b in zip((m, n), chosen.block[:2], strict=True))
@@ -147,6 +148,7 @@ def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     if not loop.through_registers:
         return fitted
     few = fitted[windows > MOST_WINDOWS :] or fitted
+    # A thread holds its share of a tile in registers on the way: larger tiles would crowd out its sums.
     return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
 
 

@@ -90,6 +90,7 @@ class GemmLowering:
             if access.guards or any(i.is_indirect for i in access.indices):
                 reason = "a factor of a contraction is read under a guard or looked up"
                 raise Unsupported("codegen", str(factor), reason)
+        # A dimension that moves no iterator of the contraction by itself is walked as a batch.
         side_of = {i.name: n for n, side in enumerate((axes.batch, axes.rows, axes.columns)) for i in side}
         sides: tuple[list[Member], list[Member], list[Member]] = ([], [], [])
         for member in self.nest.outer:
@@ -195,7 +196,7 @@ class GemmLowering:
         )
         evaluate_block(
             emitter,
-            [self.rounded(self.statement, total), *self.after],
+            [self.round_total(self.statement, total), *self.after],
             lambda st: place(st, self.nest.outer, variables),
             {total.array: total},
             options,
@@ -211,7 +212,7 @@ class GemmLowering:
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
         return variables
 
-    def rounded(self, statement: Statement, total: Access) -> Statement:
+    def round_total(self, statement: Statement, total: Access) -> Statement:
         """A reduction as its total in the type of its array."""
         dtype = self.program.arrays[statement.write.array].dtype
         is_exact = self.emitter.buffers[total.array].dtype == dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
-from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
+from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
@@ -24,13 +24,12 @@ from engine.tile.source import Line
 def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
     gemm = GemmLowering(group, nest)
-    chosen = choose_for_cuda_cores(gemm, marks)
-    return marks.describe(_emit(gemm, chosen), chosen.config)
+    config, raster = choose_for_cuda_cores(gemm, marks)
+    return marks.describe(_emit(gemm, config, raster), config)
 
 
-def _emit(gemm: GemmLowering, chosen: ChosenConfig) -> TileProgram:
-    config = chosen.config
-    operands = gemm.begin(config, config.parts, chosen.raster)
+def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
+    operands = gemm.begin(config, config.parts, raster)
     emitter = gemm.emitter
     step = min(config.block[2], *(fragment_elements(operand.copy.element_bytes) for operand in operands))
     slots = _bind_thread(gemm)

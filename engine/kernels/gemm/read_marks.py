@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.fusion.row_cost import covering
 from engine.kernels.gemm.base import GemmLowering
@@ -43,14 +43,9 @@ _ON_TENSOR_CORES = {
 """Marks that a contraction has no use for, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenConfig:
-    """What the marks ask for, as far as a kernel can have it."""
-
-    config: GemmConfig
-    """With the stages that are asked for: the pipeline pass decides how many there may be."""
-    raster: int
-    """Rows of tiles that blocks walk down before they go one tile to the right."""
+ChosenConfig = tuple[GemmConfig, int]
+"""What the marks ask for, as far as a kernel can have it, with the stages that are asked for: the pipeline pass decides
+how many there may be.  Then rows of tiles that blocks walk down before they go one tile to the right."""
 
 
 def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks) -> ChosenConfig:
@@ -130,4 +125,4 @@ def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenCo
     split_k = shared_out(marks, members, steps, sums, "the depth")
     stages, sets = marks.stages("stages", 2, members), marks.stages("register_stages", 1, members)
     config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k)
-    return ChosenConfig(config, raster)
+    return config, raster

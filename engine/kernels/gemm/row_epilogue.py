@@ -149,7 +149,7 @@ class _Rows:
     def _result_statement(self, statement: Statement) -> Statement:
         """A reduction as what its combined parts are in the type of its array."""
         is_reduction = statement.reduction is not None
-        return self.gemm.rounded(statement, self.totals[statement.name].total) if is_reduction else statement
+        return self.gemm.round_total(statement, self.totals[statement.name].total) if is_reduction else statement
 
     def _of_elements(
         self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
@@ -179,7 +179,7 @@ class _Rows:
                 )
                 evaluate_block(
                     emitter,
-                    [gemm.rounded(st, total) if st is gemm.statement else st for st in statements],
+                    [gemm.round_total(st, total) if st is gemm.statement else st for st in statements],
                     self._place((row, column)),
                     values,
                     options,

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
@@ -87,16 +88,12 @@ class GemmTemplate:
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
     def problem(self) -> GemmProblem:
         """The product itself."""
         return self.gemm.problem
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
 
     @property
     def fragment(self) -> int:
@@ -257,6 +254,7 @@ def _task(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None, compi
     axes = gemm_axes(made.program)
     if axes is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != name:
         return "its kernel has no tiles of two plain factors"
+    # Programs decide all marks but the instruction, which is the mapping's own.
     kept = tuple(e for e in entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
     gemm = fused_gemm(made.program, intrinsic)
     template = GemmTemplate(group, name, axes, gemm, made.target, kept)

@@ -12,7 +12,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.operand import Operand
-from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_tensor_cores
+from engine.kernels.gemm.read_marks import choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
@@ -25,6 +25,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line
@@ -35,13 +36,12 @@ def lower_tensor_cores(
 ) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
     gemm = GemmLowering(group, nest)
-    chosen = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
-    return marks.describe(_emit(gemm, chosen, intrinsic), chosen.config)
+    config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
+    return marks.describe(_emit(gemm, config, raster, intrinsic), config)
 
 
-def _emit(gemm: GemmLowering, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
-    config = chosen.config
-    operands = gemm.begin(config, config.parts * WARP, chosen.raster, is_swizzled=True)
+def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrinsic) -> TileProgram:
+    operands = gemm.begin(config, config.parts * WARP, raster, is_swizzled=True)
     warps = _Warps(gemm, intrinsic, operands)
     gemm.main_loop(operands, warps.multiply)
     if config.slices > 1:
