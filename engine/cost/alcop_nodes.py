@@ -1,8 +1,7 @@
 """What the performance model of pipelined contractions takes and gives.
 
-A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by the knobs that a tuner
-turns (`tensorize.space.GemmConfig`) or by what was compiled (`alcop_work.alcop_work_of_kernel`); both become an
-`AlcopWork`.
+A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by a configuration
+(`tensorize.space.GemmConfig`) or by what was compiled (`alcop_work.alcop_work_of_kernel`); both become an `AlcopWork`.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class ChartDoc:
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int
-    problem: FusedGemm | None
+    gemm: FusedGemm | None
     """None for a kernel that is no tiled contraction, as `knobs`."""
     knobs: GemmConfig | None
     choices: tuple[ChoiceDoc, ...]

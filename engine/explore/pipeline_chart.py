@@ -18,7 +18,7 @@ from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.kernels.gemm.problem import config_of_tile
-from engine.kernels.gemm.promise import problem_of_tile
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
@@ -63,10 +63,10 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    problem, knobs = problem_of_tile(kernel.program, kernel.tile), config_of_tile(kernel.tile)
-    contraction = problem.contraction if problem else None
-    held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), contraction)
+    gemm, knobs = fused_gemm_of_tile(kernel.program, kernel.tile), config_of_tile(kernel.tile)
+    problem = gemm.problem if gemm else None
+    held = registers or (estimated_registers(problem, knobs) if problem and knobs else None)
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), problem)
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
     played = trace(kernel.tile)
     empty = ChartDoc(
@@ -95,9 +95,9 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         shared=shared_docs(kernel.tile),
         shared_bytes=kernel.source.shared_bytes,
         shared_limit=kernel.target.shared_limit,
-        problem=problem,
+        gemm=gemm,
         knobs=knobs,
-        choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
+        choices=choices(problem, knobs, kernel.target) if problem and knobs else (),
     )
     return empty if played is None else _draw_trace(kernel, played, predicted, empty)
 

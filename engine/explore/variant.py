@@ -8,9 +8,9 @@ from engine.documents.pipeline import VariantDoc
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.what_if import why_refused
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import config_of_tile, sides_of
-from engine.kernels.gemm.promise import problem_of_tile
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.text import entry_text, to_text
@@ -26,16 +26,16 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     `compile` and NVRTC raise.
     """
     now = compile_group(group, recipe)
-    sides, before = sides_of(now.program), config_of_tile(now.tile)
-    if sides is None or before is None:
+    axes, before = gemm_axes(now.program), config_of_tile(now.tile)
+    if axes is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
-    problem = problem_of_tile(now.program, now.tile)
-    refusal = why_refused(problem, knobs, now.target) if problem else None
+    gemm = fused_gemm_of_tile(now.program, now.tile)
+    refusal = why_refused(gemm, knobs, now.target) if gemm else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
         raise Unsupported("explore", f"{group.name} at {knobs}", refusal.text, offer)
-    entries = entries_of(sides, knobs, before, bool(now.tile.intrinsic))
-    changed = with_knobs(recipe, group.name, entries)
+    entries = entries_of(axes, knobs, before, bool(now.tile.intrinsic))
+    changed = with_user_entries(recipe, group.name, entries)
     kernel = compile_group(group, changed)
     if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))

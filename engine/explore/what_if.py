@@ -11,12 +11,13 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.cost.estimate import estimate, estimate_microseconds
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.kernels.gemm.limits import first_broken, kib
+from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput, Unsupported
+from engine.support.units import kib
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.occupancy import Occupancy, occupancy
@@ -31,9 +32,9 @@ TITLES = {
 }  # fmt: skip
 
 
-def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
+def choices(problem: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
     """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
-    on_tensor_cores = bool(contraction.unit)
+    on_tensor_cores = bool(problem.unit)
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
     depths = (16, 32, 64, 128) if on_tensor_cores else (8, 16, 32, 64)
     parts = (1, 2, 4, 8, 16) if on_tensor_cores else (32, 64, 128, 256, 512, 1024)
@@ -50,17 +51,17 @@ def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tupl
     )
 
 
-def turn_knob(contraction: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
+def turn_knob(problem: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
-            return _with_parts(contraction, replace(knobs, block=(value, *knobs.block[1:])), _cut(knobs))
+            return _with_parts(problem, replace(knobs, block=(value, *knobs.block[1:])), _cut(knobs))
         case "columns":
-            return _with_parts(contraction, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), _cut(knobs))
+            return _with_parts(problem, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), _cut(knobs))
         case "depth":
             return replace(knobs, block=(*knobs.block[:2], value))
         case "warps" | "threads":
-            return _with_parts(contraction, knobs, max(1, value // knobs.slices))
+            return _with_parts(problem, knobs, max(1, value // knobs.slices))
         case "stages":
             return replace(knobs, stages=value)
         case "register_stages":
@@ -76,10 +77,10 @@ def _cut(knobs: GemmConfig) -> int:
     return knobs.parts // knobs.slices
 
 
-def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
+def _with_parts(problem: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
     """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
     rows, columns, _ = knobs.block
-    least = 16 if contraction.unit else 1
+    least = 16 if problem.unit else 1
     possible = [
         (rows // down, columns // (count // down))
         for down in _divisors(count)
@@ -87,7 +88,7 @@ def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> Gemm
     ]
     fitting = [part for part in possible if min(part) >= least]
     if not fitting:
-        return _with_parts(contraction, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
+        return _with_parts(problem, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
     return replace(knobs, part=min(fitting, key=lambda part: (sum(part), -part[0])))
 
 
@@ -97,60 +98,58 @@ def _divisors(number: int) -> tuple[int, ...]:
 
 def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:
     """What other knobs would give a chart's contraction.  BadInput where there are no knobs, or no such target."""
-    if chart.problem is None or chart.knobs is None:
+    if chart.gemm is None or chart.knobs is None:
         raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
-    return what_if(chart.problem, chart.knobs, knobs, target, chart.registers)
+    return what_if(chart.gemm, chart.knobs, knobs, target, chart.registers)
 
 
-def what_if(
-    problem: FusedGemm, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
-) -> WhatIfDoc:
+def what_if(gemm: FusedGemm, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0) -> WhatIfDoc:
     """Registers, occupancy and time under `then` beside those under `now`.
 
     registers: of a thread now, as NVRTC says; the estimate for `then` is off by as much as that for `now`.  Times are
     those of every other view, which know no such correction.  Raises BadInput for an unknown target.
     """
     machine = find_target(target_name)
-    off = registers - estimated_registers(problem.contraction, now) if registers else 0
-    refusal = why_refused(problem, then, machine)
-    launches = _launch(problem, now, machine, off), _launch(problem, then, machine, off, refusal is None)
+    off = registers - estimated_registers(gemm.problem, now) if registers else 0
+    refusal = why_refused(gemm, then, machine)
+    launches = _launch(gemm, now, machine, off), _launch(gemm, then, machine, off, refusal is None)
     return WhatIfDoc(
         knobs=then,
-        choices=choices(problem.contraction, then, machine),
+        choices=choices(gemm.problem, then, machine),
         quantities=_quantities(*launches, machine, bool(registers)),
-        now=estimate(work(problem, now, machine), machine).time(),
-        then=None if refusal else estimate(work(problem, then, machine), machine).time(),
+        now=estimate(work(gemm, now, machine), machine).time(),
+        then=None if refusal else estimate(work(gemm, then, machine), machine).time(),
         alcop=(launches[0].alcop, launches[1].alcop),
-        sweep=tuple(_sweep(problem, then, machine)),
+        sweep=tuple(_sweep(gemm, then, machine)),
         refusal=refusal,
     )
 
 
-def why_refused(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
+def why_refused(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
-    text = _how_broken(problem, knobs, machine)
+    text = _how_broken(gemm, knobs, machine)
     if not text:
         return None
-    nearest = _nearest(problem, knobs, machine)
+    nearest = _nearest(gemm, knobs, machine)
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
 
 
-def _how_broken(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> str:
+def _how_broken(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> str:
     """The limit that knobs break, with figures; "" where they keep all."""
-    broken = first_broken(problem.contraction, knobs, machine)
+    broken = first_broken(gemm.problem, knobs, machine, LIMITS)
     if broken is not None:
         return broken[1]
     try:
-        estimate_microseconds(work(problem, knobs, machine), machine)
+        estimate_microseconds(work(gemm, knobs, machine), machine)
     except Unsupported as error:  # limits count tiles alone: pads and a staged epilogue can still be too much
         return error.reason
     return ""
 
 
-def _nearest(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
+def _nearest(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
-    contraction = problem.contraction
-    steps = max(1, -(-contraction.k // knobs.block[2]))
+    problem = gemm.problem
+    steps = max(1, -(-problem.k // knobs.block[2]))
     fewer = itertools.product(
         range(min(knobs.stages, steps), 0, -1), _up_to(knobs.register_stages, MOST_SETS), _up_to(knobs.slices, SLICES),
         _up_to(knobs.split_k, SPLITS),
@@ -159,10 +158,10 @@ def _nearest(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConf
     halves = ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth))
     tried = itertools.chain(
         (replace(knobs, stages=n, register_stages=sets, slices=s, split_k=k) for n, sets, s, k in fewer),
-        [_with_parts(contraction, knobs, _cut(knobs))],
-        (_with_parts(contraction, replace(knobs, block=h), _cut(knobs)) for h in halves if min(h) >= LEAST),
+        [_with_parts(problem, knobs, _cut(knobs))],
+        (_with_parts(problem, replace(knobs, block=h), _cut(knobs)) for h in halves if min(h) >= LEAST),
     )
-    return next((near for near in tried if not _how_broken(problem, near, machine)), None)
+    return next((near for near in tried if not _how_broken(gemm, near, machine)), None)
 
 
 def _up_to(most: int, values: Sequence[int]) -> list[int]:
@@ -185,12 +184,12 @@ def _difference(asked: GemmConfig, near: GemmConfig) -> str:
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
 
 
-def _sweep(problem: FusedGemm, knobs: GemmConfig, machine: Target) -> Iterator[tuple[int, float]]:
+def _sweep(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> Iterator[tuple[int, float]]:
     """Predicted time over the number of stages."""
     for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
-        if not _how_broken(problem, tried, machine):
-            yield stages, estimate_microseconds(work(problem, tried, machine), machine)
+        if not _how_broken(gemm, tried, machine):
+            yield stages, estimate_microseconds(work(gemm, tried, machine), machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +207,16 @@ class _Launch:
     """Microseconds by ALCOP's model."""
 
 
-def _launch(problem: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
+def _launch(gemm: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
     """A kernel at some knobs, its registers estimated and put right by `off`."""
-    contraction = problem.contraction
-    threads, registers = knobs.parts * contraction.lanes, max(1, estimated_registers(contraction, knobs) + off)
+    problem = gemm.problem
+    threads, registers = knobs.parts * problem.lanes, max(1, estimated_registers(problem, knobs) + off)
     if not is_possible:
-        return _Launch(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, None, 0.0, None)
-    found = work(problem, knobs, machine)
+        return _Launch(threads, knobs.stages * knobs.stage_bytes(problem.element_bytes), registers, None, 0.0, None)
+    found = work(gemm, knobs, machine)
     room = occupancy(threads, found.shared_bytes, min(registers, allowed_registers(threads, machine)), machine)
     waves = found.blocks / (machine.sm_count * room.blocks)
-    alcop = predict_pipeline(alcop_work_of_config(contraction, knobs, registers), machine).microseconds
+    alcop = predict_pipeline(alcop_work_of_config(problem, knobs, registers), machine).microseconds
     return _Launch(threads, found.shared_bytes, registers, room, waves, alcop)
 
 

@@ -118,7 +118,7 @@ class Template(Protocol):
         """Estimated microseconds, before it is compiled: those that its compiled kernel is predicted to take."""
 
     def program_of(self, kernel: Kernel) -> Program | None:
-        """The program that a kernel stands at, None where it is none of this family."""
+        """The program that a kernel stands at, None where it is none of this template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Task:
     funnel: Funnel
     applied: tuple[Applied, ...]
     """What each rule of the table opened."""
-    family: Template
+    template: Template
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -145,11 +145,11 @@ class Task:
 
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
-        return self.family.rank(program)
+        return self.template.rank(program)
 
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
-        work = self.family.work(program)
+        work = self.template.work(program)
         return work.global_sectors, work.global_requests
 
     def features(self, program: Program) -> tuple[float, ...]:
@@ -161,9 +161,9 @@ class Task:
             _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
             for name, value in program.values
         )
-        work = self.family.work(program)
+        work = self.template.work(program)
         known = (_log(getattr(work, name)) for name in RESOURCE_NAMES)
-        return (*chosen, *known, _log(self.family.rank(program)))
+        return (*chosen, *known, _log(self.template.rank(program)))
 
 
 def _log(number: float) -> float:
@@ -183,11 +183,11 @@ class KernelTemplate:
         return self.kernel.target
 
     def work(self, program: Program) -> Work:
-        """See `Programs`."""
+        """See `Template`."""
         raise NotImplementedError
 
     def rank(self, program: Program) -> float:
-        """See `Programs`."""
+        """See `Template`."""
         # Registers are an estimate here, and as in the compiled kernel's prediction do not limit the occupancy.
         return estimate_microseconds(replace(self.work(program), registers=None), self.machine)
 

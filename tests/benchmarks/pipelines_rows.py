@@ -16,15 +16,16 @@ from engine.cost.alcop_nodes import AlcopWork, GemmProblem, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import Sides, config_of_tile, sides_of
-from engine.kernels.gemm.promise import problem_of_tile
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
 from engine.support.errors import EngineError, Unsupported
 from engine.target import Target, target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
+from engine.tensorize.bind import GemmAxes
 from engine.tensorize.space import GemmConfig
 
 SUITE, TARGET, ARCHITECTURE = "alcop", "a100", "sm_80"
@@ -86,15 +87,15 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        problem, sides = problem_of_tile(kernel.program, kernel.tile), sides_of(kernel.program)
-        if problem is None or sides is None or not problem.contraction.unit:
+        gemm, axes = fused_gemm_of_tile(kernel.program, kernel.tile), gemm_axes(kernel.program)
+        if gemm is None or axes is None or not gemm.problem.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
-        self.contraction: GemmProblem = problem.contraction
-        self.sides: Sides = sides
+        self.problem: GemmProblem = gemm.problem
+        self.axes: GemmAxes = axes
 
     def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:
         """The kernel at some knobs; None where it does not take them all."""
-        recipe = with_knobs(self.recipe, self.group.name, entries_of(self.sides, knobs))
+        recipe = with_user_entries(self.recipe, self.group.name, entries_of(self.axes, knobs))
         try:
             kernel = engine.compile(self.group, recipe)
         except Unsupported:
@@ -110,18 +111,18 @@ class Operator:
     def _predicted(self, sets: tuple[int, ...]) -> Iterator[tuple[GemmConfig, float]]:
         for block, part in TILES:
             for stages in STAGES:
-                for register_stages in (s for s in sets if s <= max(1, block[2] // self.contraction.instruction[2])):
+                for register_stages in (s for s in sets if s <= max(1, block[2] // self.problem.instruction[2])):
                     knobs = GemmConfig(block, part, stages, register_stages)
-                    work = alcop_work_of_config(self.contraction, knobs)
+                    work = alcop_work_of_config(self.problem, knobs)
                     spills = (work.registers or 0) > allowed_registers(work.threads, self.machine)
                     found = None if spills or not self._is_held(knobs) else _fitting(work, self.machine)
-                    if found and stages <= -(-self.contraction.k // block[2]):
+                    if found and stages <= -(-self.problem.k // block[2]):
                         yield knobs, found.microseconds
 
     def _is_held(self, knobs: GemmConfig) -> bool:
         """Whether a thread has registers for what no asynchronous copy brings; else nothing is pipelined."""
-        size, threads = self.contraction.element_bytes, knobs.parts * self.contraction.lanes
-        sides = zip(knobs.block[:2], self.contraction.widths, strict=True)
+        size, threads = self.problem.element_bytes, knobs.parts * self.problem.lanes
+        sides = zip(knobs.block[:2], self.problem.widths, strict=True)
         return all(
             w * size >= SMALLEST_COPY
             or (knobs.stages <= HELD_STAGES and side * knobs.block[2] <= MOST_HELD * w * threads)
@@ -134,7 +135,7 @@ class Operator:
         if kernel is None:
             return None
         figures = engine.nvrtc(kernel, ARCHITECTURE)
-        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.contraction)
+        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.problem)
         work = replace(work, spill_bytes=figures.spill_bytes)
         alcop, bottleneck = predict_pipeline(work, self.machine), predict_bottleneck(work, self.machine)
         return Configuration(
@@ -143,7 +144,7 @@ class Operator:
             level=BOTH if knobs.register_stages > 1 else SHARED if knobs.stages > 1 else UNPIPELINED,
             rank=rank,
             registers=figures.registers,
-            estimated_registers=estimated_registers(self.contraction, knobs),
+            estimated_registers=estimated_registers(self.problem, knobs),
             spill_bytes=figures.spill_bytes,
             shared_bytes=kernel.source.shared_bytes,
             blocks_per_sm=alcop.occupancy.blocks,
@@ -196,9 +197,9 @@ def counted(row: SuiteRow, knobs: GemmConfig) -> tuple[int, int, int]:
         path = Path(folder) / "small.onnx"
         path.write_bytes(model_of(replace(row, sizes=_reduced(row, knobs))).SerializeToString())
         group = contraction_group(engine.fuse(engine.load(path), target=TARGET).groups)
-        sides = sides_of(group.program)
-        assert sides is not None
-        recipe = with_knobs(engine.default_recipe(group, target=TARGET), group.name, entries_of(sides, knobs))
+        axes = gemm_axes(group.program)
+        assert axes is not None
+        recipe = with_user_entries(engine.default_recipe(group, target=TARGET), group.name, entries_of(axes, knobs))
         kernel = engine.compile(group, recipe)
     zeros = {b.array: np.zeros(b.elements, b.dtype) for b in kernel.source.buffers if b.read}
     run, _, _ = emulate(kernel.source, zeros, blocks=(0,), timeout=60)

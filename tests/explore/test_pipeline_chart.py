@@ -15,8 +15,8 @@ from engine.explore.pipeline_chart import chart
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import trace
 from engine.explore.shared_memory import place
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import sides_of
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import gemm_axes
 from engine.kernels.nodes import Kernel
 from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import GemmConfig
@@ -32,9 +32,9 @@ TILE = GemmConfig((128, 128, 32), (64, 32), 3)
 def kernel(knobs: GemmConfig = TILE, row: str = "transformer/8192x3072x768-bias-gelu") -> Kernel:
     group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
     recipe = engine.default_recipe(group)
-    sides = sides_of(group.program)
-    assert sides is not None
-    return engine.compile(group, with_knobs(recipe, group.name, entries_of(sides, knobs)))
+    axes = gemm_axes(group.program)
+    assert axes is not None
+    return engine.compile(group, with_user_entries(recipe, group.name, entries_of(axes, knobs)))
 
 
 def changed(tile: TileProgram, change: Callable[[TileOp], tuple[TileOp, ...]]) -> TileProgram:
@@ -224,7 +224,7 @@ def test_rows_in_turns_are_a_pipeline_too() -> None:
     turns = "advice user\n  all @ i: mark turns 8\n  all @ i: mark stages 3\n"
     found = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, turns))
     doc = chart(found)
-    assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.problem) == ("turn", 8, 3, (), None)
+    assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.gemm) == ("turn", 8, 3, (), None)
     copied = [(bar.tile, bar.stage) for bar in doc.bars if bar.row == COPY]
     assert copied == [(tile, tile % 3) for tile in range(8)]
     assert {bar.step for bar in doc.bars if bar.row == STORE} == set(range(8))
@@ -233,6 +233,6 @@ def test_rows_in_turns_are_a_pipeline_too() -> None:
 def test_a_kernel_without_tiles_says_so_and_documents_travel() -> None:
     group = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
     none = chart(engine.compile(group))
-    assert none.bars == () and "nothing to pipeline" in none.because and none.problem is none.knobs is None
+    assert none.bars == () and "nothing to pipeline" in none.because and none.gemm is none.knobs is None
     for doc in (none, chart(kernel())):
         assert from_json(ChartDoc, to_json(doc)) == doc

@@ -75,11 +75,11 @@ def test_what_cannot_be_is_refused_with_figures(knobs: GemmConfig, text: str, of
 
 
 def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
-    short = replace(FFN, contraction=replace(FFN.contraction, k=96))
+    short = replace(FFN, problem=replace(FFN.problem, k=96))
     refusal = what_if(short, replace(NOW, stages=2), replace(NOW, stages=5), "h200").refusal
     assert refusal is not None and refusal.text == "5 stages of 32 depths, and the loop has 3 of 96"
     assert refusal.nearest == replace(NOW, stages=3)
-    low = replace(FFN, contraction=replace(FFN.contraction, m=512))
+    low = replace(FFN, problem=replace(FFN.problem, m=512))
     refusal = what_if(low, NOW, replace(NOW, split_k=8), "h200").refusal
     assert refusal is not None
     assert refusal.text == "4 stages of 32 depths, and the loop has 3 of 768, shared by 8 blocks"
@@ -88,7 +88,7 @@ def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
 
 def test_turning_a_knob_cuts_the_tile_anew() -> None:
     """As many warps as before, each with the squarest part; the tile alone where it is too small for them."""
-    product = FFN.contraction
+    product = FFN.problem
     assert turn_knob(product, NOW, "stages", 2) == replace(NOW, stages=2)
     assert turn_knob(product, NOW, "rows", 256).part == (64, 64) and turn_knob(product, NOW, "rows", 256).parts == 8
     assert turn_knob(product, NOW, "warps", 4).part == (64, 64)

@@ -100,7 +100,7 @@ SPILLING = {
 def test_what_the_compiler_spills_is_dropped_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     group = group_of("suite:gta/gemm-256x1024x256", "contraction")
     one = found(group)
-    assert isinstance(one.tasks[0].family, GemmTemplate)
+    assert isinstance(one.tasks[0].template, GemmTemplate)
     kernel = engine.compile(group, one.recipe_of(Program(MMA, tuple(SPILLING.items()))))
     assert compiled_limits(kernel) == ""
     told = compiled.compile_cuda(kernel.source.text, kernel.target.architecture)

@@ -38,8 +38,8 @@ def softmax() -> ChartDoc:
 
 def answer(name: str, value: int) -> WhatIfDoc:
     doc = gelu()
-    assert doc.problem is not None and doc.knobs is not None
-    return what_if(doc.problem, doc.knobs, turn_knob(doc.problem.contraction, doc.knobs, name, value), "h200")
+    assert doc.gemm is not None and doc.knobs is not None
+    return what_if(doc.gemm, doc.knobs, turn_knob(doc.gemm.problem, doc.knobs, name, value), "h200")
 
 
 def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
@@ -152,8 +152,8 @@ def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
     panel = WhatIf()
     panel.show_choices(gelu())
     doc = gelu()
-    assert doc.problem is not None and doc.knobs is not None
-    panel.show_answer(what_if(doc.problem, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
+    assert doc.gemm is not None and doc.knobs is not None
+    panel.show_answer(what_if(doc.gemm, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
     assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
     assert "384 KiB of shared memory, a block may have 227 KiB" in panel.refusal.text.text()
     assert panel.refusal.button.text() == "Use 3 stages" and panel.headline.text() == "–"

@@ -177,7 +177,7 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
         situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
         tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
-    return sorted(tasks, key=lambda task: task.family.program_of(kernel) is None)
+    return sorted(tasks, key=lambda task: task.template.program_of(kernel) is None)
 
 
 def _is_walk(plan: WalkPlan) -> bool:

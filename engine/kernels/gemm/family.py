@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from engine.fusion.kinds import CONTRACTION
@@ -11,29 +10,24 @@ from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
-from engine.kernels.gemm.advise_cuda_cores import map_contraction
-from engine.kernels.gemm.advise_pipeline import pipeline_group
-from engine.kernels.gemm.advise_row_epilogue import row_pins
-from engine.kernels.gemm.advise_tensor_cores import tensorize_group
+from engine.kernels.gemm.advise import advise_pipeline, advise_tiles, intrinsic_of, row_pins
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
-from engine.kernels.gemm.mappings import product_tasks, refused_mappings
-from engine.kernels.gemm.problem import config_of_tile, contraction_before, sides_of
-from engine.kernels.gemm.promise import promise_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem
 from engine.kernels.gemm.row_nest import row_nest
+from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.recipe import Advice
+from engine.recipe import Advice, Scenario
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
-from engine.tensor.nodes import Statement, TensorProgram
-from engine.tensorize.bind import bind
+from engine.tensor.nodes import TensorProgram
+from engine.tensorize.bind import contraction_misfit
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
 
@@ -49,11 +43,10 @@ class GemmFamily(KernelFamily):
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
         program, machine = group.program, setting.machine
-        promises = partial(promise_of, machine, program)
-        tiles = tensorize_group(group, machine, setting.numerics, promises)
-        if not tiles.scenario.entries:
-            tiles = map_contraction(program, machine, promises(None))
-        return with_content(row_pins(group), tiles, pipeline_group(group, tiles))
+        intrinsic = intrinsic_of(program, setting.numerics)
+        entries, chosen = advise_tiles(program, intrinsic, machine)
+        tiles = Advice("tensorize" if intrinsic else "map", Scenario(entries))
+        return with_content(row_pins(program), tiles, advise_pipeline(program, chosen, intrinsic))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
@@ -63,7 +56,7 @@ class GemmFamily(KernelFamily):
         else:
             nest = loop_nest(group.program, tree)
         marks = Marks(nest)
-        intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
+        intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
         if intrinsic:
             return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
         return lower_contraction(group, nest, marks)
@@ -71,9 +64,9 @@ class GemmFamily(KernelFamily):
     def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
         """As `KernelFamily` says."""
         config = config_of_tile(tile)
-        if config is None or sides_of(program) is None:
+        if config is None or gemm_axes(program) is None:
             return None
-        return registers_of(contraction_before(program, INTRINSICS.get(tile.intrinsic)), config, machine)
+        return registers_of(gemm_problem(program, INTRINSICS.get(tile.intrinsic)), config, machine)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""
@@ -83,16 +76,6 @@ class GemmFamily(KernelFamily):
         """As `KernelFamily` says."""
         found, refused = product_tasks(group, kernel, compile_group)
         return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
-
-
-def _misfit(anchor: Statement, program: TensorProgram) -> Callable[[Intrinsic], str]:
-    """Why an instruction does not compute the product."""
-
-    def why_not(intrinsic: Intrinsic) -> str:
-        binding = bind(anchor, program.arrays, intrinsic)
-        return binding if isinstance(binding, str) else ""
-
-    return why_not
 
 
 GEMM_FAMILY = GemmFamily()

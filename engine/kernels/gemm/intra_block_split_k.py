@@ -58,9 +58,9 @@ class Sliced:
         return (Index((), self.shares - 1) - self.slice,) if self.shares < self.slices else ()
 
 
-def add_slices(product: GemmLowering, parts: Sliced) -> str:
+def add_slices(gemm: GemmLowering, parts: Sliced) -> str:
     """The register with the finished sums of this warp's share of the rows."""
-    emitter, link = product.emitter, product.results_link
+    emitter, link = gemm.emitter, gemm.results_link
     rows, columns = parts.shape
     total = emitter.register("total", "float32", (parts.rows, columns, 2, PAIR))
     buffer = "slice_sums"

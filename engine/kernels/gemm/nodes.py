@@ -67,7 +67,7 @@ class Epilogue:
 class FusedGemm:
     """A group's product and what surrounds it, as far as its kernel's work depends on them."""
 
-    contraction: GemmProblem
+    problem: GemmProblem
     reaches: tuple[Reach, Reach]
     """Of the first and of the second operand."""
     epilogue: Epilogue

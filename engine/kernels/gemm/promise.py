@@ -8,7 +8,7 @@ from collections.abc import Callable
 from engine.cost.estimate import model_microseconds
 from engine.kernels.gemm.epilogue_requests import epilogue_of
 from engine.kernels.gemm.nodes import FusedGemm
-from engine.kernels.gemm.problem import config_of_tile, contraction_before, reaches, sides_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, reaches
 from engine.kernels.gemm.work import work
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
@@ -19,23 +19,23 @@ from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
 
 
-def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
-    """The problem of a program with a contraction of two plain factors, on tensor cores or (None) without them."""
-    sides, contraction = sides_of(program), contraction_before(program, intrinsic)
-    assert sides is not None, program.name
+def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
+    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it."""
+    axes, problem = gemm_axes(program), gemm_problem(program, intrinsic)
+    assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
-        flops -= 2 * math.prod(program.statement(sides.statement).extents.values())
+        flops -= 2 * math.prod(axes.statement.extents.values())
     return FusedGemm(
-        contraction, reaches(program, sides), epilogue_of(program, sides), flops, special, compulsory_bytes(program)
+        problem, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
     )
 
 
-def problem_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:
-    """The problem that a kernel solves; None for a kernel that is no tiled contraction."""
-    if config_of_tile(tile) is None or sides_of(program) is None:
+def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:
+    """What a kernel multiplies, and what it does beside it; None for a kernel that is no tiled contraction."""
+    if config_of_tile(tile) is None or gemm_axes(program) is None:
         return None
-    return problem_of(program, INTRINSICS.get(tile.intrinsic))
+    return fused_gemm(program, INTRINSICS.get(tile.intrinsic))
 
 
 def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
@@ -43,5 +43,5 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
 
     The function raises Unsupported where no block of a kernel fits an SM.
     """
-    problem = problem_of(program, intrinsic)
-    return lambda config: model_microseconds(work(problem, config, machine), machine)
+    gemm = fused_gemm(program, intrinsic)
+    return lambda config: model_microseconds(work(gemm, config, machine), machine)
