@@ -24,8 +24,9 @@ The bottleneck model has no latencies: every P is steps * max(transfer, workers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
-from engine.cost.alcop_text import pace_terms, wave_terms
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
@@ -109,10 +110,7 @@ class _Model:
         pace, work = self.pace(resident), self.work
         if not self.has_latency:
             return work.steps * max(pace.transfer, resident * pace.use)
-        return max(
-            pipelined_time(pace.load, pace.use, work.steps, work.stages, resident),
-            work.steps * pace.transfer,
-        )
+        return max(pipelined_time(pace.load, pace.use, work.steps, work.stages, resident), work.steps * pace.transfer)
 
     def _tile(self, resident: int) -> float:
         """All resident blocks use one tile each: the inner pipeline.
@@ -138,7 +136,9 @@ class _Model:
     @property
     def _multiply(self) -> float:
         """One inner step of one warp, with its scheduler to itself."""
-        rate = unit_rate(self.work, self.target).value / self.sms / SCHEDULERS
+        unit, target = self.work.unit, self.target
+        figure = target.tensor_core_rate(unit) if unit else target.fp32_rate
+        rate = figure.value / self.sms / SCHEDULERS
         return self.work.operations / self.work.warps / rate * MICROSECONDS
 
     def _fragments(self, resident: int) -> float:
@@ -179,13 +179,6 @@ class _Model:
         return (met + max(written + shared_sums, plain, functions)) * MICROSECONDS
 
 
-def unit_rate(work: AlcopWork, target: Target) -> Figure:
-    """Operations per second of what multiplies."""
-    if not work.unit:
-        return target.fp32_rate
-    return target.tensor_core_rate(work.unit)
-
-
 def distinct_bytes(work: AlcopWork, blocks: int) -> float:
     """Bytes of one step that differ among `blocks` of a wave, in the order of their numbers: columns fastest."""
     if not work.distinct_from_grid:
@@ -207,3 +200,52 @@ def _occupancy(work: AlcopWork, target: Target) -> Occupancy:
     """Resident blocks; an estimate of more registers than a thread may have means spills, not a refusal."""
     registers = None if work.registers is None else min(work.registers, allowed_registers(work.threads, target))
     return occupancy(work.threads, work.shared_bytes, registers, target)
+
+
+# Its terms as readable values
+
+
+Wave = tuple[int, int]
+"""(how many alike, blocks on an SM)."""
+Spent = tuple[int, float, float]
+"""(how many alike, microseconds of the main loop, of the epilogue)."""
+
+
+def pace_terms(work: AlcopWork, target: Target, pace: Pace, resident: Occupancy) -> tuple[TermDoc, ...]:
+    """What one step costs at each level, and how the levels hide each other."""
+    limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
+    block = f"{resident.blocks} of {work.threads} threads an SM, limited by {resident.limiter} ({limits})"
+    banks = f"latency of shared memory and a warp's part of {work.fragments / 1e3:.3g} kB"
+    narrow = f"{work.fetched / 1e3:.3g} kB a block, {pace.resident} blocks an SM, through L2 or DRAM"
+    turn = pace.load + pace.use if work.stages == 1 else pace.load / (work.stages - 1)
+    hides = "hide it" if turn <= pace.resident * pace.use else "do not hide it"
+    blocks = f"{pace.resident} block{'s' if pace.resident > 1 else ''}"
+    buffers = f"{work.stages} stage{'s' if work.stages > 1 else ''} of {blocks} an SM {hides}"
+    unit = f"{work.unit} on tensor cores" if work.unit else "CUDA cores"
+    sets = f"{work.register_stages} fragment {'set' if work.register_stages == 1 else 'sets'}"
+    return (
+        TermDoc("occupancy", resident.share * 100, "%", block),
+        TermDoc("latency", pace.latency, "µs", f"of a load: {target.dram_latency.source}"),
+        TermDoc("transfer", pace.transfer, "µs", f"copies of a step: {narrow}"),
+        TermDoc("load", pace.load, "µs", f"latency, and the block's part of the transfer; {buffers}"),
+        TermDoc("read fragments", pace.read, "µs", banks),
+        TermDoc("multiply", pace.multiply, "µs", f"a warp's part of {work.operations / 1e6:.3g} M operations, {unit}"),
+        TermDoc("use", pace.use, "µs", f"{work.inner_steps} inner steps of a tile with {sets}, the share of one block"),
+    )
+
+
+def wave_terms(
+    work: AlcopWork, launch: float, waves: Sequence[Wave], times: Sequence[Spent], target: Target
+) -> tuple[TermDoc, ...]:
+    """How the launch adds up."""
+    loop = sum(count * spent for count, spent, _ in times)
+    epilogue = sum(count * spent for count, _, spent in times)
+    rounds = " and ".join(f"{count} with {resident} blocks an SM" for count, resident in waves)
+    total = sum(count for count, _ in waves)
+    team = f", {work.team} blocks hand over {work.team_bytes / 1e3:.3g} kB of sums" if work.team > 1 else ""
+    return (
+        TermDoc("waves", total, "waves", f"{work.blocks:,} blocks on {target.sms.value:,.0f} SMs: {rounds}"),
+        TermDoc("main loop", loop, "µs", f"{work.steps} steps a block"),
+        TermDoc("epilogue", epilogue, "µs", f"{work.results / 1e3:.3g} kB of results a block{team}"),
+        TermDoc("launch", launch, "µs", target.launch_overhead.source),
+    )

@@ -1,8 +1,7 @@
 """What the performance model of pipelined contractions takes and gives.
 
-A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by the knobs that a tuner
-turns (`tensorize.space.GemmConfig`) or by what was compiled (`alcop_work.alcop_work_of_kernel`); both become an
-`AlcopWork`.
+A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by a configuration
+(`tensorize.space.GemmConfig`) or by what was compiled (`alcop_work.alcop_work_of_kernel`); both become an `AlcopWork`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from engine.target.hardware import WARP
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
+class GemmProblem:
     """The problem: what has to be multiplied, whatever the tiles."""
 
     m: int

@@ -1,8 +1,8 @@
-"""From knobs, or from a compiled kernel, to the numbers that the equations of `alcop.py` need."""
+"""From a configuration, or from a compiled kernel, to the numbers that the equations of `alcop.py` need."""
 
 from __future__ import annotations
 
-from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem
 from engine.cost.nodes import Work
 from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import REGISTER_BYTES, SUM_BYTES, VECTOR_BYTES
@@ -16,42 +16,36 @@ from engine.target.registers import (
 )
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import (
-    For,
-    TileOp,
-    TileProgram,
-    before_meeting,
-    operations,
-)
+from engine.tile.nodes import For, TileOp, TileProgram, before_meeting, operations
 
 
-def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:
+def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: int | None = None) -> AlcopWork:
     """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
-    (m, n, k), step = knobs.block, contraction.instruction[2]
-    size = contraction.element_bytes
+    (m, n, k), step = config.block, problem.instruction[2]
+    size = problem.element_bytes
     tile = (m * k * size, n * k * size)
-    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split_k)
-    turns = copy_turns(contraction, knobs)
-    steps = -(-contraction.k // k)
+    grid = (-(-problem.m // m), -(-problem.n // n), problem.batch * config.split_k)
+    turns = copy_turns(problem, config)
+    steps = -(-problem.k // k)
     return AlcopWork(
         grid=grid,
-        threads=knobs.parts * contraction.lanes,
-        registers=estimated_registers(contraction, knobs) if registers is None else registers,
-        shared_bytes=knobs.stages * knobs.stage_bytes(size),
-        steps=-(-steps // knobs.split_k) * turns,
-        stages=knobs.stages,
-        inner_steps=max(1, k // step // knobs.slices),
-        register_stages=knobs.register_stages,
+        threads=config.parts * problem.lanes,
+        registers=estimated_registers(problem, config) if registers is None else registers,
+        shared_bytes=config.stages * config.stage_bytes(size),
+        steps=-(-steps // config.split_k) * turns,
+        stages=config.stages,
+        inner_steps=max(1, k // step // config.slices),
+        register_stages=config.register_stages,
         fetched=sum(tile) / turns,
-        panels=(tile[0] * contraction.distinct[0] / turns, tile[1] * contraction.distinct[1] / turns),
-        fragments=sum(knobs.part) * step * size * knobs.parts / turns,
-        operations=2 * m * n * step * knobs.slices / turns,
-        unit=contraction.unit,
-        results=m * n * contraction.result_bytes,
-        finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
-        partial=_partial_sums(knobs),
-        team=knobs.split_k,
-        team_bytes=m * n * SUM_BYTES * knobs.split_k if knobs.split_k > 1 else 0.0,
+        panels=(tile[0] * problem.distinct[0] / turns, tile[1] * problem.distinct[1] / turns),
+        fragments=sum(config.part) * step * size * config.parts / turns,
+        operations=2 * m * n * step * config.slices / turns,
+        unit=problem.unit,
+        results=m * n * problem.result_bytes,
+        finish=(problem.finish[0] * m * n, problem.finish[1] * m * n),
+        partial=_partial_sums(config),
+        team=config.split_k,
+        team_bytes=m * n * SUM_BYTES * config.split_k if config.split_k > 1 else 0.0,
     )
 
 
@@ -61,26 +55,26 @@ def _partial_sums(config: GemmConfig) -> float:
     return float(rows * columns * SUM_BYTES * (config.slices - 1))
 
 
-def copy_turns(contraction: Contraction, knobs: GemmConfig) -> int:
+def copy_turns(problem: GemmProblem, config: GemmConfig) -> int:
     """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
-    threads, turns = knobs.parts * contraction.lanes, 1
-    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
-        count = side * knobs.block[2] // width // threads
-        if width * contraction.element_bytes < SMALLEST_COPY and count > MOST_HELD:
+    threads, turns = config.parts * problem.lanes, 1
+    for side, width in zip(config.block[:2], problem.widths, strict=True):
+        count = side * config.block[2] // width // threads
+        if width * problem.element_bytes < SMALLEST_COPY and count > MOST_HELD:
             turns = max(turns, count // COPIED_IN_TURN)
     return turns
 
 
-def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
+def estimated_registers(problem: GemmProblem, config: GemmConfig) -> int:
     """Of one thread: its sums, its fragment sets, its copies.  An estimate: the compiler has the last word."""
-    rows, columns = knobs.part
-    sums = rows * columns // contraction.lanes
-    held = (rows + columns) * contraction.instruction[2] * contraction.element_bytes
-    fragments = knobs.register_stages * max(1, held // contraction.lanes // REGISTER_BYTES)
-    threads, size = knobs.parts * contraction.lanes, contraction.element_bytes
+    rows, columns = config.part
+    sums = rows * columns // problem.lanes
+    held = (rows + columns) * problem.instruction[2] * problem.element_bytes
+    fragments = config.register_stages * max(1, held // problem.lanes // REGISTER_BYTES)
+    threads, size = config.parts * problem.lanes, problem.element_bytes
     copies = 0.0
-    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
-        count = side * knobs.block[2] / width / threads
+    for side, width in zip(config.block[:2], problem.widths, strict=True):
+        count = side * config.block[2] / width / threads
         if width * size < SMALLEST_COPY:
             copies += GEMM_PER_HELD * count if count <= MOST_HELD else GEMM_IN_TURNS
         else:
@@ -88,17 +82,17 @@ def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 
-def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contraction | None) -> AlcopWork:
+def alcop_work_of_kernel(tile: TileProgram, facts: Work, problem: GemmProblem | None) -> AlcopWork:
     """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked.
 
-    contraction: what it multiplies; None for a kernel that is no tiled contraction.
+    problem: what it multiplies; None for a kernel that is no tiled contraction.
     """
     config = tile.config if isinstance(tile.config, GemmConfig) else None
     blocks, steps = facts.blocks, facts.serial_steps
     fetched = _bytes_read(tile, "global") * facts.threads
     inner = _inner_steps(tile)
     total = facts.tensor_flops or facts.flops
-    grid, panels = _grid_and_panels(contraction, config, blocks, fetched)
+    grid, panels = _grid_and_panels(problem, config, blocks, fetched)
     last = blocks / facts.team
     """Blocks that finish."""
     outputs = facts.dram_bytes_written / last
@@ -127,13 +121,13 @@ def alcop_work_of_kernel(tile: TileProgram, facts: Work, contraction: Contractio
 
 
 def _grid_and_panels(
-    contraction: Contraction | None, config: GemmConfig | None, blocks: int, fetched: float
+    problem: GemmProblem | None, config: GemmConfig | None, blocks: int, fetched: float
 ) -> tuple[tuple[int, int, int], tuple[float, float]]:
     """Blocks along rows and columns, and what they share; of other kernels nothing is shared."""
-    if contraction is None or config is None:
+    if problem is None or config is None:
         return (1, 1, blocks), (fetched, 0.0)
     tile_rows, tile_columns, _ = config.block
-    rows, columns = -(-contraction.m // tile_rows), -(-contraction.n // tile_columns)
+    rows, columns = -(-problem.m // tile_rows), -(-problem.n // tile_columns)
     share = tile_rows / (tile_rows + tile_columns)
     return (rows, columns, blocks // (rows * columns)), (fetched * share, fetched * (1 - share))
 

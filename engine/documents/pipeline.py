@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.documents.model import TermDoc, Time
 from engine.tensorize.space import GemmConfig
 
@@ -143,7 +143,7 @@ class ChartDoc:
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int
-    contraction: Contraction | None
+    contraction: GemmProblem | None
     knobs: GemmConfig | None
     choices: tuple[ChoiceDoc, ...]
 

@@ -19,10 +19,8 @@ from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
-from engine.kernels.gemm.advise_row_epilogue import row_binding
-from engine.kernels.gemm.advise_tensor_cores import entries_for
-from engine.kernels.gemm.mappings import why_no_kernel
-from engine.kernels.gemm.work import promise_of
+from engine.kernels.gemm.advise import advise_tiles
+from engine.kernels.gemm.space import why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.text import entry_text
@@ -30,7 +28,6 @@ from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
-from engine.tensorize.bind import bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import UNIT, IntrinsicMapping, mappings
 from engine.tensorize.product import products
@@ -67,13 +64,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
     iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, 1 on the loops around it.
     """
     if not why_no_kernel(mapping, anchor, group, recipe):
-        intrinsic = INTRINSICS[mapping.abstraction.name]
-        binding = bind(anchor, group.program.arrays, intrinsic)
-        assert not isinstance(binding, str), "asked just now"
-        binding = row_binding(group.program.statements, anchor, binding)
-        machine = target(recipe.target)
-        promise = promise_of(machine, group.program, intrinsic)
-        return tuple(entries_for(anchor, binding, intrinsic, machine, promise))
+        return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], target(recipe.target))[0]
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")

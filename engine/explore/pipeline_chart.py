@@ -16,7 +16,7 @@ from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
-from engine.kernels.gemm.problem import config_of_tile, contraction_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
@@ -61,7 +61,7 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    contraction, knobs = contraction_of(kernel.program, kernel.tile), config_of_tile(kernel.tile)
+    contraction, knobs = gemm_problem_of_tile(kernel.program, kernel.tile), config_of_tile(kernel.tile)
     held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
     work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), contraction)
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)

@@ -13,8 +13,8 @@ from engine.execution.nvrtc import compile_cuda
 from engine.explore.pipeline_chart import NOTE
 from engine.explore.what_if import why_refused
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem_of_tile
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.text import entry_text, to_text
@@ -29,16 +29,16 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     `compile` and NVRTC raise.
     """
     now = compile_group(group, recipe)
-    sides, before = sides_of(now.program), config_of_tile(now.tile)
-    if sides is None or before is None:
+    axes, before = gemm_axes(now.program), config_of_tile(now.tile)
+    if axes is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
-    contraction = contraction_of(now.program, now.tile)
+    contraction = gemm_problem_of_tile(now.program, now.tile)
     refusal = why_refused(contraction, knobs, now.target) if contraction else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
         raise Unsupported("explore", f"{group.name} at {knobs}", refusal.text, offer)
-    entries = entries_of(sides, knobs, before, bool(now.tile.intrinsic))
-    changed = with_knobs(recipe, group.name, entries)
+    entries = entries_of(axes, knobs, before, bool(now.tile.intrinsic))
+    changed = with_user_entries(recipe, group.name, entries)
     kernel = compile_group(group, changed)
     if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.cost.alcop import allowed_registers, predict_pipeline
-from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.kernels.gemm.limits import first_broken, kib
+from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
+from engine.support.units import kib
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensorize.space import GemmConfig
@@ -28,7 +29,7 @@ TITLES = {
 }  # fmt: skip
 
 
-def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
+def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
     """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
     on_tensor_cores = bool(contraction.unit)
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
@@ -47,7 +48,7 @@ def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tupl
     )
 
 
-def turn_knob(contraction: Contraction, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
+def turn_knob(contraction: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
@@ -73,7 +74,7 @@ def _cut(knobs: GemmConfig) -> int:
     return knobs.parts // knobs.slices
 
 
-def _with_parts(contraction: Contraction, knobs: GemmConfig, count: int) -> GemmConfig:
+def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
     """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
     rows, columns, _ = knobs.block
     least = 16 if contraction.unit else 1
@@ -100,7 +101,7 @@ def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfD
 
 
 def what_if(
-    contraction: Contraction, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
+    contraction: GemmProblem, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
 ) -> WhatIfDoc:
     """Registers, occupancy and time under `then` beside those under `now`.
 
@@ -123,14 +124,14 @@ def what_if(
     )
 
 
-def _work(contraction: Contraction, knobs: GemmConfig, off: int) -> AlcopWork:
+def _work(contraction: GemmProblem, knobs: GemmConfig, off: int) -> AlcopWork:
     """A kernel at some knobs, its registers estimated and put right by `off`."""
     return alcop_work_of_config(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
 
 
-def why_refused(contraction: Contraction, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
+def why_refused(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
-    broken = first_broken(contraction, knobs, machine)
+    broken = first_broken(contraction, knobs, machine, LIMITS)
     if broken is None:
         return None
     _, text = broken
@@ -138,7 +139,7 @@ def why_refused(contraction: Contraction, knobs: GemmConfig, machine: Target) ->
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
 
 
-def _nearest(contraction: Contraction, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
+def _nearest(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
     steps = max(1, -(-contraction.k // knobs.block[2]))
     for stages in range(min(knobs.stages, steps), 0, -1):
@@ -146,16 +147,16 @@ def _nearest(contraction: Contraction, knobs: GemmConfig, machine: Target) -> Ge
             for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
                 for split in (s for s in reversed(SPLITS) if s <= knobs.split_k):
                     tried = replace(knobs, stages=stages, register_stages=sets, slices=slices, split_k=split)
-                    if first_broken(contraction, tried, machine) is None:
+                    if first_broken(contraction, tried, machine, LIMITS) is None:
                         return tried
     whole = _with_parts(contraction, knobs, _cut(knobs))
-    if whole != knobs and first_broken(contraction, whole, machine) is None:
+    if whole != knobs and first_broken(contraction, whole, machine, LIMITS) is None:
         return whole
     rows, columns, depth = knobs.block
     for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
         if min(block) >= LEAST:
             tried = _with_parts(contraction, replace(knobs, block=block), _cut(knobs))
-            if first_broken(contraction, tried, machine) is None:
+            if first_broken(contraction, tried, machine, LIMITS) is None:
                 return tried
     return None
 
@@ -175,12 +176,12 @@ def _difference(asked: GemmConfig, near: GemmConfig) -> str:
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
 
 
-def _sweep(contraction: Contraction, knobs: GemmConfig, machine: Target, off: int) -> list[tuple[int, float]]:
+def _sweep(contraction: GemmProblem, knobs: GemmConfig, machine: Target, off: int) -> list[tuple[int, float]]:
     """Predicted time over the number of stages."""
     found = []
     for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
-        if first_broken(contraction, tried, machine) is None:
+        if first_broken(contraction, tried, machine, LIMITS) is None:
             found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
     return found
 

@@ -67,8 +67,7 @@ class Lanes:
         if self.is_by_element(operand):
             self.load_elements(slot, operand, is_first, place, SHARERS, link)
             return
-        function = LOADS[not operand.depth_inner].function
-        self.emitter.add(MatrixLoad(function, slot, operand.tile, place, link))
+        self.emitter.add(MatrixLoad(LOADS[not operand.depth_inner], slot, operand.tile, place, link))
 
     def load_elements(
         self, slot: Slot, operand: Operand, is_first: bool, place: Index, apart: int, link: Line

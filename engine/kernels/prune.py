@@ -12,12 +12,12 @@ from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
-from engine.kernels.gemm.limits import kib
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
-from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
+from engine.kernels.space import Dropped, Funnel, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
+from engine.support.units import kib
 from engine.target import Target
 from engine.target.hardware import MAX_GRID, WARP
 
@@ -104,13 +104,13 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
 
 
 def make_task(
-    family: Programs, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
+    template: Template, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
 ) -> Task:
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
-    rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
+    rules = (*checks, *resource_checks(_remembering(template.work), machine), user_check(template, kernel))
+    return Task(template.name, made.dimensions, drop_broken(made.points(), rules), applied, template)
 
 
 def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:
@@ -140,12 +140,12 @@ def asked_intrinsic(kernel: Kernel) -> str:
     return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
-def user_check(family: Programs, kernel: Kernel) -> PruningRule:
+def user_check(template: Template, kernel: Kernel) -> PruningRule:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
-    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in family.decided]
+    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in template.decided]
 
     def why_broken(program: Program) -> str:
-        pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
+        pairs = ((wish, entry) for wish in wishes for entry in template.entries(program))
         found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
         return f"the user asks for {found}" if found is not None else ""
 
@@ -175,16 +175,21 @@ def _never(program: Program) -> str:
 
 def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[PruningRule, ...]:
     """What a launch may ask of a GPU, by a family's figures."""
+
+    def registers(program: Program) -> str:
+        return too_many_registers(work(program).registers or 0, work(program).threads, machine)
+
     return (
         PruningRule("whole warps", lambda p: whole_warps(work(p).threads), "lanes without a thread cost as much"),
-        PruningRule("threads", lambda p: too_many_threads(work(p), machine), "a launch that asks for more fails"),
-        PruningRule("shared memory", lambda p: too_much_shared(work(p), machine), "a launch that asks for more fails"),
-        PruningRule("registers", lambda p: too_many_registers(work(p), machine), REGISTERS_BECAUSE),
-        PruningRule("grid", lambda p: too_many_blocks(work(p)), "a launch of more blocks fails"),
+        PruningRule("threads", lambda p: too_many_threads(work(p).threads, machine), FAILS),
+        PruningRule("shared memory", lambda p: too_much_shared(work(p).shared_bytes, machine), FAILS),
+        PruningRule("registers", registers, SPILLS),
+        PruningRule("grid", lambda p: too_many_blocks(work(p).blocks), "a launch of more blocks fails"),
     )
 
 
-REGISTERS_BECAUSE = "what does not fit is spilled; an estimate, the compiler has the last word"
+FAILS = "a launch that asks for more fails"
+SPILLS = "what does not fit is spilled; an estimate, the compiler has the last word"
 
 
 def whole_warps(threads: int) -> str:
@@ -192,24 +197,24 @@ def whole_warps(threads: int) -> str:
     return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
 
 
-def too_many_threads(work: Work, machine: Target) -> str:
+def too_many_threads(threads: int, machine: Target) -> str:
     """How a block asks for more threads than it may have."""
     most = machine.threads_per_block.value
-    return f"{work.threads:,} threads, a block may have {most:,.0f}" if work.threads > most else ""
+    return f"{threads:,} threads, a block may have {most:,.0f}" if threads > most else ""
 
 
-def too_much_shared(work: Work, machine: Target) -> str:
+def too_much_shared(needed: int, machine: Target) -> str:
     """How a block asks for more shared memory than it may have."""
-    needed, limit = work.shared_bytes, machine.shared_limit
+    limit = machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def too_many_registers(work: Work, machine: Target) -> str:
-    """How a thread needs more registers than it may have."""
-    most, needed = allowed_registers(work.threads, machine), work.registers or 0
-    return f"about {needed} registers, a thread may have {most}" if needed > most else ""
+def too_many_registers(needed: int, threads: int, machine: Target, error: float = 0) -> str:
+    """How a thread needs more registers than it may have.  error: relative one of the estimate that is let pass."""
+    most = allowed_registers(threads, machine)
+    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + error) else ""
 
 
-def too_many_blocks(work: Work) -> str:
+def too_many_blocks(blocks: int) -> str:
     """How a grid is longer than it may be."""
-    return f"{work.blocks:,} blocks, a grid may have {MAX_GRID:,}" if work.blocks > MAX_GRID else ""
+    return f"{blocks:,} blocks, a grid may have {MAX_GRID:,}" if blocks > MAX_GRID else ""

@@ -99,7 +99,7 @@ PROMISED = "promised"
 """Name of the feature that is the modelled time."""
 
 
-class Programs(Protocol):
+class Template(Protocol):
     """What the programs of one task say, and what a model promises of them."""
 
     @property
@@ -120,7 +120,7 @@ class Programs(Protocol):
         """Modelled microseconds, before it is compiled."""
 
     def program_of(self, kernel: Kernel) -> Program | None:
-        """The program that a kernel stands at, None where it is none of this family."""
+        """The program that a kernel stands at, None where it is none of this template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Task:
     funnel: Funnel
     applied: tuple[Applied, ...]
     """What each rule of the table opened."""
-    family: Programs
+    template: Template
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -147,7 +147,7 @@ class Task:
 
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
-        return self.family.rank(program)
+        return self.template.rank(program)
 
     def features(self, program: Program) -> tuple[float, ...]:
         """Figures for learned models, one for each of `feature_names`.
@@ -158,9 +158,9 @@ class Task:
             _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
             for name, value in program.values
         )
-        work = self.family.work(program)
+        work = self.template.work(program)
         known = (_log(getattr(work, name)) for name in RESOURCE_NAMES)
-        return (*chosen, *known, _log(self.family.rank(program)))
+        return (*chosen, *known, _log(self.template.rank(program)))
 
 
 def _log(number: float) -> float:
@@ -168,7 +168,7 @@ def _log(number: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelPrograms:
+class KernelTemplate:
     """Base of the programs that start from the default kernel: the group, and the kernel that its recipe makes."""
 
     group: FusionGroup
@@ -180,11 +180,11 @@ class KernelPrograms:
         return self.kernel.target
 
     def work(self, program: Program) -> Work:
-        """See `Programs`."""
+        """See `Template`."""
         raise NotImplementedError
 
     def rank(self, program: Program) -> float:
-        """See `Programs`."""
+        """See `Template`."""
         return promised_microseconds(self.work(program), self.machine)
 
 

@@ -16,18 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.pipeline.nodes import SHARED, Decision, Path, StageRefusal
-from engine.pipeline.shared_memory_reuse import used_after
-from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
+from engine.pipeline.uses import Uses, at_path, numbered_operations, used_after, uses
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.tile.nodes import (
-    Declare,
-    For,
-    PipelineRequest,
-    TileOp,
-    TileProgram,
-    operations,
-)
+from engine.tile.nodes import Declare, For, PipelineRequest, TileOp, TileProgram, operations
 from engine.tile.storage import shared_bytes_of, shared_map
 
 MAX_STAGES = 6
@@ -72,7 +64,10 @@ def _refusal(
         refusal = _rule_1(program, request.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
         if refusal:
             return refusal
-    return _rule_2(request, paths) if None in paths or len(paths) > 1 else None
+    names = " and ".join(request.buffers)
+    if None in paths:
+        return StageRefusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
+    return StageRefusal(2, f"{names} are filled and used in different loops") if len(paths) > 1 else None
 
 
 # Rule 1
@@ -145,13 +140,6 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     while common and not isinstance(at_path(body, common), For):  # branches inside the loop move with its iteration
         common = common[:-1]
     return common or None
-
-
-def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> StageRefusal:
-    names = " and ".join(request.buffers)
-    if None in paths:
-        return StageRefusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
-    return StageRefusal(2, f"{names} are filled and used in different loops")
 
 
 # Limits

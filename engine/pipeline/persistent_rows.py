@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.graph.nodes import DTYPES
 from engine.pipeline.stage_indices import Known, StageRewrite
@@ -39,15 +39,6 @@ from engine.tile.source import Footprint
 TURN = "turn"
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A load of rows that becomes a copy and a load of what was copied."""
-
-    buffer: str
-    operation: TileOp
-    """The copy, inside the loops that the load stands in, with the names that it needs there."""
-
-
 def in_turns(program: TileProgram) -> TileProgram:
     """The program with a loop over turns around it, which copies what its threads load of their rows."""
     turns, blocks = program.turns, program.grid // program.turns
@@ -59,7 +50,7 @@ def in_turns(program: TileProgram) -> TileProgram:
     used = staging.body(body, ())
     requests = tuple(replace(request, buffers=tuple(staging.buffers)) for request in program.requests)
     first = _after_names(used, staging.copies)
-    copied = (*(c.operation for c in staging.copies), Commit(), Wait(0), Barrier()) if staging.copies else ()
+    copied = (*staging.copies, Commit(), Wait(0), Barrier()) if staging.copies else ()
     # The last barrier keeps the next turn's copies from what threads of this one still read.
     turn = (*used[:first], *copied, *used[first:], Barrier())
     return replace(
@@ -85,9 +76,9 @@ def _footprint(footprint: Footprint, moved: Index, turns: int, blocks: int) -> F
     return Footprint(footprint.array, position, counters, guards)
 
 
-def _after_names(body: Sequence[TileOp], copies: Sequence[_Copy]) -> int:
+def _after_names(body: Sequence[TileOp], copies: Sequence[TileOp]) -> int:
     """The first place in a body where every name that the copies need is known."""
-    names = {id(op) for op in _definitions(body, names_in(copy.operation for copy in copies))}
+    names = {id(op) for op in _definitions(body, names_in(copies))}
     return max((number + 1 for number, op in enumerate(body) if id(op) in names), default=0)
 
 
@@ -98,7 +89,8 @@ class _Staging:
         self.program, self.known = program, known
         self.varying = _varying(program.body, {BLOCK, TURN})
         self.buffers: dict[str, Buffer] = {}
-        self.copies: list[_Copy] = []
+        self.copies: list[TileOp] = []
+        """Each inside the loops that its load stands in, with the names that it needs there."""
 
     def body(self, ops: Sequence[TileOp], around: tuple[tuple[For, Sequence[TileOp]], ...]) -> tuple[TileOp, ...]:
         """A body whose loads of rows read what was copied.  around: loops outside it, with what stands in them."""
@@ -136,7 +128,7 @@ class _Staging:
         op: TileOp = AsyncCopy(name, place, load.source, load.position, load.width, load.mask, load.at)
         for loop, ops in reversed(around):
             op = replace(loop, body=(*_definitions(ops, names_in((op,))), op))
-        self.copies.append(_Copy(name, op))
+        self.copies.append(op)
         return replace(load, source=name, position=place)
 
     def _buffer_of(self, source: str) -> str:

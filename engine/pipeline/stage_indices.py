@@ -14,15 +14,6 @@ from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 from engine.tile.nodes import For, Let, Rewrite, Slot, TileOp
 
 
-def counter(loops: Sequence[For]) -> Index:
-    """g over loops, innermost first."""
-    result, inside = Index(), 1
-    for loop in loops:
-        result = result + Index.of(loop.name) * inside
-        inside *= loop.extent
-    return result
-
-
 def counters_ahead(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Index]:
     """Counters of the iteration `ahead` later, innermost loop first: past the end of one, the next is one further.
 

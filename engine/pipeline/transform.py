@@ -22,12 +22,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.pipeline.detect import detect
-from engine.pipeline.inline_unit_loops import without_single_loops
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
 from engine.pipeline.persistent_rows import in_turns
-from engine.pipeline.shared_memory_reuse import overlay_buffers, used_after
-from engine.pipeline.stage_indices import Known, StageRewrite, counter, counters_ahead
-from engine.pipeline.uses import uses
+from engine.pipeline.stage_indices import Known, StageRewrite, counters_ahead
+from engine.pipeline.uses import used_after, uses
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.tensor.index import Index
@@ -48,7 +46,7 @@ from engine.tile.nodes import (
     names_in,
     operations,
 )
-from engine.tile.storage import shared_map
+from engine.tile.storage import shared_bytes_of, shared_map
 
 
 def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
@@ -66,7 +64,7 @@ def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
     sizes |= {"REGISTER_STAGES": register_stages} if register_stages > 1 else {}
     result = replace(
         program,
-        body=without_single_loops(rewriting.body(program.body), rewriting.extents),
+        body=_without_single_loops(rewriting.body(program.body), rewriting.extents),
         buffers=rewriting.buffers,
         constants={**program.constants, **sizes},
         notes={**program.notes, **_notes(decisions)},
@@ -141,7 +139,7 @@ class _Rewriting:
         for name in decision.request.buffers:
             self._enlarge(name, stages)
         later = used_after(self.program, decision.path)
-        self.buffers = overlay_buffers(self.buffers, decision.request.buffers, later)
+        self.buffers = _overlay(self.buffers, decision.request.buffers, later)
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
@@ -172,7 +170,7 @@ class _Rewriting:
         """What fills buffers, for the iteration `stages` - 1 later, which exists."""
         ahead = decision.stages - 1
         known = Known(self.extents | {loop.name: loop.extent - ahead})
-        stage = (counter((loop,)) + ahead).mod(decision.stages, known)
+        stage = (Index.of(loop.name) + ahead).mod(decision.stages, known)
         return self._change(decision, counters_ahead((loop,), ahead, known), stage, known).body(ops)
 
     def _rewrite_uses(
@@ -180,7 +178,7 @@ class _Rewriting:
     ) -> tuple[list[TileOp], list[TileOp]]:
         """(what must come before the loop, what uses a tile in it)."""
         past_the_end = Known(self.extents | {loop.name: loop.extent + 1})  # a loop in it may look one further
-        stage = counter((loop,)).mod(decision.stages, past_the_end)
+        stage = Index.of(loop.name).mod(decision.stages, past_the_end)
         change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}
@@ -306,6 +304,38 @@ def _with_names(body: Sequence[TileOp], names: set[int], chosen: set[int]) -> li
         if not more:
             return [op for n, op in enumerate(body) if n in chosen]
         chosen = chosen | more
+
+
+def _overlay(buffers: Mapping[str, Buffer], staged: Collection[str], later: Collection[str]) -> dict[str, Buffer]:
+    """Give buffers that are used later the bytes of the staged ones."""
+    placed = dict(buffers)
+    for names in (staged, later):
+        end = 0
+        for name in names:
+            placed[name] = replace(placed[name], offset=end)
+            end += shared_bytes_of(placed[name])
+    return placed
+
+
+def _without_single_loops(body: Sequence[TileOp], extents: Known) -> tuple[TileOp, ...]:
+    """The operations with loops of one iteration inlined: detection needs the loop that fills and uses a buffer, the
+    text does not.  A loop stays where a name would be defined twice in one body.
+
+        for tile in 0 .. 0:  copy A[32 * tile]; use A    ->    copy A[0]; use A
+    """
+    result: list[TileOp] = []
+    for op in body:
+        op = op.map_bodies(lambda inner: _without_single_loops(inner, extents))
+        if isinstance(op, For) and op.extent == 1 and not _names_of(op.body) & _names_of((*result, *body)):
+            result += StageRewrite({op.name: Index()}, {}, {}, extents).body(op.body)
+        else:
+            result.append(op)
+    return tuple(result)
+
+
+def _names_of(body: Sequence[TileOp]) -> set[str]:
+    """Names that a body itself makes."""
+    return {name for op in body for name in op.defines}
 
 
 def _text(decision: Decision) -> str:

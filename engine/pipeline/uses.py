@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.pipeline.nodes import Path
-from engine.tile.nodes import TileOp
+from engine.tile.nodes import TileOp, TileProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,20 @@ def uses(body: tuple[TileOp, ...], buffer: str) -> Uses:
         elif buffer in op.buffers_written:
             fills.append((path, op))
     return Uses(tuple(fills), tuple(reads))
+
+
+def used_after(program: TileProgram, loop: Path) -> tuple[str, ...]:
+    """Buffers of shared memory without a place of their own that are used only after an outermost loop."""
+    if len(loop) != 1:
+        return ()
+    found = []
+    for buffer in program.buffers.values():
+        if buffer.scope == "shared" and buffer.offset is None:
+            used = uses(program.body, buffer.name)
+            places = [path for path, _ in (*used.fills, *used.reads)]
+            if places and min(places)[0] > loop[0]:
+                found.append(buffer.name)
+    return tuple(found)
 
 
 def numbered_operations(body: tuple[TileOp, ...], path: Path = ()) -> Iterator[tuple[Path, TileOp]]:

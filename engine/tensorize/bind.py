@@ -1,29 +1,36 @@
-"""Which iterators of a contraction are the m, n and k of an instruction, and what padding them costs."""
+"""Which iterators of a contraction are the m, n and k of a matrix product, and whether an instruction multiplies it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from engine.fusion.row_sides import factors_of
 from engine.fusion.shape import is_contraction, product_operands
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, accesses
+from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
+from engine.tensor.shifted_exponentials import match_weighted
 from engine.tensorize.nodes import Intrinsic
+
+ROUNDED = "products are rounded before they are summed, the instruction sums them as they are"
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """A contraction as batches of an m x n x k product."""
+class GemmAxes:
+    """A contraction as batches of an m x n x k product: its iterators on each axis, outermost first."""
 
+    statement: Statement
     batch: tuple[Iterator, ...]
     rows: tuple[Iterator, ...]
     """Only the first factor moves with these: m."""
     columns: tuple[Iterator, ...]
-    """Only the second factor moves with these: n."""
+    """Only the second factor moves with these: n.  Where rows of the results are reduced, those that are reduced."""
     depth: tuple[Iterator, ...]
     """The reduced ones: k."""
-    has_whole_rows: bool = False
+    factors: tuple[Access, Access]
+    """What is read of the first and of the second operand."""
+    has_whole_rows: bool
     """Whether a block has all columns, because rows of the results are reduced."""
 
     @property
@@ -39,33 +46,59 @@ class Binding:
 
     def padding(self, tile: tuple[int, int, int]) -> float:
         """Part of the multiplications that only fill whole tiles of m x n x k, 0..1."""
-        needed = math.prod(self.sizes)
         done = math.prod(-(-size // t) * t for size, t in zip(self.sizes, tile, strict=True))
-        return 1 - needed / done
+        return 1 - math.prod(self.sizes) / done
 
     def __str__(self) -> str:
         sides = zip("mnk", (self.rows, self.columns, self.depth), strict=True)
         return ", ".join(f"{name} = {' '.join(i.name for i in side)}" for name, side in sides)
 
 
-def bind(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> Binding | str:
-    """The binding of a contraction's iterators, or why the instruction does not compute it."""
+def axes_of_contraction(statement: Statement, reduced_columns: Collection[str] = ()) -> GemmAxes:
+    """The axes of a contraction.  reduced_columns: iterators that reductions of its results walk in the same kernel."""
+    # An access comes after the look-ups inside its indices.
+    first, second = (accesses(factor)[-1] for factor in factors_of(statement, reduced_columns))
+    used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
+    rows = tuple(i for i in statement.parallel if i.name in used[0] - used[1])
+    columns = tuple(i for i in statement.parallel if i.name in used[1] - used[0])
+    columns = tuple(i for i in columns if i.name in reduced_columns) or columns
+    batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
+    return GemmAxes(statement, batch, rows, columns, statement.reduced, (first, second), bool(reduced_columns))
+
+
+def contraction_misfit(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
+    """Why an instruction does not compute a statement; "" where it does."""
     factors = product_operands(statement.expression)
     if factors is None or not is_contraction(statement):
         return "the statement is no sum of products of two arrays, each with an iterator of its own"
-    if not isinstance(statement.expression, Apply) or statement.expression.function != "mul":
-        return "products are rounded before they are summed, the instruction sums them as they are"
+    if not _is_product(statement):
+        return ROUNDED
     assert statement.reduction is not None
     if statement.reduction.accumulate != "float32":
         return f"sums are held in {statement.reduction.accumulate}, the instruction sums in float32"
     if not adds_nothing(statement):
         return "the zeros that fill ragged tiles would count: the product of the factors is not 0 where both read 0"
-    for factor in factors:
-        reason = _misfit(_uncast(factor), arrays, intrinsic)
-        if reason:
-            return reason
-    first, second = (next(iter(accesses(factor))) for factor in factors)
-    return _sides(statement, first, second)
+    return next(filter(None, (_factor_misfit(factor, arrays, intrinsic) for factor in factors)), "")
+
+
+def attention_misfit(scores: Statement, values: Statement, program: TensorProgram, intrinsic: Intrinsic) -> str:
+    """Why an instruction does not multiply both products of an attention after its online rewrite; "" where it does.
+
+    Weights become operands in the registers that hold them: as the instruction's elements, which they are rounded to.
+    """
+    factors, term = product_operands(scores.expression), match_weighted(values.expression)
+    if factors is None or term is None or term.factor is None:
+        return "the weighted sum is not in its online form"
+    held_as = term.rounded or "float32"
+    if held_as != intrinsic.dtype:
+        return f"weights are {held_as}, the instruction takes {intrinsic.dtype}"
+    if not _is_product(scores):
+        return ROUNDED
+    for factor in (*factors, term.factor):
+        held = {program.arrays[access.array].dtype for access in accesses(factor)}
+        if held | {multiplied_dtype(factor, "float32", program.arrays)} != {intrinsic.dtype}:
+            return f"a factor is {' and '.join(sorted(held))}, the instruction takes {intrinsic.dtype}"
+    return ""
 
 
 def is_allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
@@ -75,33 +108,34 @@ def is_allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
 
 def prologue(factor: Scalar) -> Scalar | None:
     """What is computed from a factor's element before it is multiplied; None where that is the element itself."""
-    inner = _uncast(factor)
+    inner = _without_cast_to(factor, "float32")
     return None if isinstance(inner, Access) else inner
 
 
-def _uncast(factor: Scalar) -> Scalar:
-    """The factor before its conversion to float32, which the instruction makes by itself."""
-    is_widened = isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == "float32"
-    return factor.operands[0] if isinstance(factor, Apply) and is_widened else factor
+def multiplied_dtype(factor: Scalar, held: str, arrays: Mapping[str, Array]) -> str:
+    """The element type of a factor before its conversion to that of the sums, which an instruction makes by itself."""
+    inner = _without_cast_to(factor, held)
+    return arrays[inner.array].dtype if isinstance(inner, Access) else inner.dtype
 
 
-def _misfit(factor: Scalar, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
+def _without_cast_to(factor: Scalar, dtype: str) -> Scalar:
+    is_cast = isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == dtype
+    return factor.operands[0] if isinstance(factor, Apply) and is_cast else factor
+
+
+def _is_product(statement: Statement) -> bool:
+    """Whether products are summed as they are: `product_operands` looks through a cast around them."""
+    return isinstance(statement.expression, Apply) and statement.expression.function == "mul"
+
+
+def _factor_misfit(factor: Scalar, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
     """Why the instruction cannot take a factor; "" where it can."""
     read = set(accesses(factor))
     if len(read) != 1 or any(access.guards for access in read):
         return "a factor is not computed from one element of its array"
     (access,) = read
-    held = arrays[access.array].dtype
-    dtype = held if isinstance(factor, Access) else factor.dtype if isinstance(factor, Apply) else ""
+    held, dtype = arrays[access.array].dtype, multiplied_dtype(factor, "float32", arrays)
     if {held, dtype} != {intrinsic.dtype}:
         what = f"{access.array} holds {held}" if held == dtype else f"a factor is computed in {dtype} from {held}"
         return f"{what}, the instruction takes {intrinsic.dtype}"
     return ""
-
-
-def _sides(statement: Statement, first: Access, second: Access) -> Binding:
-    used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
-    rows = tuple(i for i in statement.parallel if i.name in used[0] and i.name not in used[1])
-    columns = tuple(i for i in statement.parallel if i.name in used[1] and i.name not in used[0])
-    batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
-    return Binding(batch, rows, columns, statement.reduced)

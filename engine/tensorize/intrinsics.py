@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
-from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic, MatrixLoadFunction
+from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic
 
 _EXTENTS = {LANE: WARP, REGISTER: 8}
 _LANE, _REGISTER = Index.of(LANE), Index.of(REGISTER)
@@ -85,8 +85,6 @@ _ALL = (
 INTRINSICS: Mapping[str, Intrinsic] = {intrinsic.name: intrinsic for intrinsic in _ALL}
 """By name."""
 
-LOADS: Mapping[bool, MatrixLoadFunction] = {
-    False: MatrixLoadFunction("ldmatrix_x4", transposed=False),
-    True: MatrixLoadFunction("ldmatrix_x4_trans", transposed=True),
-}
-"""By whether the matrices are transposed on the way."""
+LOADS: Mapping[bool, str] = {False: "ldmatrix_x4", True: "ldmatrix_x4_trans"}
+"""The function that loads four matrices of 8 rows of 16 bytes from shared memory, by whether lanes receive transposes,
+which exist for elements of 2 bytes.  Lane l gives the place of row l % 8 of matrix l / 8."""

@@ -4,19 +4,27 @@ A match puts one iterator on each axis of the intrinsic, all others at 0, and ho
 as the intrinsic's is.  A mapping is what a set of matches puts on each axis together.  Counted so, a matrix product has
 1 mapping to a matrix intrinsic, convolutions over 1, 2 and 3 axes have 6, 35 and 180.  The mapping of all iterators is
 always tried: it is among those where a batch gives the window a partner, and needs none to be gathered by loads.
+
+A mapping keeps every operand in place where products of binary matrices say so (AMOS, algorithm 1; GTA's first layer).
+With X the accesses of the operator (operands x iterators), Y the matching (axes of the intrinsic x iterators) and Z the
+accesses of the intrinsic (operands x axes), and * the boolean matrix product:
+
+    valid  iff  Z * Y = X  and  X * Y^T = Z
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.tensor.index import Atom, Index
 from engine.tensor.nodes import Iterator
 from engine.tensorize.abstractions import Abstraction
-from engine.tensorize.matrices import Matrices, access_matrix, matching_matrix
 from engine.tensorize.product import ProductForm, ProductOperand
 
 MOST_MATCHES = 15
@@ -28,6 +36,45 @@ Match = tuple[str, ...]
 """An iterator for each axis of the intrinsic."""
 Union = tuple[frozenset[str], ...]
 """The iterators on each axis of the intrinsic."""
+
+
+Matrix = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrices:
+    """X, Y and Z of one mapping; iterators that stay loops around the intrinsic have no column."""
+
+    software: Matrix
+    """X: which iterators move each operand of the operator."""
+    matching: Matrix
+    """Y: which iterators make up each axis of the intrinsic."""
+    intrinsic: Matrix
+    """Z: which axes move each operand of the intrinsic."""
+
+    def why_invalid(self) -> str:
+        """Which of the two equations fails; "" for a valid mapping."""
+        if not np.array_equal(multiply(self.intrinsic, self.matching), self.software):
+            return "an operand would not move with all its iterators: Z * Y is not X"
+        if not np.array_equal(multiply(self.software, self.matching.T), self.intrinsic):
+            return "an axis of the intrinsic would move an operand that it holds still: X * Y^T is not Z"
+        return ""
+
+
+def multiply(a: Matrix, b: Matrix) -> Matrix:
+    """The boolean matrix product: "or" over "and"."""
+    return np.asarray(a.astype(np.int64) @ b.astype(np.int64) > 0)
+
+
+def access_matrix(operands: Sequence[ProductOperand], iterators: Sequence[str]) -> Matrix:
+    """operands x iterators: whether the iterator moves the operand."""
+    rows = [[name in operand.iterators for name in iterators] for operand in operands]
+    return np.array(rows, bool).reshape(len(operands), len(iterators))
+
+
+def matching_matrix(axes: Sequence[Collection[str]], iterators: Sequence[str]) -> Matrix:
+    """axes x iterators: whether the iterator is part of the axis."""
+    return np.array([[name in axis for name in iterators] for axis in axes], bool).reshape(len(axes), len(iterators))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +186,9 @@ def mappings(products: Sequence[ProductForm], abstraction: Abstraction) -> tuple
     added unit axes is taken.
     """
     reason, best = "", None
+    # Both orders: an intrinsic may take either factor as its rows.
     for product in products:
-        for factors in _orders(product.factors):
+        for factors in itertools.permutations(product.factors):
             ordered = replace(product, factors=factors)
             misfit = _misfit(ordered, abstraction)
             completed, units = _complete_axes(ordered, abstraction) if not misfit else (ordered, 0)
@@ -151,10 +199,10 @@ def mappings(products: Sequence[ProductForm], abstraction: Abstraction) -> tuple
     if best is None:
         return reason
     _, product, is_swapped = best
-    found = (
-        IntrinsicMapping(abstraction, product, tuple(_in_operator_order(axis, product) for axis in axes), is_swapped)
-        for axes in _unions(product, abstraction)
-    )
+    found = []
+    for union in _unions(product, abstraction):
+        axes = tuple(tuple(i for i in product.iterators if i.name in names) for names in union)
+        found.append(IntrinsicMapping(abstraction, product, axes, is_swapped))
     valid = [mapping for mapping in found if not mapping.matrices().why_invalid()]
     return tuple(sorted(valid, key=lambda m: (m.cost, len(m.outer))))
 
@@ -215,16 +263,6 @@ def _join(unions: Iterable[Union]) -> Union:
     return tuple(frozenset().union(*axis) for axis in zip(*unions, strict=True))
 
 
-def _in_operator_order(axis: frozenset[str], product: ProductForm) -> tuple[Iterator, ...]:
-    """The iterators of an axis in the operator's order."""
-    return tuple(i for i in product.iterators if i.name in axis)
-
-
-def _orders(factors: tuple[ProductOperand, ...]) -> Iterable[tuple[ProductOperand, ...]]:
-    """The factors as written, then in every other order."""
-    return itertools.permutations(factors)
-
-
 def _misfit(product: ProductForm, abstraction: Abstraction) -> str:
     """Why the intrinsic cannot take the operands, whatever iterators move them; "" where it can."""
     if len(product.factors) != len(abstraction.product.factors):
@@ -264,11 +302,8 @@ def _why_none(product: ProductForm, abstraction: Abstraction) -> str:
     own, kinds = abstraction.product, {_kind(i.name, product) for i in product.iterators}
     for axis in own.iterators:
         if _kind(axis.name, own) not in kinds:
-            moved = " and ".join(o.array for o, t in _pairs(product, own) if axis.name in t.iterators)
+            pairs = zip(product.operands, own.operands, strict=True)
+            moved = " and ".join(mine.array for mine, theirs in pairs if axis.name in theirs.iterators)
             what = "summed iterator" if axis.name in own.reduced else "iterator"
             return f"no {what} moves {moved} and nothing else, as {axis.name} of {abstraction.name} does"
     return f"its iterators share indices in every assignment to the axes of {abstraction.name}"
-
-
-def _pairs(product: ProductForm, own: ProductForm) -> Iterable[tuple[ProductOperand, ProductOperand]]:
-    return zip(product.operands, own.operands, strict=True)

@@ -44,17 +44,6 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixLoadFunction:
-    """Four matrices of 8 rows of 16 bytes from shared memory; lane l gives the place of row l % 8 of matrix l / 8.
-
-    transposed: lanes receive the matrices' transposes, which exists for elements of 2 bytes.
-    """
-
-    function: str
-    transposed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Intrinsic:
     """d = a * b + d for an m x k and a k x n operand, by all 32 lanes of a warp together."""
 

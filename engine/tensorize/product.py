@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.shape import product_operands
 from engine.tensor.index import Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Position, Scalar, Statement, accesses
+from engine.tensor.nodes import Access, Apply, Array, Iterator, Position, Scalar, Statement, accesses
 from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import plain_iterator
+from engine.tensorize.bind import multiplied_dtype
 
 ONES, BAND = "ones", "band"
 """Constant factors that no array holds."""
@@ -116,7 +117,7 @@ def _explicit_product(statement: Statement, arrays: Mapping[str, Array]) -> Prod
         return None
     held = statement.reduction.accumulate
     operands = tuple(
-        ProductOperand(access.array, _dtype(factor, held, arrays), access.indices)
+        ProductOperand(access.array, multiplied_dtype(factor, held, arrays), access.indices)
         for factor, access in zip(factors, read, strict=True)
     )
     result = ProductOperand(statement.write.array, held, statement.write.indices)
@@ -129,7 +130,7 @@ def _sum_as_product(statement: Statement, arrays: Mapping[str, Array]) -> Produc
     assert statement.reduction is not None
     held = statement.reduction.accumulate
     reduced = frozenset(statement.reduction.iterators)
-    dtype = _dtype(statement.expression, held, arrays)
+    dtype = multiplied_dtype(statement.expression, held, arrays)
     result = ProductOperand(statement.write.array, held, statement.write.indices)
     read = list(dict.fromkeys(accesses(statement.expression)))
     banded = _band_of(statement, read[0], arrays) if len(read) == 1 else None
@@ -220,17 +221,6 @@ def _divisions(index: Index) -> list[tuple[str, int]]:
     """(iterator, by) of every division or remainder of one bare iterator."""
     found = [(atom.of, atom.by) for atom, _ in index.terms if isinstance(atom, Quotient | Remainder)]
     return [(name, by) for of, by in found if (name := plain_iterator(of)) is not None]
-
-
-def _dtype(factor: Scalar, held: str, arrays: Mapping[str, Array]) -> str:
-    """The element type of a factor before its conversion to that of the sums, which an intrinsic makes by itself."""
-    if isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == held:
-        factor = factor.operands[0]
-    match factor:
-        case Access(array):
-            return arrays[array].dtype
-        case Literal() | Position() | Apply():
-            return factor.dtype
 
 
 def _asks_position(value: Scalar) -> bool:

@@ -1,24 +1,16 @@
-"""The knobs of a pipelined contraction, and ALCOP's published search spaces over them (section 2.4 of the notes).
-
-    block = 16 * row tiles * row warps  x  16 * column tiles * column warps  x  16 * chunk
-    warp  = 16 * row tiles              x  16 * column tiles
-"""
+"""The configuration of a contraction's kernel: what may be chosen of its tiles and pipelines."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from engine.support.errors import BadInput
-from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tile.nodes import KernelConfig
 
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig(KernelConfig):
-    """What may be chosen of a contraction's kernel: ALCOP's knobs, and who shares the depth."""
+    """What may be chosen of a contraction's kernel: what ALCOP calls its knobs, and who shares the depth."""
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""
@@ -36,7 +28,8 @@ class GemmConfig(KernelConfig):
     def __post_init__(self) -> None:
         """BadInput for a knob below 1."""
         if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k) < 1:
-            raise BadInput("tensorize", "knobs", f"{self.block}, {self.part}: tiles, stages and slices are 1 or more")
+            wrong = f"{self.block}, {self.part}: tiles, stages and slices are 1 or more"
+            raise BadInput("tensorize", "configuration", wrong)
 
     def with_stages(self, stages: int, register_stages: int) -> GemmConfig:
         """As the base says."""
@@ -62,52 +55,3 @@ class GemmConfig(KernelConfig):
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
         text += f", {self.slices} slices" if self.slices > 1 else ""
         return f"{text}, split-K {self.split_k}" if self.split_k > 1 else text
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedSpace:
-    """Every combination of the choices."""
-
-    row_tiles: tuple[int, ...]
-    """Fragments along the rows of a warp's tile."""
-    column_tiles: tuple[int, ...]
-    chunks: tuple[int, ...]
-    """Fragments along the depth of a block's tile."""
-    row_warps: tuple[int, ...] = (1, 2, 4)
-    column_warps: tuple[int, ...] = (1, 2, 4)
-    stages: tuple[int, ...] = (2, 3, 4, 5, 6)
-    register_stages: tuple[int, ...] = (1, 2, 4)
-    fragment: int = FRAGMENT_SIZE
-    """Rows, columns and depths that the tiles are counted in; 1 on CUDA cores, whose warps here are threads."""
-
-    @property
-    def choices(self) -> tuple[tuple[int, ...], ...]:
-        """Of each knob, in the order in which `points` turns them, the first slowest."""
-        warps = (self.row_warps, self.column_warps)
-        return (*warps, self.row_tiles, self.column_tiles, self.chunks, self.stages, self.register_stages)
-
-    def __len__(self) -> int:
-        return math.prod(map(len, self.choices))
-
-    def points(self) -> Iterator[GemmConfig]:
-        """Every configuration once."""
-        for row_warps, column_warps, rows, columns, chunk, stages, sets in itertools.product(*self.choices):
-            part = (self.fragment * rows, self.fragment * columns)
-            block = (part[0] * row_warps, part[1] * column_warps, self.fragment * chunk)
-            yield GemmConfig(block, part, stages, sets)
-
-    def without_pipelines(self) -> PublishedSpace:
-        """The published baseline: the same tiles, nothing pipelined."""
-        one = (1,)
-        return PublishedSpace(
-            self.row_tiles, self.column_tiles, self.chunks, self.row_warps, self.column_warps, one, register_stages=one
-        )
-
-
-ALCOP_SPACES: Mapping[str, PublishedSpace] = {
-    "dense": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2), chunks=(2, 4)),
-    "batched": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4, 8)),
-    "conv2d": PublishedSpace(row_tiles=(1, 2), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
-    "conv3d": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
-}
-"""The templates of the published artifact: 1,620, 4,860, 2,430 and 3,645 points; unpipelined 108, 324, 162 and 243."""

@@ -55,8 +55,8 @@ class SearchProblem:
 
     def recipe_of(self, program: Program) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
-        family = self.task(program).family
-        return with_tuned_entries(self.recipe, self.group, family.decided, family.entries(program))
+        template = self.task(program).template
+        return with_tuned_entries(self.recipe, self.group, template.decided, template.entries(program))
 
 
 def why_not_followed(kernel: Kernel) -> str:
@@ -84,7 +84,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
         raise _nothing_left(group, found)
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, estimate_microseconds(kernel.facts, kernel.target)
-    stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
+    stands = next((p for task in left if (p := task.template.program_of(kernel)) is not None), None)
     return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
 
 

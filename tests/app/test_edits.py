@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.shell.window import Window
-from engine.tensorize.space import PublishedSpace
+from engine.pipeline.detect import MAX_STAGES
 from tests.app.driving import advice, select, settle
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
@@ -328,7 +328,7 @@ def test_all_stages_that_a_kernel_may_have_are_offered_and_shown(window: Window,
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None
     entry = next(each for each in kernel.entries if "mark stages" in each.text)
-    for stages in (1, *PublishedSpace((), (), ()).stages):
+    for stages in range(1, MAX_STAGES + 1):
         bar.show_stages(entry, stages)
         assert bar.buttons[stages].isChecked()
 

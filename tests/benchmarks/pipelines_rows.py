@@ -12,18 +12,19 @@ import numpy as np
 
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
-from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import Sides, config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem_of_tile
 from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
 from engine.support.errors import EngineError, Unsupported
 from engine.target import Target, target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
+from engine.tensorize.bind import GemmAxes
 from engine.tensorize.space import GemmConfig
 
 SUITE, TARGET, ARCHITECTURE = "alcop", "a100", "sm_80"
@@ -85,15 +86,15 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        contraction, sides = contraction_of(kernel.program, kernel.tile), sides_of(kernel.program)
-        if contraction is None or sides is None or not contraction.unit:
+        contraction, axes = gemm_problem_of_tile(kernel.program, kernel.tile), gemm_axes(kernel.program)
+        if contraction is None or axes is None or not contraction.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
-        self.contraction: Contraction = contraction
-        self.sides: Sides = sides
+        self.contraction: GemmProblem = contraction
+        self.axes: GemmAxes = axes
 
     def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:
         """The kernel at some knobs; None where it does not take them all."""
-        recipe = with_knobs(self.recipe, self.group.name, entries_of(self.sides, knobs))
+        recipe = with_user_entries(self.recipe, self.group.name, entries_of(self.axes, knobs))
         try:
             kernel = engine.compile(self.group, recipe)
         except Unsupported:
@@ -195,9 +196,9 @@ def counted(row: SuiteRow, knobs: GemmConfig) -> tuple[int, int, int]:
         path = Path(folder) / "small.onnx"
         path.write_bytes(model_of(replace(row, sizes=_reduced(row, knobs))).SerializeToString())
         group = contraction_group(engine.fuse(engine.load(path), target=TARGET).groups)
-        sides = sides_of(group.program)
-        assert sides is not None
-        recipe = with_knobs(engine.default_recipe(group, target=TARGET), group.name, entries_of(sides, knobs))
+        axes = gemm_axes(group.program)
+        assert axes is not None
+        recipe = with_user_entries(engine.default_recipe(group, target=TARGET), group.name, entries_of(axes, knobs))
         kernel = engine.compile(group, recipe)
     zeros = {b.array: np.zeros(b.elements, b.dtype) for b in kernel.source.buffers if b.read}
     run, _, _ = emulate(kernel.source, zeros, blocks=(0,), timeout=60)

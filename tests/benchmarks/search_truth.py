@@ -23,8 +23,8 @@ import engine
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
-from engine.kernels.gemm.problem import contraction_of
-from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.gemm.problem import gemm_problem_of_tile
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
 from engine.suite import SuiteRow, read_suite
@@ -92,9 +92,9 @@ class Operator:
 
     def knobs(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
-        family = self.task.family
-        assert isinstance(family, Products), "every mapping of a product has tiles"
-        return family.knobs(program)
+        template = self.task.template
+        assert isinstance(template, GemmTemplate), "every mapping of a product has tiles"
+        return template.config(program)
 
     def launch(self, program: Program, kept: Kept) -> Launch | Failure:
         """The compiled program as the device sees it; a failure where there is no such kernel."""
@@ -132,7 +132,7 @@ def _place(program: Program) -> float:
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
     """A kernel of a product on tensor cores in the device's terms."""
-    config, contraction, facts = kernel.tile.config, contraction_of(kernel.program, kernel.tile), kernel.facts
+    config, contraction, facts = kernel.tile.config, gemm_problem_of_tile(kernel.program, kernel.tile), kernel.facts
     assert isinstance(config, GemmConfig) and contraction is not None, kernel.tile.name
     high, wide, depth = config.block
     rows, columns = -(-contraction.m // high), -(-contraction.n // wide)

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 import engine
 from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined_time, predict_bottleneck, predict_pipeline
-from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.alcop_nodes import AlcopWork, GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.estimate import model_prediction
-from engine.kernels.gemm.problem import config_of_tile, contraction_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
 from engine.support.errors import Unsupported
 from engine.target import Target, target
 from engine.target.teams import team_seconds
 from engine.tensorize.space import GemmConfig
 
 A100, H200 = target("a100"), target("h200")
-CUBE = Contraction(4096, 4096, 4096)
+CUBE = GemmProblem(4096, 4096, 4096)
 TILE = GemmConfig((128, 128, 32), (64, 32), 4)
 TIMES = st.floats(0.001, 10.0)
 COUNTS = st.integers(1, 40)
@@ -28,7 +28,7 @@ COUNTS = st.integers(1, 40)
 
 def lone(steps: int = 16, **changes: object) -> AlcopWork:
     """One block on a whole GPU, without results: nothing but its main loop."""
-    work = alcop_work_of_config(Contraction(64, 64, 32 * steps), GemmConfig((64, 64, 32), (32, 32)), registers=64)
+    work = alcop_work_of_config(GemmProblem(64, 64, 32 * steps), GemmConfig((64, 64, 32), (32, 32)), registers=64)
     return replace(work, results=0.0, **changes)  # type: ignore[arg-type]
 
 
@@ -138,7 +138,7 @@ def test_more_stages_help_until_they_cost_a_resident_block() -> None:
 
 def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
     """One warp to a block waits for its own fragments; four share the depth and add 48 kB of sums at the end."""
-    narrow, tile = Contraction(64, 64, 16384), GemmConfig((64, 64, 64), (64, 64), 3)
+    narrow, tile = GemmProblem(64, 64, 16384), GemmConfig((64, 64, 64), (64, 64), 3)
     alone, sliced = (alcop_work_of_config(narrow, replace(tile, slices=slices)) for slices in (1, 4))
     assert sliced.blocks == alone.blocks and sliced.threads == 4 * alone.threads
     assert sliced.inner_steps * 4 == alone.inner_steps and sliced.fragments == 4 * alone.fragments
@@ -150,7 +150,7 @@ def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
 
 def test_split_k_fills_the_sms_and_pays_for_its_meeting() -> None:
     """16 tiles on 108 SMs: six blocks share each, walk a sixth of the depth, and hand over 96 kB of sums."""
-    deep, tile = Contraction(256, 256, 6144), GemmConfig((64, 64, 64), (32, 32), 3)
+    deep, tile = GemmProblem(256, 256, 6144), GemmConfig((64, 64, 64), (32, 32), 3)
     alone, split = (alcop_work_of_config(deep, replace(tile, split_k=parts)) for parts in (1, 6))
     assert (alone.grid, split.grid) == ((4, 4, 1), (4, 4, 6)) and alone.steps == 96 == 6 * split.steps
     assert (alone.team_bytes, split.team_bytes) == (0, 6 * 64 * 64 * 4)
@@ -183,17 +183,17 @@ def test_a_block_that_does_not_fit_is_refused_with_figures() -> None:
 @pytest.mark.parametrize(
     ("row", "contraction"),
     [
-        ("MM_BERT_FC1", Contraction(512, 3072, 768)),
-        ("MM_RN50_FC", Contraction(1024, 64, 2048)),  # few blocks: slices of the depth
-        ("BMM_BERT_SV", Contraction(512, 64, 512, batch=12)),
+        ("MM_BERT_FC1", GemmProblem(512, 3072, 768)),
+        ("MM_RN50_FC", GemmProblem(1024, 64, 2048)),  # few blocks: slices of the depth
+        ("BMM_BERT_SV", GemmProblem(512, 64, 512, batch=12)),
     ],
 )
-def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: Contraction) -> None:
+def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: GemmProblem) -> None:
     """The facts of the tile program, counted independently, are those that the knobs promise."""
     group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[0]
     kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
     knobs = config_of_tile(kernel.tile)
-    assert knobs is not None and contraction_of(kernel.program, kernel.tile) == contraction
+    assert knobs is not None and gemm_problem_of_tile(kernel.program, kernel.tile) == contraction
     counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
     promised = alcop_work_of_config(contraction, knobs, registers=100)
     assert counted == promised
@@ -205,7 +205,7 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
     kernel = engine.compile(group, recipe.advise("user", engine.entry("S0", mark=("split_k", 4), at="k")))
     knobs = config_of_tile(kernel.tile)
     assert knobs is not None and knobs.split_k == kernel.source.team == 4
-    contraction = Contraction(1024, 64, 2048)
+    contraction = GemmProblem(1024, 64, 2048)
     counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
     assert counted == alcop_work_of_config(contraction, knobs, registers=100)
     whole = model_prediction(replace(kernel.facts, team=1), A100).microseconds
@@ -216,7 +216,7 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
     group = engine.fuse(engine.load("resources/models/matmul_bias_gelu_128x256x512.onnx")).groups[0]
     kernel = engine.compile(group)
-    work = alcop_work_of_kernel(kernel.tile, kernel.facts, contraction_of(kernel.program, kernel.tile))
+    work = alcop_work_of_kernel(kernel.tile, kernel.facts, gemm_problem_of_tile(kernel.program, kernel.tile))
     found = predict_pipeline(work, H200)
     assert kernel.tile.intrinsic == "" and kernel.facts.stages > 1
     assert found.pace.use > 0 and found.pace.transfer > 0 and found.microseconds > 2

@@ -15,8 +15,8 @@ from engine.explore.pipeline_chart import chart
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import trace
 from engine.explore.shared_memory import place
-from engine.kernels.gemm.entries import entries_of, with_knobs
-from engine.kernels.gemm.problem import sides_of
+from engine.kernels.gemm.entries import entries_of, with_user_entries
+from engine.kernels.gemm.problem import gemm_axes
 from engine.kernels.nodes import Kernel
 from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import GemmConfig
@@ -32,9 +32,9 @@ TILE = GemmConfig((128, 128, 32), (64, 32), 3)
 def kernel(knobs: GemmConfig = TILE, row: str = "transformer/8192x3072x768-bias-gelu") -> Kernel:
     group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
     recipe = engine.default_recipe(group)
-    sides = sides_of(group.program)
-    assert sides is not None
-    return engine.compile(group, with_knobs(recipe, group.name, entries_of(sides, knobs)))
+    axes = gemm_axes(group.program)
+    assert axes is not None
+    return engine.compile(group, with_user_entries(recipe, group.name, entries_of(axes, knobs)))
 
 
 def changed(tile: TileProgram, change: Callable[[TileOp], tuple[TileOp, ...]]) -> TileProgram:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
@@ -16,7 +16,7 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import GemmConfig
 from tests.support.needs import needs_nvrtc
 
-FFN = Contraction(8192, 3072, 768)
+FFN = GemmProblem(8192, 3072, 768)
 NOW = GemmConfig((128, 128, 32), (64, 32), 4)
 
 

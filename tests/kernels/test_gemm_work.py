@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.gemm.mappings import product_tasks
-from engine.kernels.gemm.problem import config_of_tile, sides_of
-from engine.kernels.gemm.work import problem_of, work
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.space import product_tasks
+from engine.kernels.gemm.work import fused_gemm, work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
 from tests.everything.files import files
@@ -33,9 +33,9 @@ SAMPLED = 4
 def assert_same_work(kernel: engine.Kernel) -> bool:
     """Compare field by field; False for a kernel that is no tiled product of two plain factors."""
     config = config_of_tile(kernel.tile)
-    if config is None or sides_of(kernel.program) is None:
+    if config is None or gemm_axes(kernel.program) is None:
         return False
-    found = work(problem_of(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
+    found = work(fused_gemm(kernel.program, INTRINSICS.get(kernel.tile.intrinsic)), config, kernel.target)
     assert found.registers
     names = [f.name for f in fields(found) if f.name not in AFTERWARDS]
     wrong = {name: (getattr(found, name), getattr(kernel.facts, name)) for name in names}
@@ -51,7 +51,7 @@ def configurations(group: engine.FusionGroup, seed: int, count: int) -> Iterator
     for task in product_tasks(group, kernel, engine.compile)[0]:
         programs = list(task.programs)
         for program in chance.sample(programs, min(count, len(programs))):
-            recipe = with_tuned_entries(kernel.recipe, group, task.family.decided, task.family.entries(program))
+            recipe = with_tuned_entries(kernel.recipe, group, task.template.decided, task.template.entries(program))
             yield engine.compile(group, recipe)
 
 

@@ -13,7 +13,7 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
-from engine.kernels.gemm.advise_tensor_cores import TILES as DEFAULT_TILES
+from engine.kernels.gemm.advise import TILES as DEFAULT_TILES
 from engine.recipe import Advice, Entry
 from engine.tile.nodes import AsyncCopy, MatrixLoad, MatrixMultiply, operations
 from tests.semantics.single import Node, write_model

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.gemm.problem import config_of_tile, sides_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
 from engine.kernels.gemm.work import promise_of
 from engine.support.errors import Unsupported
@@ -95,12 +95,12 @@ def kernel_of(row: str) -> engine.Kernel:
 def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
     """No tile of the adviser's is promised to be much faster than the one it took."""
     kernel = kernel_of(f"alcop/{row}")
-    sides = sides_of(kernel.program)
-    assert sides is not None
+    axes = gemm_axes(kernel.program)
+    assert axes is not None
     promise = promise_of(target("a100"), kernel.program, INTRINSICS[kernel.tile.intrinsic])
     taken = config_of_tile(kernel.tile)
     assert taken is not None
-    deep = kernel.program.statement(sides.statement).reduced[-1].extent
+    deep = axes.statement.reduced[-1].extent
     others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(deep), 1, target("a100"))
     fitting = []
     for knobs in others:

@@ -12,8 +12,7 @@ import pytest
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Array, Guard, Iterator, Literal, Reduction, Statement
 from engine.tensorize.abstractions import ABSTRACTIONS, AVX512_VNNI, BATCHED_DOT, Abstraction, abstraction
-from engine.tensorize.mappings import IntrinsicMapping, mappings, matches
-from engine.tensorize.matrices import Matrices, multiply
+from engine.tensorize.mappings import IntrinsicMapping, Matrices, mappings, matches, multiply
 from engine.tensorize.product import BAND, ONES, products
 
 MMA = ABSTRACTIONS["mma_m16n8k16_f16"]

@@ -133,7 +133,7 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem])
 
 def differences(chosen: Case, found: SearchProblem, task: Task, program: Program) -> dict[str, tuple[object, object]]:
     """Field of `Work` -> (what was known before, what the kernel does), where it is said to be known and differs."""
-    before, kernel = task.family.work(program), engine.compile(found.group, found.recipe_of(program))
+    before, kernel = task.template.work(program), engine.compile(found.group, found.recipe_of(program))
     names = [one.name for one in fields(Work) if one.name not in AFTERWARDS | chosen.estimated]
     pairs = ((name, getattr(before, name), getattr(kernel.facts, name)) for name in names)
     return {name: (one, other) for name, one, other in pairs if one != other}

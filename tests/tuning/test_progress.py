@@ -21,7 +21,7 @@ def progress(promised: dict[str, float], tried: dict[str, float] | None = None) 
     tasks = {}
     for name, time in promised.items():
         program = Program(name, (("stages", 1),))
-        family = known().tasks[0].family
+        family = known().tasks[0].template
         task = Task(name, {"stages": (1,)}, Funnel(1, (), (program,)), (), family)
         tasks[name] = TaskProgress(task, exhaustive(task, random.Random(0)), time)
     made = Progress(known(), tasks, 100.0)

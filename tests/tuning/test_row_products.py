@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.gemm.limits import first_broken
-from engine.kernels.gemm.mappings import product_tasks
-from engine.kernels.gemm.problem import config_of_tile, contraction_of
+from engine.kernels.gemm.limits import LIMITS, first_broken
+from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
+from engine.kernels.gemm.space import product_tasks
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.target import target
 from engine.tensorize.space import GemmConfig
@@ -23,15 +23,15 @@ def test_only_tiles_of_whole_rows_are_left(case: Callable[[], Case], tmp_path: P
     kernel = engine.compile(group)
     tasks, _ = product_tasks(group, kernel, engine.compile)
     for task in tasks:
-        columns = task.family.contraction.n
+        columns = task.template.problem.n
         assert task.funnel.left
         for program in task.funnel.left:
-            block = task.family.knobs(program).block
+            block = task.template.config(program).block
             assert columns <= block[1] < 2 * max(columns, 16)
-            assert 0 < task.family.rank(program) < 1000
+            assert 0 < task.template.rank(program) < 1000
         (dropped,) = (d for d in task.funnel.dropped if d.rule == "whole rows")
         assert dropped.count > 0 and f"cut rows of {columns}" in dropped.example
-    assert tasks[0].family.program_of(kernel) is not None
+    assert tasks[0].template.program_of(kernel) is not None
 
 
 def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) -> None:
@@ -39,17 +39,17 @@ def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) 
     recipe = engine.default_recipe(group)
     task = product_tasks(group, engine.compile(group, recipe), engine.compile)[0][0]
     for program in task.funnel.left[:: len(task.funnel.left) // 3]:
-        entries = task.family.entries(program)
-        kernel = engine.compile(group, with_tuned_entries(recipe, group, task.family.decided, entries))
-        assert task.family.program_of(kernel) == program
+        entries = task.template.entries(program)
+        kernel = engine.compile(group, with_tuned_entries(recipe, group, task.template.decided, entries))
+        assert task.template.program_of(kernel) == program
 
 
 def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> None:
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
-    contraction = contraction_of(kernel.program, kernel.tile)
+    contraction = gemm_problem_of_tile(kernel.program, kernel.tile)
     assert contraction is not None and contraction.has_whole_rows
-    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"))
+    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"), LIMITS)
     assert broken is not None
     assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"
     now = config_of_tile(kernel.tile) or GemmConfig((1, 1, 1), (1, 1))
-    assert first_broken(contraction, now, target("h200")) is None
+    assert first_broken(contraction, now, target("h200"), LIMITS) is None

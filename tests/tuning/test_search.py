@@ -14,7 +14,7 @@ import pytest
 import engine
 from app.cli import tuning as tuning_verb
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
-from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
 from engine.records.reader import RunReader
@@ -42,7 +42,7 @@ def test_the_next_search_repeats_no_trial_whatever_asks_for_it(tmp_path: Path) -
     made = engine.compile(plan().groups[0], Recipe.loads(kept[0].recipe))
     known = problem(plan().groups[0], recipe())
     assert isinstance(known, SearchProblem)
-    stands = [str(task.family.program_of(made)) for task in known.tasks]
+    stands = [str(task.template.program_of(made)) for task in known.tasks]
     assert kept[0].because in stands
 
 
@@ -287,11 +287,11 @@ def test_what_a_person_decided_is_not_searched() -> None:
     fixed = recipe().advise("user", wish, group=group.name)
     found = problem(group, fixed)
     assert isinstance(found, SearchProblem)
-    families = [task.family for task in found.tasks]
-    assert [family.name for family in families] == ["mma_m16n8k16_f16", CUDA_CORES]
-    for task, family in zip(found.tasks, families, strict=True):
-        assert isinstance(family, Products)
-        assert {family.knobs(program).block[0] for program in task.programs} == {64}
+    templates = [task.template for task in found.tasks]
+    assert [template.name for template in templates] == ["mma_m16n8k16_f16", CUDA_CORES]
+    for task, template in zip(found.tasks, templates, strict=True):
+        assert isinstance(template, GemmTemplate)
+        assert {template.config(program).block[0] for program in task.programs} == {64}
     made = found.recipe_of(found.programs[0])
     assert [a for a in made.groups[group.name] if a.author == "user"] == [
         a for a in fixed.groups[group.name] if a.author == "user"

@@ -10,7 +10,7 @@ import pytest
 import engine
 from engine.execution.nvrtc import CompileError
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.kernels.space import Program
 from engine.recipe import Entry
 from engine.tuning import compiler_pruning as compiled
@@ -100,7 +100,7 @@ SPILLING = {
 def test_what_the_compiler_spills_is_dropped_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     group = group_of("suite:gta/gemm-256x1024x256", "contraction")
     one = found(group)
-    assert isinstance(one.tasks[0].family, Products)
+    assert isinstance(one.tasks[0].template, GemmTemplate)
     kernel = engine.compile(group, one.recipe_of(Program(MMA, tuple(SPILLING.items()))))
     assert compiled_limits(kernel) == ""
     told = compiled.compile_cuda(kernel.source.text, kernel.target.architecture)

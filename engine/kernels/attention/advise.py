@@ -29,8 +29,7 @@ from engine.rewrite.online import online
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, TensorProgram
-from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import is_allowed
+from engine.tensorize.bind import attention_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
@@ -60,7 +59,7 @@ def _intrinsic(program: TensorProgram, found: Attention, numerics: Mapping[str, 
     after = online(program, found.values.name)
     values = after.statement(found.values.name)
     usable = (i for i in INTRINSICS.values() if is_allowed(i, numerics))
-    return next((i for i in usable if not intrinsic_misfit(found.scores, values, after, i)), None)
+    return next((i for i in usable if not attention_misfit(found.scores, values, after, i)), None)
 
 
 def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> TileChoice:

@@ -20,7 +20,7 @@ from engine.kernels.attention.mask import diagonal
 from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.gemm.base import Owned
-from engine.kernels.gemm.operand import Operand, Side, Tiling, choose_operand, copy_tile
+from engine.kernels.gemm.operand import Operand, Side, Tiling, await_copies, choose_operand, copy_tile
 from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.tensor.access import vector_limit
@@ -28,7 +28,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, BreakIf, Comment, Commit, PipelineRequest, TileProgram, Wait
+from engine.tile.nodes import Barrier, BreakIf, Comment, PipelineRequest, TileProgram
 from engine.tile.source import Line
 
 SMALLEST_ROW = 32
@@ -103,8 +103,7 @@ class Block:
         if head_tiles > 1:
             head_tile = emitter.bind("head_tile_number", rest.mod(head_tiles, emitter.extents), link)
         flat = rest.floordiv(head_tiles, emitter.extents)
-        shape = tuple(m.extent for m in self.nest.batch)
-        self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat, shape) if shape else {}
+        self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat)
         return query_tile * self.tiles.queries, head_tile * self.tiles.heads
 
     def _choose_operands(self, by_depth: bool, by_keys: bool) -> None:
@@ -113,21 +112,12 @@ class Block:
         keys = Side((nest.key,), tiles.keys, self.keys, Index())
         heads = Side(nest.heads, tiles.heads, self.heads, self.first_head)
         depth, across = (nest.depth, tiles.depth), ((nest.key,), tiles.keys)
-        along_depth = Tiling(*depth, by_depth and self._is_power(tiles.depth * self.element_bytes))
-        along_keys = Tiling(*across, by_keys and self._is_power(tiles.heads * self.element_bytes))
+        element_bytes = DTYPES[self.program.arrays[nest.query_factor.access.array].dtype]
+        along_depth = Tiling(*depth, by_depth and _can_be_permuted(tiles.depth * element_bytes))
+        along_keys = Tiling(*across, by_keys and _can_be_permuted(tiles.heads * element_bytes))
         self.query = self._operand("query_tile", nest.scores, nest.query_factor.access, queries, along_depth)
         self.key = self._operand("key_tile", nest.scores, nest.key_factor.access, keys, along_depth)
         self.value = self._operand("value_tile", nest.values, nest.value_factor.access, heads, along_keys)
-
-    @property
-    def element_bytes(self) -> int:
-        """Of one element of the queries in memory."""
-        return DTYPES[self.program.arrays[self.nest.query_factor.access.array].dtype]
-
-    @staticmethod
-    def _is_power(size: int) -> bool:
-        """Whether rows of so many bytes can be permuted; others are padded, to an odd number of chunks."""
-        return size >= SMALLEST_ROW and size & (size - 1) == 0
 
     def _operand(self, name: str, statement: Statement, access: Access, side: Side, tiling: Tiling) -> Operand:
         """An operand whose tile has a name of its own: one array may be queries, keys and values."""
@@ -143,8 +133,7 @@ class Block:
         """The block's queries, awaited before anything else."""
         link = self.scores_link
         copy_tile(self.emitter, self.query, Index(), link)
-        for op in (Commit(link), Wait(0, link), Barrier(link)):
-            self.emitter.add(op)
+        await_copies(self.emitter, link)
 
     def leave_masked(self, tile: Index) -> None:
         """No tile that lies behind the diagonal for all queries of the block."""
@@ -168,8 +157,7 @@ class Block:
         first = replace(self.key.side, start=tile * self.tiles.keys)
         copy_tile(self.emitter, replace(self.key, side=first), Index(), self.scores_link)
         copy_tile(self.emitter, self.value, tile, self.values_link)
-        for op in (Commit(self.values_link), Wait(0, self.values_link), Barrier(self.values_link)):
-            self.emitter.add(op)
+        await_copies(self.emitter, self.values_link)
 
     def close_tile(self) -> None:
         """Nobody still uses a tile that the next one overwrites."""
@@ -177,8 +165,7 @@ class Block:
 
     def place_of(self, query: Index, column: Mapping[str, Index]) -> dict[str, Index]:
         """Every iterator of an element: batch, query and the given columns."""
-        shape = tuple(m.extent for m in self.nest.queries)
-        bound = {**self.batch, **bind_members(self.emitter, self.nest.queries, query, shape)}
+        bound = {**self.batch, **bind_members(self.emitter, self.nest.queries, query)}
         names = {m.name: plain_iterator(m.rows[self.nest.scores.name]) for m in (*self.nest.batch, *self.nest.queries)}
         return {name: bound[dimension] for dimension, name in names.items() if name is not None} | dict(column)
 
@@ -211,7 +198,7 @@ class Block:
             inside = emitter.mask("inside", limits, link)
             if inside:
                 emitter.extents |= {"query": self.queries, "head": self.heads}
-            columns = bind_members(emitter, nest.heads, head, tuple(m.extent for m in nest.heads))
+            columns = bind_members(emitter, nest.heads, head)
             lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
             if along:
                 columns[along.name] = columns[along.name] + lane
@@ -221,10 +208,7 @@ class Block:
             array = self.program.arrays[nest.values.write.array]
             emitter.masked = frozenset(where)
             options = BlockOptions(
-                mask=inside,
-                store_mask=inside,
-                stored=frozenset(self.program.outputs),
-                dimensions=self.names,
+                mask=inside, store_mask=inside, stored=frozenset(self.program.outputs), dimensions=self.names
             )
             evaluate_block(
                 emitter,
@@ -254,3 +238,8 @@ class Block:
             placements=placements,
             requests=requests,
         )
+
+
+def _can_be_permuted(size: int) -> bool:
+    """Whether the chunks of rows of so many bytes can be; other rows are padded, to an odd number of chunks."""
+    return size >= SMALLEST_ROW and size & (size - 1) == 0

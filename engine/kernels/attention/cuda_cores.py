@@ -41,6 +41,11 @@ class CudaCores:
         self.key_part = part_of(emitter, block.key, tiles.keys // SHARERS, column, step)
         self.weight_part = part_of(emitter, self.weight, rows, row, step)
         self.value_part = part_of(emitter, block.value, tiles.heads // SHARERS, column, step)
+        self.fragments_of_loops = (
+            (self.query_part.registers, self.key_part.registers),
+            (self.weight_part.registers, self.value_part.registers),
+        )
+        """As in `TensorCores`."""
         self.score_sums = emitter.register("scores", "float32", (rows, self.key_part.owned))
         self.result_sums = emitter.register("results", "float32", (rows, self.value_part.owned))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))

@@ -15,7 +15,7 @@ from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
-from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.bind import attention_misfit
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
@@ -39,7 +39,7 @@ class AttentionFamily(KernelFamily):
         marks = Marks(parts.nest)
 
         def why_not(intrinsic: Intrinsic) -> str:
-            return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
+            return attention_misfit(parts.scores, parts.values, group.program, intrinsic)
 
         intrinsic = marked_intrinsic(marks, setting, why_not)
         return lower_attention(group, parts, marks, intrinsic)

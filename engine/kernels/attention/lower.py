@@ -107,66 +107,15 @@ def _queries_of_thread(nest: AttentionNest, marks: Marks, queries: int, keys: in
 
 def emit_attention(group: FusionGroup, nest: AttentionNest, config: AttentionConfig) -> TileProgram:
     """The kernel of a config."""
-    intrinsic = INTRINSICS.get(config.intrinsic)
-    tile = _on_tensor_cores(group, nest, config, intrinsic) if intrinsic else _on_cuda_cores(group, nest, config)
-    return replace(tile, together=1)  # scores and results fill registers: left to itself, the compiler spills some
-
-
-def _check_padding(nest: AttentionNest, depth: int) -> None:
-    """Unsupported where the zeros that fill ragged tiles would count: depths in scores, keys in results."""
-    weightless = Apply("mul", (Literal(0.0, "float32"), nest.value_factor.expression), "float32")
-    is_ragged = depth > math.prod(m.extent for m in nest.depth)
-    for statement in (nest.scores if is_ragged else None, result_statement(nest.values, weightless)):
-        if statement is not None and not adds_nothing(statement):
-            reason = f"what {statement.name} computes from the zeros that fill a tile would count"
-            raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")
-
-
-def _on_tensor_cores(
-    group: FusionGroup, nest: AttentionNest, config: AttentionConfig, intrinsic: Intrinsic
-) -> TileProgram:
-    rows, tiles = config.own, config.tiles
+    intrinsic, tiles = INTRINSICS.get(config.intrinsic), config.tiles
     # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
-    permuted = (True, intrinsic.element_bytes < REGISTER_BYTES)
+    permuted = (True, intrinsic.element_bytes < REGISTER_BYTES) if intrinsic else (False, False)
     block = Block(group, nest, tiles, config.parts, config.threads, permuted)
-    products = TensorCores(block, intrinsic, rows)
-    _kernel(block, products)
-    return block.finish(
-        {"WARP_QUERIES": rows},
-        (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
-        f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
-        pipeline_requests(
-            config.stages, config.register_stages, (block.key.tile, block.value.tile), (products.key_part,),
-            (products.value_part,),
-        ),
-    )
-
-
-def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, config: AttentionConfig) -> TileProgram:
-    rows = config.own
-    block = Block(group, nest, config.tiles, config.parts, config.threads, permuted=(False, False))
-    products = CudaCores(block, rows)
-    _kernel(block, products)
-    first, second = (
-        (products.query_part.registers, products.key_part.registers),
-        (products.weight_part.registers, products.value_part.registers),
-    )
-    return block.finish(
-        {"THREAD_QUERIES": rows},
-        (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
-        f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
-        f"{products.value_part.owned} of results",
-        pipeline_requests(config.stages, config.register_stages, (block.key.tile, block.value.tile), first, second),
-    )
-
-
-def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
-    """The parts of the kernel in order."""
-    emitter = block.emitter
+    products = TensorCores(block, intrinsic, config.own) if intrinsic else CudaCores(block, config.own)
     softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
     block.first_copies()
     products.load_queries()
-    with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as step:
+    with block.emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as step:
         tile = block.part * block.steps + step
         block.leave_masked(tile)
         block.copy_keys_and_values(tile)
@@ -180,6 +129,28 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
         join_parts(block, softmax, products.results)
     softmax.divide()
     block.epilogue(products.results)
+    owner, threads, among = ("warp", WARP, 1) if intrinsic else ("thread", SHARERS, SHARERS)
+    own, name = f"{config.own} queries times {tiles.keys // among} keys", f"{owner.upper()}_QUERIES"
+    finished = block.finish(
+        {name: config.own},
+        ((f"THREADS / {threads} * {name} == TILE_QUERIES", f"the {owner}s own the queries exactly"),),
+        f"registers of a {owner}: {own} of scores, {tiles.heads // among} of results",
+        pipeline_requests(
+            config.stages, config.register_stages, (block.key.tile, block.value.tile), *products.fragments_of_loops
+        ),
+    )
+    # Scores and results fill registers: left to itself, the compiler spills some for a block more.
+    return replace(finished, together=1)
+
+
+def _check_padding(nest: AttentionNest, depth: int) -> None:
+    """Unsupported where the zeros that fill ragged tiles would count: depths in scores, keys in results."""
+    weightless = Apply("mul", (Literal(0.0, "float32"), nest.value_factor.expression), "float32")
+    is_ragged = depth > math.prod(m.extent for m in nest.depth)
+    for statement in (nest.scores if is_ragged else None, result_statement(nest.values, weightless)):
+        if statement is not None and not adds_nothing(statement):
+            reason = f"what {statement.name} computes from the zeros that fill a tile would count"
+            raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")
 
 
 def _pad(size: int) -> int:

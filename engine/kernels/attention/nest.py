@@ -44,38 +44,17 @@ class AttentionNest:
     values: Statement
     after: tuple[Statement, ...]
     """What is done to each result, in order."""
+    query_factor: Factor
+    key_factor: Factor
+    value_factor: Factor
+    term: Weighted
+    """The term of the weighted sum."""
 
     @property
     def nest(self) -> Nest:
         """The same as a nest, whose marks a kernel reads."""
         inner = (Phase((self.key, *self.depth), (self.scores,)), Phase((), self.chain))
         return Nest((*self.batch, *self.queries), (*inner, Phase(self.heads, (self.values, *self.after))))
-
-    @property
-    def query_factor(self) -> Factor:
-        return self._factors()[0]
-
-    @property
-    def key_factor(self) -> Factor:
-        return self._factors()[1]
-
-    def _factors(self) -> tuple[Factor, Factor]:
-        found = _factors(self.scores)
-        key = plain_iterator(self.key.rows[self.scores.name])
-        return found if key in _moving(found[1].access) else found[::-1]
-
-    @property
-    def term(self) -> Weighted:
-        """The term of the weighted sum."""
-        found = match_weighted(self.values.expression)
-        assert found is not None
-        return found
-
-    @property
-    def value_factor(self) -> Factor:
-        factor = self.term.factor
-        assert factor is not None
-        return _factor(factor, self.values)
 
 
 def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
@@ -106,11 +85,20 @@ def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     loose = [s.name for s in chain if s.reduction or _loops_of(inside.child, s.name)]
     if loose:
         raise _refusal(program, f"{loose[0]} has a loop of its own between the products")
-    batch, queries = _sides(scores, tuple(outer), inside.members[0])
-    later = tuple(program.statement(s) for child in after for s in statements_of(child))
+    key, term = inside.members[0], match_weighted(values.expression)
+    factors, name_of_key = product_operands(scores.expression), plain_iterator(key.rows[scores.name])
+    assert term is not None and term.factor is not None and factors is not None
+    query_factor, key_factor = (_factor(factor, scores) for factor in factors)
+    # The operator may multiply keys by queries: the loop over keys tells them apart, not their order.
+    if name_of_key not in _moving(key_factor.access):
+        query_factor, key_factor = key_factor, query_factor
+    with_keys = _moving(key_factor.access)
+    queries = tuple(m for m in outer if plain_iterator(m.rows[scores.name]) not in with_keys)
     return AttentionNest(
-        batch, queries, inside.members[0], loops[scores.name], loops[values.name], scores, tuple(chain), values, later
-    )
+        tuple(m for m in outer if m not in queries), queries, key, loops[scores.name], loops[values.name],
+        scores, tuple(chain), values, tuple(program.statement(s) for child in after for s in statements_of(child)),
+        query_factor, key_factor, _factor(term.factor, values), term,
+    )  # fmt: skip
 
 
 def _walks(band: Band, values: Statement, key: str) -> bool:
@@ -123,22 +111,6 @@ def _loops_of(node: Node, statement: str) -> tuple[Member, ...]:
     """The dimensions below a node that move a statement."""
     bands = [band for band in walk(node) if isinstance(band, Band) and statement in statements_of(band)]
     return tuple(m for band in bands for m in band.members if plain_iterator(m.rows[statement]) is not None)
-
-
-def _sides(
-    scores: Statement, outer: tuple[Member, ...], key: Member
-) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
-    """Outer dimensions that are batches, and those of the queries alone."""
-    first, second = (_moving(factor.access) for factor in _factors(scores))
-    keys = second if plain_iterator(key.rows[scores.name]) in second else first
-    queries = tuple(m for m in outer if plain_iterator(m.rows[scores.name]) not in keys)
-    return tuple(m for m in outer if m not in queries), queries
-
-
-def _factors(scores: Statement) -> tuple[Factor, Factor]:
-    factors = product_operands(scores.expression)
-    assert factors is not None
-    return _factor(factors[0], scores), _factor(factors[1], scores)
 
 
 def _factor(expression: Scalar, statement: Statement) -> Factor:

@@ -64,9 +64,7 @@ class OnlineSoftmax:
                 values = {score.array: score}
                 emitter.masked = frozenset(where)
                 options = BlockOptions(
-                    mask=inside,
-                    keep=Keep(frozenset((last,)), Index(), 1),
-                    dimensions=(*block.names, nest.key.name),
+                    mask=inside, keep=Keep(frozenset((last,)), Index(), 1), dimensions=(*block.names, nest.key.name)
                 )
                 evaluate_block(
                     emitter,

@@ -14,7 +14,6 @@ from engine.fusion.attention import Attention, attention_of
 from engine.fusion.attention_cost import head_parts
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
-from engine.kernels.advice import mark
 from engine.kernels.attention.cuda_cores import SHARERS
 from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
@@ -31,7 +30,7 @@ from engine.kernels.sketch_rules import (
     Choices,
     Situation,
 )
-from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Refused, Task, Value
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Entry
 from engine.rewrite.online import online
@@ -39,8 +38,7 @@ from engine.support.errors import EngineError
 from engine.target.hardware import MAX_THREADS, SUM_BYTES, VECTOR_BYTES, WARP
 from engine.target.registers import ATTENTION_BASE
 from engine.target.teams import most_parts, whole_parts
-from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import is_allowed
+from engine.tensorize.bind import attention_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.storage import shared_bytes_of
@@ -53,7 +51,7 @@ STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles(KernelPrograms):
+class AttentionTemplate(KernelTemplate):
     """The programs of an attention on one kind of core."""
 
     intrinsic: Intrinsic | None
@@ -92,23 +90,18 @@ class AttentionTiles(KernelPrograms):
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The instruction, the tiles and the stages."""
-        found = self.found
-        scores, key = (found.scores.name,), found.key.name
-        entries: list[Entry] = []
+        found, number = self.found, program.number
+        marks: list[tuple[str, str, str | int]] = []
         if self.intrinsic is not None:
-            where = found.scores.reduced[-1].name
-            entries.append(Entry(scores, where, "mark", ("intrinsic", self.intrinsic.name)))
+            marks.append((found.scores.reduced[-1].name, "intrinsic", self.intrinsic.name))
         if found.queries:
-            row = found.queries[-1].name
-            entries.append(mark(scores, row, "block", program.number("queries"), ""))
-            entries.append(mark(scores, row, "warp" if self.intrinsic else "thread", program.number("own"), ""))
-        entries.append(mark(scores, key, "tile", program.number("keys"), ""))
-        entries.append(mark(scores, key, "stages", program.number("stages"), ""))
-        if program.number("register_stages") > 1:
-            entries.append(mark(scores, key, "register_stages", program.number("register_stages"), ""))
-        if split_of(program) > 1:
-            entries.append(mark(scores, key, "split_k", split_of(program), ""))
-        return entries
+            row, part = found.queries[-1].name, "warp" if self.intrinsic else "thread"
+            marks += [(row, "block", number("queries")), (row, part, number("own"))]
+        of_keys = {"tile": number("keys"), "stages": number("stages")}
+        shared = {"register_stages": number("register_stages"), "split_k": split_of(program)}
+        of_keys |= {name: value for name, value in shared.items() if value > 1}
+        marks += [(found.key.name, name, value) for name, value in of_keys.items()]
+        return [Entry((found.scores.name,), dimension, "mark", (name, value)) for dimension, name, value in marks]
 
     def threads(self, program: Program) -> int:
         """Of a block: a warp for its queries, or the threads that share a row of scores."""
@@ -230,21 +223,19 @@ _FIXED: dict[str, Value] = {
 blocks that share the keys."""
 
 
-def attention_tasks(
-    group: FusionGroup, kernel: Kernel, compile_group: Compile
-) -> tuple[list[Task], list[Refused]]:
+def attention_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:
     """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
     found: list[Task] = []
     refused: list[Refused] = []
     attention = attention_of(group.program)
     element = DTYPES[group.program.arrays[attention.weights].dtype]
     for intrinsic in _instructions(attention, kernel, refused):
-        family = AttentionTiles(group, kernel, intrinsic, attention, element)
-        made = _standing(family, compile_group)
+        template = AttentionTemplate(group, kernel, intrinsic, attention, element)
+        made = _standing(template, compile_group)
         if isinstance(made, str):
-            refused.append(Refused(family.name, made))
+            refused.append(Refused(template.name, made))
         else:
-            found.append(_task(replace(family, kernel=made), kernel))
+            found.append(_task(replace(template, kernel=made), kernel))
     now = kernel.tile.intrinsic or CUDA_CORES
     return sorted(found, key=lambda task: task.name != now), refused
 
@@ -255,7 +246,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     values = after.statement(found.values.name)
     wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
-        misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
+        misfit = attention_misfit(found.scores, values, after, intrinsic)
         if not misfit and not is_allowed(intrinsic, kernel.recipe.numerics):
             misfit = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
         if misfit:
@@ -266,32 +257,29 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
         yield None
 
 
-def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
+def _standing(template: AttentionTemplate, compile_group: Compile) -> Kernel | str:
     """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
-    intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
-    if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
+    intrinsic, kernel, group = template.intrinsic, template.kernel, template.group
+    if (kernel.tile.intrinsic or CUDA_CORES) == template.name:
         return kernel
     own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
-    entries = family.entries(_with(Program(family.name, tuple(_FIXED.items())), "own", own))
+    entries = template.entries(Program(template.name, tuple({**_FIXED, "own": own}.items())))
     try:
         made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
     except EngineError as error:
         return error.reason
-    return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
+    return made if (made.tile.intrinsic or CUDA_CORES) == template.name else "its kernel runs elsewhere"
 
 
-def _with(program: Program, dimension: str, value: Value) -> Program:
-    return replace(program, values=tuple((n, value if n == dimension else v) for n, v in program.values))
-
-
-def _task(family: AttentionTiles, kernel: Kernel) -> Task:
-    on_tensor_cores = family.intrinsic is not None
-    has_queries = bool(family.found.queries)
-    tiles: Choices = {"queries": (INSTRUCTION,), "own": (family.standing.own,)}
+def _task(template: AttentionTemplate, kernel: Kernel) -> Task:
+    on_tensor_cores = template.intrinsic is not None
+    has_queries = bool(template.found.queries)
+    tiles: Choices = {"queries": (INSTRUCTION,), "own": (template.standing.own,)}
     if has_queries:
         tiles = {"queries": QUERIES, "own": OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES}
-    why_not = _why_not_shared(family)
-    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
+    why_not = _why_not_shared(template)
+    splits = tuple(sorted({*SPLITS, kernel.tile.team}))  # what the advisers have chosen stays among the choices
+    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": splits}}
     offers: dict[str, Choices] = shares | {
         CACHE_READ: {"keys": KEYS, "stages": STAGES},
         INLINE: {},
@@ -299,73 +287,68 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
         PLACE_MAIN: {"register_stages": REGISTER_STAGES},
     }
     fixed = {**_FIXED, "split_k": kernel.tile.team}
-    situation = Situation(family.name, fixed, offers, {CROSS_THREAD: why_not})
-    return make_task(family, situation, _checks(family), kernel, family.machine)
+    situation = Situation(template.name, fixed, offers, {CROSS_THREAD: why_not})
+    return make_task(template, situation, _checks(template), kernel, template.machine)
 
 
-def _why_not_shared(family: AttentionTiles) -> str:
+def _why_not_shared(template: AttentionTemplate) -> str:
     """Why blocks do not share keys; "" where they may."""
-    blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
+    blocks, sms = template.teams(QUERIES[-1]), template.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
-    keys = family.found.key.extent
+    keys = template.found.key.extent
     return "" if keys > KEYS[0] else f"{keys} keys are one tile"
 
 
-def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
-    """The choices, and what the advisers have chosen."""
-    return tuple(sorted({*choices, advised}))
-
-
-def _checks(family: AttentionTiles) -> tuple[PruningRule, ...]:
+def _checks(template: AttentionTemplate) -> tuple[PruningRule, ...]:
     """What kernels of attention take."""
     return (
-        PruningRule("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
-        PruningRule("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
-        PruningRule("shared keys", lambda p: _sharing(family, p), "a block without keys would only wait for others"),
-        PruningRule("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
+        PruningRule("whole parts", lambda p: _parts(template, p), "every warp or thread owns as much of the tile"),
+        PruningRule("filled tiles", lambda p: _empty(template, p), "half the tile does the same work"),
+        PruningRule("shared keys", lambda p: _sharing(template, p), "a block without keys would only wait for others"),
+        PruningRule("stages", lambda p: _stages(template, p), "a pipeline is no longer than its loop"),
     )
 
 
-def _parts(family: AttentionTiles, program: Program) -> str:
+def _parts(template: AttentionTemplate, program: Program) -> str:
     queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
     if queries % own or queries < own:
         return f"parts of {own} queries do not divide {queries}"
-    if family.intrinsic is None and queries // own > min(queries, keys, MAX_THREADS // SHARERS):
+    if template.intrinsic is None and queries // own > min(queries, keys, MAX_THREADS // SHARERS):
         return f"{queries // own} rows of threads, a tile of {keys} keys has copies for {min(queries, keys)}"
     return ""
 
 
-def _empty(family: AttentionTiles, program: Program) -> str:
-    for what, size in (("queries", family.queries), ("keys", family.found.key.extent)):
+def _empty(template: AttentionTemplate, program: Program) -> str:
+    for what, size in (("queries", template.queries), ("keys", template.found.key.extent)):
         tile = program.number(what)
         if tile >= 2 * max(size, INSTRUCTION):
             return f"a tile of {tile} {what} for {size}"
     return ""
 
 
-def _sharing(family: AttentionTiles, program: Program) -> str:
-    steps, parts = family.key_tiles(program), split_of(program)
+def _sharing(template: AttentionTemplate, program: Program) -> str:
+    steps, parts = template.key_tiles(program), split_of(program)
     if parts == 1:
         return ""
-    most = most_parts(steps, family.teams(program.number("queries")) * family.sums_left(program))
+    most = most_parts(steps, template.teams(program.number("queries")) * template.sums_left(program))
     if parts > most:
         return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
     return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
 
 
-def _stages(family: AttentionTiles, program: Program) -> str:
-    steps = family.steps(program)
+def _stages(template: AttentionTemplate, program: Program) -> str:
+    steps = template.steps(program)
     stages, sets = program.number("stages"), program.number("register_stages")
     if stages > steps:
         return f"{stages} stages, and the loop has {steps} tiles"
-    inner = _inner_steps(family, program)
+    inner = _inner_steps(template, program)
     if sets > 1 and any(step % sets for step in inner):
         return f"{sets} register stages do not divide loops of {' and '.join(map(str, inner))} steps"
     return ""
 
 
-def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
+def _inner_steps(template: AttentionTemplate, program: Program) -> tuple[int, int]:
     """Steps of the loops over the depth of scores and over the keys of a tile."""
-    step = family.intrinsic.k if family.intrinsic else 4
-    return math.ceil(family.depth / step), program.number("keys") // step
+    step = template.intrinsic.k if template.intrinsic else 4
+    return math.ceil(template.depth / step), program.number("keys") // step

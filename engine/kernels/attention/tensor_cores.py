@@ -48,6 +48,8 @@ class TensorCores:
         self.key_part = emitter.register("key_part", word, (self.key_tiles // 2, 2, 2))
         self.weight_part = emitter.register("weight_part", word, (self.fragments, 4))
         self.value_part = emitter.register("value_part", word, (self.head_tiles // 2, 2, 2))
+        self.fragments_of_loops = (self.key_part,), (self.value_part,)
+        """Registers that the loops over the depth and over the keys of a tile load."""
         self.score_sums = emitter.register("scores", "float32", (self.fragments, self.key_tiles, 2, 2))
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
@@ -132,9 +134,7 @@ class TensorCores:
             ) as h:
                 emitter.assign(Slot(self.weight_part, (r, c * 2 + h)), self._weight(r, step, c, h), link)
             count = (self.fragments, self.head_tiles)
-            self.lanes.multiply(
-                self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link
-            )
+            self.lanes.multiply(self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link)
 
     # Fragments
 
@@ -151,9 +151,7 @@ class TensorCores:
         """A word of the fragment of weights: two neighbours in one, or one of them."""
         if self.is_paired:
             return Access(self.score_sums, (fragment, step, row_half, depth_half))
-        pair = tuple(
-            Access(self.score_sums, (fragment, step * 2 + depth_half, row_half, Index.of(v))) for v in (0, 1)
-        )
+        pair = tuple(Access(self.score_sums, (fragment, step * 2 + depth_half, row_half, Index.of(v))) for v in (0, 1))
         return Apply(PACK[self.intrinsic.dtype], pair, "uint32")
 
     def _map_all(self, number: int, part: str, fragments: int, element: str) -> None:

@@ -136,11 +136,9 @@ def _finish(emitter: Emitter, group: FusionGroup, nest: Nest, config: Elementwis
     )
 
 
-def bind_members(
-    emitter: Emitter, members: tuple[Member, ...], flat: Index, shape: tuple[int, ...]
-) -> dict[str, Index]:
+def bind_members(emitter: Emitter, members: tuple[Member, ...], flat: Index) -> dict[str, Index]:
     """Named variables for the dimensions of a flattened position."""
-    indices = delinearize(flat, shape, emitter.extents)
+    indices = delinearize(flat, tuple(m.extent for m in members), emitter.extents)
     return {
         m.name: emitter.bind(m.name, index, Line((), (m.name,))) for m, index in zip(members, indices, strict=True)
     }

@@ -22,7 +22,7 @@ from engine.kernels.loop_nest import loop_nest
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task, user_entries
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
-from engine.kernels.space import KernelPrograms, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.recipe import Entry
 from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
@@ -43,7 +43,7 @@ def _with_requests(work: Work, plan: WalkPlan, elements: int) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Walks(KernelPrograms):
+class Walks(KernelTemplate):
     """The programs of an element-wise group without a shared tile."""
 
     plans: dict[str, WalkPlan]
@@ -122,7 +122,7 @@ def _order(kernel: Kernel) -> Mapping[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposePrograms(KernelPrograms):
+class TransposePrograms(KernelTemplate):
     """The programs of a group whose reads are turned in a shared tile."""
 
     plan: WalkPlan
@@ -177,7 +177,7 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
         situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
         tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
-    return sorted(tasks, key=lambda task: task.family.program_of(kernel) is None)
+    return sorted(tasks, key=lambda task: task.template.program_of(kernel) is None)
 
 
 def _is_walk(plan: WalkPlan) -> bool:

@@ -162,8 +162,7 @@ class _Transpose:
         self.tile_across = emitter.bind("tile_across", across, link)
         self.tile_last = emitter.bind("tile_last", block.mod(columns, emitter.extents), link)
         flat = block.floordiv(rows * columns, emitter.extents)
-        shape = tuple(m.extent for m in self.others)
-        self.batch = bind_members(emitter, self.others, flat, shape) if shape else {}
+        self.batch = bind_members(emitter, self.others, flat)
 
     @contextmanager
     def _element(self, across: str, last: str, turn: bool) -> Iterator[str | None]:

@@ -65,9 +65,7 @@ class TileCopy:
         return max(1, shares) if self.is_async or shares <= MOST_HELD else COPIED_IN_TURN
 
 
-def reach_of(
-    access: Access, arrays: Mapping[str, Array], side: Run, depth: Run, extents: Mapping[str, int]
-) -> Reach:
+def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run, extents: Mapping[str, int]) -> Reach:
     """What memory allows of the copies of an operand.  extents: of the iterators of its statement."""
     where, element_bytes = position(access, arrays), DTYPES[arrays[access.array].dtype]
     widest = VECTOR_BYTES // element_bytes

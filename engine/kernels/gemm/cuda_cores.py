@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.base import Owned, Product, id_of
-from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_cuda_cores
+from engine.kernels.gemm.base import GemmLowering, Owned
+from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
@@ -23,26 +23,25 @@ from engine.tile.source import Line
 
 def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
-    product = Product(group, nest)
-    chosen = choose_for_cuda_cores(product, marks)
-    return marks.describe(_emit(product, chosen), chosen.config)
+    gemm = GemmLowering(group, nest)
+    config, raster = choose_for_cuda_cores(gemm, marks)
+    return marks.describe(_emit(gemm, config, raster), config)
 
 
-def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
-    config = chosen.config
-    operands = product.begin(config, config.parts, chosen.raster)
-    emitter = product.emitter
+def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
+    operands = gemm.begin(config, config.parts, raster)
+    emitter = gemm.emitter
     step = min(config.block[2], *(fragment_elements(operand.copy.element_bytes) for operand in operands))
-    slots = _bind_thread(product)
+    slots = _bind_thread(gemm)
     factors = tuple(
         part_of(emitter, operand, owned, slot, step)
         for operand, owned, slot in zip(operands, config.part, slots, strict=True)
     )
     accumulator = emitter.register("acc", "float32", config.part)
     emitter.declare(accumulator, Literal(0.0, "float32"))
-    product.main_loop(operands, lambda tile: _multiply(product, factors, accumulator, tile))
+    gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, tile))
     if config.split_k > 1:
-        add_parts(product, _held_sums(accumulator, config))
+        add_parts(gemm, _held_sums(accumulator, config))
     rows, columns = factors
     results = Owned(
         shape=config.part,
@@ -51,12 +50,12 @@ def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
         column=lambda s: columns.operand.side.start + columns.local(emitter, s, columns.run),
         sums=lambda r, s: Access(accumulator, (r, s)),
     )
-    if product.has_whole_rows:
-        store_rows(product, results, _sharers(product, rows.operand.side.start))
+    if gemm.has_whole_rows:
+        store_rows(gemm, results, _sharers(gemm, rows.operand.side.start))
     else:
-        product.epilogue(results)
+        gemm.epilogue(results)
     of_thread, across = config.part
-    return product.finish(
+    return gemm.finish(
         constants={"OWNED": of_thread * across},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
@@ -74,42 +73,42 @@ def _held_sums(accumulator: str, config: GemmConfig) -> Held:
     return Held(config.parts, rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
 
 
-def _bind_thread(product: Product) -> tuple[Index, Index]:
+def _bind_thread(gemm: GemmLowering) -> tuple[Index, Index]:
     """Which part of the block's tile this thread owns."""
-    emitter, thread = product.emitter, Index.of("thread")
-    link = Line((product.statement.name,), product.names)
-    across = product.config.block[1] // product.config.part[1]
+    emitter, thread = gemm.emitter, Index.of("thread")
+    link = Line((gemm.statement.name,), gemm.names)
+    across = gemm.config.block[1] // gemm.config.part[1]
     return (
         emitter.bind("thread_row", thread.floordiv(across, emitter.extents), link),
         emitter.bind("thread_column", thread.mod(across, emitter.extents), link),
     )
 
 
-def _sharers(product: Product, first: Index) -> RowThreads:
+def _sharers(gemm: GemmLowering, first: Index) -> RowThreads:
     """Which threads hold parts of the rows that this thread has parts of: neighbours."""
-    thread, extents = Index.of("thread"), product.emitter.extents
-    across = product.config.block[1] // product.config.part[1]
+    thread, extents = Index.of("thread"), gemm.emitter.extents
+    across = gemm.config.block[1] // gemm.config.part[1]
     lanes = min(across, WARP)
     number = thread.mod(across, extents)
     lane, group = number.mod(lanes, extents), number.floordiv(lanes, extents)
-    return RowThreads(lanes, lane, across // lanes, group, product.config.block[0], first)
+    return RowThreads(lanes, lane, across // lanes, group, gemm.config.block[0], first)
 
 
-def _multiply(product: Product, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
+def _multiply(gemm: GemmLowering, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
     """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
-    emitter, link = product.emitter, product.link
+    emitter, link = gemm.emitter, gemm.link
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1
     rows, columns = (part.owned for part in parts)
-    past = product.steps * product.tiling.tile - product.depth
-    is_masked = past > 0 and not adds_nothing(product.statement)
-    with emitter.loop("depth", product.tiling.tile // step, link, always=True) as depth:
+    past = gemm.steps * gemm.tiling.tile - gemm.depth
+    is_masked = past > 0 and not adds_nothing(gemm.statement)
+    with emitter.loop("depth", gemm.tiling.tile // step, link, always=True) as depth:
         for part in parts:
             load_part(emitter, part, depth * step, step, link)
         with emitter.loop("q", step, link) as q:
-            limit = Index((), product.depth - 1) - tile * product.tiling.tile - depth * step - q
+            limit = Index((), gemm.depth - 1) - tile * gemm.tiling.tile - depth * step - q
             inside = emitter.mask("depth_inside", [limit], link) if is_masked else None
             with emitter.loop("r", rows, link) as r, emitter.loop("s", columns, link) as s:
-                term = _term(emitter, product.statement, parts, (r, s), q)
+                term = _term(emitter, gemm.statement, parts, (r, s), q)
                 if inside:
                     term = Apply("select", (Access(inside, ()), term, Literal(0.0, "float32")), "float32")
                 emitter.assign(Slot(accumulator, (r, s)), term, link, "sum")
@@ -119,11 +118,9 @@ def _term(
     emitter: Emitter, statement: Statement, parts: tuple[ThreadPart, ...], owned: tuple[Index, Index], q: Index
 ) -> Scalar:
     """The product over fragments: the statement's expression with its two wide reads replaced."""
-    replaced = {id_of(p.operand.access): p.element(index, q) for p, index in zip(parts, owned, strict=True)}
+    replaced = {p.operand.access: p.element(index, q) for p, index in zip(parts, owned, strict=True)}
 
     def read(access: Access) -> Scalar:
-        if id_of(access) in replaced:
-            return replaced[id_of(access)]
-        return emitter.read(access, {}, at(statement))
+        return replaced[access] if access in replaced else emitter.read(access, {}, at(statement))
 
     return rewrite_scalar(statement.expression, {}, read, statement.extents)

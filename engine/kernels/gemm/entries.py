@@ -1,4 +1,4 @@
-"""Knobs of a contraction as entries of a recipe: what a person or a tuner chose, in place of what stood there."""
+"""The configuration of a contraction's kernel as entries of a recipe."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.kernels.advice import mark
-from engine.kernels.gemm.problem import Sides
 from engine.recipe import Advice, Entry, Recipe, with_entries
+from engine.tensorize.bind import GemmAxes
 from engine.tensorize.space import GemmConfig
 
 
 def entries_of(
-    sides: Sides, knobs: GemmConfig, before: GemmConfig | None = None, on_tensor_cores: bool = True
+    axes: GemmAxes, config: GemmConfig, before: GemmConfig | None = None, on_tensor_cores: bool = True
 ) -> list[Entry]:
-    """The marks that ask for `knobs`; with `before` only those that differ from it."""
+    """The marks that ask for `config`; with `before` only those that differ from it."""
     part = "warp" if on_tensor_cores else "thread"
-    rows, columns, depth = sides.rows[-1].name, sides.columns[-1].name, sides.depth[-1].name
+    rows, columns, depth = axes.rows[-1].name, axes.columns[-1].name, axes.depth[-1].name
 
     def values(chosen: GemmConfig) -> list[tuple[str, str, int]]:
         return [
@@ -26,14 +26,14 @@ def entries_of(
             (depth, "split_k", chosen.split_k),
         ]  # fmt: skip
 
-    old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(knobs)]
-    changed = [new for new, was in zip(values(knobs), old, strict=True) if new != was]
+    old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(config)]
+    changed = [new for new, was in zip(values(config), old, strict=True) if new != was]
     tensor_only = ("register_stages", "slices")
     taken = [each for each in changed if on_tensor_cores or each[1] not in tensor_only]
-    return [mark((sides.statement,), dimension, name, value, "") for dimension, name, value in taken]
+    return [mark((axes.statement.name,), dimension, name, value, "") for dimension, name, value in taken]
 
 
-def with_knobs(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
+def with_user_entries(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
     """The recipe of a group with the user's entries, where they say the same thing of the same dimension replaced."""
     said = {about(entry) for entry in entries}
     kept: list[Advice] = []

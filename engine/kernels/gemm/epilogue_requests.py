@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.fusion.row_sides import reduced_columns
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.problem import Sides, widest_result
+from engine.kernels.gemm.problem import widest_result
 from engine.kernels.gemm.row_epilogue import passes
 from engine.kernels.reduction.block_reduce import parts_dtype
 from engine.kernels.statement_block import result_statement
 from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import indices_of
+from engine.tensorize.bind import GemmAxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Epilogue:
     """That each thread reads before the main loop: what no loop moves of the factors."""
 
 
-def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
+def epilogue_of(program: TensorProgram, axes: GemmAxes) -> Epilogue:
     """What follows the product of a group's program."""
-    anchor = program.statement(sides.statement)
+    anchor = axes.statement
     after = [s for s in program.statements if s is not anchor]
-    collector, sums = _RequestCollector(program, sides), _result_statement(anchor)
-    if reduced_columns(program.statements, anchor):
+    collector, sums = _RequestCollector(program, axes), _result_statement(anchor)
+    if axes.has_whole_rows:
         found = []
         for number, one in enumerate(passes(anchor, after)):
             of_rows = collector.requests([_result_statement(s) if s.reduction else s for s in one.of_rows])
@@ -77,7 +77,7 @@ def epilogue_of(program: TensorProgram, sides: Sides) -> Epilogue:
     still = {a for a in anchor.reads() if not any(index.iterators() for index in a.indices)}
     return Epilogue(
         passes=tuple(found),
-        widest=widest_result(program, anchor, {s.name: sides.columns[-1].name for s in program.statements}),
+        widest=widest_result(program, anchor, {s.name: axes.columns[-1].name for s in program.statements}),
         sum_bytes=DTYPES[program.arrays[anchor.write.array].dtype],
         factor_bytes=sum(DTYPES[program.arrays[a.array].dtype] for a in still),
     )
@@ -91,11 +91,11 @@ def _result_statement(statement: Statement) -> Statement:
 class _RequestCollector:
     """Requests of a program's statements in order: what one of them made is in registers for the others."""
 
-    def __init__(self, program: TensorProgram, sides: Sides) -> None:
+    def __init__(self, program: TensorProgram, axes: GemmAxes) -> None:
         self._program = program
-        self._rows = {i.name for i in sides.rows}
-        self._columns = {i.name for i in sides.columns}
-        self._lane = sides.columns[-1].name
+        self._rows = {i.name for i in axes.rows}
+        self._columns = {i.name for i in axes.columns}
+        self._lane = axes.columns[-1].name
         self._made: set[str] = set()
 
     def requests(self, statements: Sequence[Statement]) -> tuple[EpilogueRequest, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from engine.fusion.kinds import CONTRACTION
@@ -11,25 +10,19 @@ from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
-from engine.kernels.gemm.advise_cuda_cores import map_contraction
-from engine.kernels.gemm.advise_pipeline import pipeline_group
-from engine.kernels.gemm.advise_row_epilogue import row_pins
-from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
+from engine.kernels.gemm.advise import advise_pipeline, advise_tiles, intrinsic_of, row_pins
 from engine.kernels.gemm.cuda_cores import lower_contraction
-from engine.kernels.gemm.mappings import product_tasks, refused_mappings
 from engine.kernels.gemm.row_nest import row_nest
+from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
-from engine.kernels.gemm.work import promise_of
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.recipe import Advice
+from engine.recipe import Advice, Scenario
 from engine.scheduling.nodes import ScheduleTree
-from engine.tensor.nodes import Statement, TensorProgram
-from engine.tensorize.bind import bind
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.bind import contraction_misfit
 from engine.tile.nodes import TileProgram
 
 
@@ -45,11 +38,10 @@ class GemmFamily(KernelFamily):
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
         program, machine = group.program, setting.machine
-        promises = partial(promise_of, machine, program)
-        tensor = tensorize_group(group, machine, setting.numerics, promises)
-        asked = asked_tile(group, tensor)
-        tiles = tensor if asked else map_contraction(program, machine, promises(None))
-        return with_content(row_pins(group), tiles, pipeline_group(group, asked))
+        intrinsic = intrinsic_of(program, setting.numerics)
+        entries, chosen = advise_tiles(program, intrinsic, machine)
+        tiles = Advice("tensorize" if intrinsic else "map", Scenario(entries))
+        return with_content(row_pins(program), tiles, advise_pipeline(program, chosen, intrinsic))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
@@ -59,7 +51,7 @@ class GemmFamily(KernelFamily):
         else:
             nest = loop_nest(group.program, tree)
         marks = Marks(nest)
-        intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
+        intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
         if intrinsic:
             return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
         return lower_contraction(group, nest, marks)
@@ -72,16 +64,6 @@ class GemmFamily(KernelFamily):
         """As `KernelFamily` says."""
         found, refused = product_tasks(group, kernel, compile_group)
         return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
-
-
-def _misfit(anchor: Statement, program: TensorProgram) -> Callable[[Intrinsic], str]:
-    """Why an instruction does not compute the product."""
-
-    def why_not(intrinsic: Intrinsic) -> str:
-        binding = bind(anchor, program.arrays, intrinsic)
-        return binding if isinstance(binding, str) else ""
-
-    return why_not
 
 
 GEMM_FAMILY = GemmFamily()

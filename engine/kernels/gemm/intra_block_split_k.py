@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.base import GemmLowering
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
@@ -58,9 +58,9 @@ class Sliced:
         return (Index((), self.shares - 1) - self.slice,) if self.shares < self.slices else ()
 
 
-def add_slices(product: Product, parts: Sliced) -> str:
+def add_slices(gemm: GemmLowering, parts: Sliced) -> str:
     """The register with the finished sums of this warp's share of the rows."""
-    emitter, link = product.emitter, product.results_link
+    emitter, link = gemm.emitter, gemm.results_link
     rows, columns = parts.shape
     total = emitter.register("total", "float32", (parts.rows, columns, 2, PAIR))
     buffer = "slice_sums"

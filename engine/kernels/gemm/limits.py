@@ -1,47 +1,62 @@
-"""What the knobs of a contraction must keep to be a kernel at all: one row for each limit, with its figures."""
+"""What the configuration of a contraction's kernel must keep: one row for each limit, with its figures.
+
+LIMITS are those of any kernel; a search asks SEARCH_LIMITS, which leave out what is only slow, too.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
+from engine.fusion.row_epilogue import MOST_COLUMNS
+from engine.kernels.prune import (
+    FAILS,
+    SPILLS,
+    too_many_blocks,
+    too_many_registers,
+    too_many_threads,
+    too_much_shared,
+    whole_warps,
+)
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
+from engine.support.units import kib
 from engine.target import Target
-from engine.target.hardware import MAX_THREADS, SUM_BYTES
+from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
+from engine.target.hardware import MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYTES
 from engine.target.occupancy import occupancy
+from engine.target.registers import GEMM_ERROR
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
-KIB = 1024
 BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, that kernels on CUDA cores take at most."""
 
-Test = Callable[[Contraction, GemmConfig, Target], str]
+Test = Callable[[GemmProblem, GemmConfig, Target], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One rule that drops knobs before they cost anything."""
+    """One rule that drops config before they cost anything."""
 
     name: str
     broken: Test
-    """How knobs break it, with figures; "" where they keep it."""
+    """How config break it, with figures; "" where they keep it."""
     because: str
     """Why nothing else would do."""
 
 
-def tiles_of(contraction: Contraction, config: GemmConfig) -> int:
+def tiles_of(problem: GemmProblem, config: GemmConfig) -> int:
     """Tiles of the result, of all batches."""
     rows, columns, _ = config.block
-    return contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
+    return problem.batch * -(-problem.m // rows) * -(-problem.n // columns)
 
 
 def exchanged_bytes(config: GemmConfig) -> int:
@@ -55,95 +70,88 @@ def most_core_threads(block: tuple[int, int, int]) -> int:
 
 
 def first_broken(
-    contraction: Contraction, knobs: GemmConfig, machine: Target, limits: Sequence[Limit] | None = None
+    problem: GemmProblem, config: GemmConfig, machine: Target, limits: Sequence[Limit]
 ) -> tuple[Limit, str] | None:
-    """The first limit that knobs break, and how; None where they keep all.  limits: LIMITS where none are given."""
-    for limit in LIMITS if limits is None else limits:
-        how = limit.broken(contraction, knobs, machine)
+    """The first limit that a configuration breaks, and how; None where it keeps all."""
+    for limit in limits:
+        how = limit.broken(problem, config, machine)
         if how:
             return limit, how
     return None
 
 
-def kib(size: float) -> str:
-    """Bytes for people."""
-    return f"{size / KIB:.3g} KiB"
-
-
-def _alignment(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    m, n, k = contraction.instruction
-    for what, size, unit in zip(("rows", "columns", "depths"), knobs.block, (m, n, k), strict=True):
+def _alignment(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    m, n, k = problem.instruction
+    for what, size, unit in zip(("rows", "columns", "depths"), config.block, (m, n, k), strict=True):
         if size % unit:
             return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
     return ""
 
 
-def _parts(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    rows, columns, _ = knobs.block
-    if rows % knobs.part[0] or columns % knobs.part[1]:
-        return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
+def _parts(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    rows, columns, _ = config.block
+    if rows % config.part[0] or columns % config.part[1]:
+        return f"parts of {config.part[0]} x {config.part[1]} do not divide a tile of {rows} x {columns}"
     return ""
 
 
-def _rows(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    columns = knobs.block[1]
-    if not contraction.has_whole_rows or columns >= contraction.n:
+def _rows(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    columns = config.block[1]
+    if not problem.has_whole_rows or columns >= problem.n:
         return ""
-    nearest = 1 << (contraction.n - 1).bit_length()
-    return f"tiles of {columns} columns cut rows of {contraction.n}, which the kernel reduces: nearest is {nearest}"
+    nearest = 1 << (problem.n - 1).bit_length()
+    return f"tiles of {columns} columns cut rows of {problem.n}, which the kernel reduces: nearest is {nearest}"
 
 
-def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    depth = knobs.block[2]
-    tiles = -(-contraction.k // depth)
-    steps = -(-tiles // knobs.split_k)
-    if knobs.stages > MAX_STAGES:
-        return f"{knobs.stages} stages, a pipeline has up to {MAX_STAGES}"
-    if knobs.stages > steps:
-        shared = f", shared by {knobs.split_k} blocks" if knobs.split_k > 1 else ""
-        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"
+def _stages(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    depth = config.block[2]
+    tiles = -(-problem.k // depth)
+    steps = -(-tiles // config.split_k)
+    if config.stages > MAX_STAGES:
+        return f"{config.stages} stages, a pipeline has up to {MAX_STAGES}"
+    if config.stages > steps:
+        shared = f", shared by {config.split_k} blocks" if config.split_k > 1 else ""
+        return f"{config.stages} stages of {depth} depths, and the loop has {steps} of {problem.k:,}{shared}"
     return ""
 
 
-def _split(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
+def _split(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
-    (rows, columns, depth), parts = knobs.block, knobs.split_k
+    (rows, columns, depth), parts = config.block, config.split_k
     if parts == 1:
         return ""
-    steps = -(-contraction.k // depth)
+    steps = -(-problem.k // depth)
     if whole_parts(steps, parts) != parts:
         return f"{parts} blocks cannot share {steps} tiles of {depth} depths: one of them would have none"
     if parts > MOST_PARTS:
         return f"{parts} blocks to a tile: the last one adds up the sums of at most {MOST_PARTS}"
-    left = parts * tiles_of(contraction, knobs) * rows * columns * SUM_BYTES
+    left = parts * tiles_of(problem, config) * rows * columns * SUM_BYTES
     return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
-def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    depth, k = knobs.block[2], contraction.instruction[2]
-    if depth % (k * knobs.slices):
-        return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
-    inner = depth // k // knobs.slices
-    if knobs.register_stages > inner:
-        return f"{knobs.register_stages} register stages, and a tile has {inner} steps of {k} depths"
+def _inner(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    depth, k = config.block[2], problem.instruction[2]
+    if depth % (k * config.slices):
+        return f"{config.slices} slices of {depth} depths are no whole steps of {k}"
+    inner = depth // k // config.slices
+    if config.register_stages > inner:
+        return f"{config.register_stages} register stages, and a tile has {inner} steps of {k} depths"
     return ""
 
 
-def _shared_memory(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    needed, limit = knobs.stages * knobs.stage_bytes(contraction.element_bytes), machine.shared_limit
-    return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
+def _shared_memory(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_much_shared(config.stages * config.stage_bytes(problem.element_bytes), machine)
 
 
-def _threads(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    threads, most = knobs.parts * contraction.lanes, machine.threads_per_block.value
-    return f"{threads:,} threads, a block may have {most:,.0f}" if threads > most else ""
+def _threads(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_many_threads(config.parts * problem.lanes, machine)
 
 
-def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
-    threads = knobs.parts * contraction.lanes
-    registers = min(estimated_registers(contraction, knobs), allowed_registers(threads, machine))
+def _room(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    threads = config.parts * problem.lanes
+    registers = min(estimated_registers(problem, config), allowed_registers(threads, machine))
     try:
-        occupancy(threads, knobs.stages * knobs.stage_bytes(contraction.element_bytes), registers, machine)
+        occupancy(threads, config.stages * config.stage_bytes(problem.element_bytes), registers, machine)
     except Unsupported as error:
         return error.reason
     return ""
@@ -156,8 +164,103 @@ LIMITS = (
     Limit("whole rows", _rows, "the values of a row never leave their block"),
     Limit("stages", _stages, "a pipeline is no longer than its loop"),
     Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
-    Limit("shared memory", _shared_memory, "a launch that asks for more fails"),
-    Limit("threads", _threads, "a launch that asks for more fails"),
+    Limit("shared memory", _shared_memory, FAILS),
+    Limit("threads", _threads, FAILS),
     Limit("room on an SM", _room, "not one block would ever start"),
 )
 """Cheapest first; what breaks one is not asked the next."""
+
+
+# What only a search asks
+
+
+def _shape(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    if not problem.unit:
+        return _core_shape(config, MOST_COLUMNS if problem.has_whole_rows else CORE_BLOCK)
+    sizes = [(size, BLOCKS, "a block") for size in config.block[:2]]
+    sizes += [(size, WARPS, "a warp") for size in config.part] + [(config.block[2], DEPTHS, "a tile's depth")]
+    for size, (least, most), what in sizes:
+        if not least <= size <= most or size & (size - 1):
+            return f"{size} of {what}, kernels take powers of two from {least} to {most}"
+    if config.parts > MAX_WARPS:
+        return f"{config.parts} warps, a block has up to {MAX_WARPS}"
+    return ""
+
+
+def _core_shape(config: GemmConfig, widest: int) -> str:
+    """The same for a kernel on CUDA cores."""
+    rows, columns, depth = config.block
+    sizes = [(rows, CORE_BLOCK, "a block"), (columns, widest, "a block"), (depth, CORE_DEPTH, "its depth")]
+    sizes += [(size, CORE_PART, "a thread") for size in config.part]
+    for size, most, what in sizes:
+        if size > most:
+            return f"{size} of {what}, kernels on CUDA cores have up to {most}"
+    most = most_core_threads(config.block)
+    return f"{config.parts} threads, with so small a tile a block has up to {most}" if config.parts > most else ""
+
+
+def _warps(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return whole_warps(config.parts * problem.lanes)
+
+
+def _exchange(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    exchanged = exchanged_bytes(config)
+    if config.slices == 1 or config.slices * exchanged <= machine.shared_limit:
+        return ""
+    room = kib(machine.shared_limit)
+    return f"{config.slices} slices exchange {kib(exchanged)} of sums each, a block may have {room}"
+
+
+def _copies(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
+    if config.stages == 1:
+        return ""
+    threads = config.parts * problem.lanes
+    for side, widest in zip(config.block[:2], problem.widths, strict=True):
+        width = _shared_width(side * config.block[2], widest, threads)
+        size, held = width * problem.element_bytes, side * config.block[2] // width // threads
+        if size < SMALLEST_COPY and held > MOST_HELD:
+            copies = f"a thread copies {held} times {size} bytes through {MOST_HELD} registers"
+            return f"{config.stages} stages, and {copies}"
+        if size < SMALLEST_COPY and config.stages > HELD_STAGES:
+            return f"{config.stages} stages, and copies of {size} bytes go through registers, which hold one tile"
+    return ""
+
+
+def _shared_width(elements: int, width: int, threads: int) -> int:
+    """Elements of one copy, so that all threads of a block share the copies of a tile evenly."""
+    while width > 1 and elements // width % threads:
+        width //= 2
+    return width
+
+
+def _registers(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    """Of sums and fragments: addresses of narrow copies are left out, the compiler may walk them in turn."""
+    wide = VECTOR_BYTES // problem.element_bytes
+    needed = estimated_registers(replace(problem, widths=(wide, wide)), config)
+    return too_many_registers(needed, config.parts * problem.lanes, machine, GEMM_ERROR)
+
+
+def _grid(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    return too_many_blocks(tiles_of(problem, config) * config.split_k)
+
+
+def _empty(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    sizes = (problem.m, problem.n, problem.k)
+    for what, size, tile in zip(("rows", "columns", "depths"), sizes, config.block, strict=True):
+        if tile >= 2 * max(size, FRAGMENT_SIZE):
+            return f"a tile of {tile} {what} for {size}: half of it would only be filled"
+    return ""
+
+
+SEARCH_LIMITS = (
+    Limit("shape of tiles", _shape, "kernels are generated for these alone"),
+    Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
+    *LIMITS,
+    Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
+    Limit("asynchronous copies", _copies, f"cp.async moves {SMALLEST_COPY} bytes or more, registers hold the rest"),
+    Limit("registers", _registers, SPILLS),
+    Limit("grid", _grid, "a launch of more blocks fails"),
+    Limit("filled tiles", _empty, "half the tile does the same work"),
+)
+"""Every rule in the order in which it is asked."""

@@ -22,7 +22,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tile.emit import Emitter
-from engine.tile.nodes import AsyncCopy, Buffer, Load, Slot, Store
+from engine.tile.nodes import AsyncCopy, Barrier, Buffer, Commit, Load, Slot, Store, Wait
 from engine.tile.source import Line
 
 BITS = {2: "uint16"}
@@ -139,6 +139,12 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
         with emitter.loop(counter, together, at) as share:
             target = _Place(emitter, operand, number * together + share, at).target
             emitter.add(Store(operand.tile, target, Slot(held, (share,)), 1, None, at))
+
+
+def await_copies(emitter: Emitter, at: Line) -> None:
+    """All threads see what all of them have copied."""
+    for op in (Commit(at), Wait(0, at), Barrier(at)):
+        emitter.add(op)
 
 
 class _Place:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import Contraction
-from engine.fusion.row_sides import factors_of, reduced_columns
+from engine.cost.alcop_nodes import GemmProblem
+from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import Reach, reach_of
 from engine.kernels.statement_block import result_statement
 from engine.tensor.access import vector_limit
-from engine.tensor.nodes import Access, Iterator, Literal, Statement, TensorProgram, accesses
+from engine.tensor.nodes import Literal, Statement, TensorProgram
 from engine.tensor.traffic import flop_counts
+from engine.tensorize.bind import GemmAxes, axes_of_contraction
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -24,66 +23,34 @@ CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Which iterators of a contraction are rows, columns and depths, outermost first.
-
-    Where rows of the results are reduced, the columns are what is reduced, and no others.
-    """
-
-    statement: str
-    rows: tuple[Iterator, ...]
-    columns: tuple[Iterator, ...]
-    depth: tuple[Iterator, ...]
-    factors: tuple[Access, Access]
-    """What is read of the first and of the second operand."""
-
-
-def sides_of(program: TensorProgram) -> Sides | None:
-    """The sides of a program's contraction; None where it has none of two plain factors."""
+def gemm_axes(program: TensorProgram) -> GemmAxes | None:
+    """The axes of a program's contraction, of which blocks have whole rows where its results are reduced; None without
+    a contraction."""
     anchor = next((s for s in program.statements if is_contraction(s)), None)
-    if anchor is None:
-        return None
-    whole = reduced_columns(program.statements, anchor)
-    first, second = (_moving(anchor, list(accesses(factor))) for factor in factors_of(anchor, whole))
-    if first is None or second is None:
-        return None
-    used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
-    rows = tuple(i for i in anchor.parallel if i.name in used[0] and i.name not in used[1])
-    wide = tuple(i for i in anchor.parallel if i.name in used[1] and i.name not in used[0])
-    columns = tuple(i for i in wide if i.name in whole) or wide
-    return Sides(anchor.name, rows, columns, anchor.reduced, (first, second)) if rows and columns else None
+    return axes_of_contraction(anchor, reduced_columns(program.statements, anchor)) if anchor else None
 
 
-def _moving(anchor: Statement, read: list[Access]) -> Access | None:
-    """The one access of a factor that moves with the loops."""
-    found = [access for access in dict.fromkeys(read) if any(index.iterators() for index in access.indices)]
-    return found[0] if len(found) == 1 else None
-
-
-def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | None:
+def gemm_problem_of_tile(program: TensorProgram, tile: TileProgram) -> GemmProblem | None:
     """What a kernel multiplies; None for a kernel that is no tiled contraction."""
-    if config_of_tile(tile) is None or sides_of(program) is None:
+    if config_of_tile(tile) is None or gemm_axes(program) is None:
         return None
-    return contraction_before(program, INTRINSICS.get(tile.intrinsic))
+    return gemm_problem(program, INTRINSICS.get(tile.intrinsic))
 
 
-def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
+def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
     """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
 
     The program has a contraction of two plain factors.
     """
-    sides = sides_of(program)
-    assert sides is not None, program.name
-    anchor = program.statement(sides.statement)
-    m, n, k = (math.prod(i.extent for i in side) for side in (sides.rows, sides.columns, sides.depth))
-    count = math.prod(i.extent for i in anchor.parallel)
-    batch = count // (m * n)
+    axes = gemm_axes(program)
+    assert axes is not None, program.name
+    (m, n, k), batch = axes.sizes, axes.batches
+    count = m * n * batch
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
-    arrays = [program.arrays[access.array] for access in sides.factors]
-    first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, sides))
-    return Contraction(
+    arrays = [program.arrays[access.array] for access in axes.factors]
+    first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, axes))
+    return GemmProblem(
         m=m,
         n=n,
         k=k,
@@ -92,22 +59,19 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
         result_bytes=-(-results // count),
         unit=intrinsic.dtype if intrinsic else "",
         instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
-        distinct=(
-            min(1.0, arrays[0].elements / (m * k * batch)),
-            min(1.0, arrays[1].elements / (n * k * batch)),
-        ),
+        distinct=(min(1.0, arrays[0].elements / (m * k * batch)), min(1.0, arrays[1].elements / (n * k * batch))),
         widths=(first, second),
         finish=(max(0, flops - 2 * count * k) / count, special / count),
-        has_whole_rows=bool(reduced_columns(program.statements, anchor)),
+        has_whole_rows=axes.has_whole_rows,
     )
 
 
-def reaches(program: TensorProgram, sides: Sides) -> tuple[Reach, Reach]:
+def reaches(program: TensorProgram, axes: GemmAxes) -> tuple[Reach, Reach]:
     """What memory allows of the copies of both operands."""
-    depth, extents = [i.name for i in sides.depth], program.statement(sides.statement).extents
+    depth, extents = [i.name for i in axes.depth], axes.statement.extents
     first, second = (
         reach_of(access, program.arrays, [i.name for i in side], depth, extents)
-        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
+        for access, side in zip(axes.factors, (axes.rows, axes.columns), strict=True)
     )
     return first, second
 

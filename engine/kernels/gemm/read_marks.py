@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.fusion.row_cost import covering
-from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.base import GemmLowering
 from engine.kernels.gemm.limits import (
     BLOCKS,
     CORE_BLOCK,
@@ -43,22 +43,17 @@ _ON_TENSOR_CORES = {
 """Marks that a contraction has no use for, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenConfig:
-    """What the marks ask for, as far as a kernel can have it."""
-
-    config: GemmConfig
-    """With the stages that are asked for: the pipeline pass decides how many there may be."""
-    raster: int
-    """Rows of tiles that blocks walk down before they go one tile to the right."""
+ChosenConfig = tuple[GemmConfig, int]
+"""What the marks ask for, as far as a kernel can have it, with the stages that are asked for: the pipeline pass decides
+how many there may be.  Then rows of tiles that blocks walk down before they go one tile to the right."""
 
 
-def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
+def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks) -> ChosenConfig:
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
-    free, loop = product.free, product.loop.members
+    free, loop = gemm.free, gemm.loop.members
     blocks, threads = [], []
-    whole = _row_tile(product, marks, 1) if product.has_whole_rows else 0
+    whole = _row_tile(gemm, marks, 1) if gemm.has_whole_rows else 0
     for side, members in enumerate(free):
         least = max(1, WARP // whole) if whole else 1  # the lanes of whole warps share rows
         block = whole if side == 1 and whole else marks.power("block", 64, CORE_BLOCK, members, least)
@@ -76,32 +71,32 @@ def choose_for_cuda_cores(product: Product, marks: Marks) -> ChosenConfig:
         threads[side] //= 2
         because = f"with more, fewer than the {WARP} lanes that share rows"
         marks.note_change("thread", threads[side], because, free[side])
-    return _with_depth(product, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
+    return _with_depth(gemm, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
 
 
-def choose_for_tensor_cores(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
+def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
     blocks, warps = [], []
-    for side, members in enumerate(product.free):
-        if side == 1 and product.has_whole_rows:
-            blocks.append(_row_tile(product, marks, FRAGMENT_SIZE))
+    for side, members in enumerate(gemm.free):
+        if side == 1 and gemm.has_whole_rows:
+            blocks.append(_row_tile(gemm, marks, FRAGMENT_SIZE))
         else:
             blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0]))
         warps.append(marks.power("warp", min(32, blocks[-1]), min(WARPS[1], blocks[-1]), members, WARPS[0]))
-    loop = product.loop.members
+    loop = gemm.loop.members
     depth = marks.power("tile", 32, DEPTHS[1], loop, DEPTHS[0])
     while _parts(blocks, warps) > MAX_WARPS:
         side = 0 if warps[0] <= warps[1] else 1
         warps[side] *= 2
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
-        marks.note_change("warp", warps[side], because, product.free[side])
+        marks.note_change("warp", warps[side], because, gemm.free[side])
     config = GemmConfig((blocks[0], blocks[1], depth), (warps[0], warps[1]))
     room = max(1, machine.shared_limit // exchanged_bytes(config))
     most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // config.parts, room))
     needs = f"a power of two up to {most}: slices share a block and its shared memory"
     slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
-    return _with_depth(product, marks, GemmConfig(config.block, config.part, slices=slices))
+    return _with_depth(gemm, marks, GemmConfig(config.block, config.part, slices=slices))
 
 
 def _parts(blocks: Sequence[int], parts: Sequence[int]) -> int:
@@ -109,25 +104,25 @@ def _parts(blocks: Sequence[int], parts: Sequence[int]) -> int:
     return math.prod(b // p for b, p in zip(blocks, parts, strict=True))
 
 
-def _row_tile(product: Product, marks: Marks, least: int) -> int:
+def _row_tile(gemm: GemmLowering, marks: Marks, least: int) -> int:
     """Columns of a block's tile that has whole rows; marks that ask for others are noted.
 
     least: columns that a tile has.
     """
-    size = product.size[1]
+    size = gemm.size[1]
     tile = covering(size, least)
-    names = " and ".join(s.name for s in product.after if s.reduction is not None)
+    names = " and ".join(s.name for s in gemm.after if s.reduction is not None)
     needs = f"whole rows of {size} columns, {tile} in all, because {names} of them stay in one block"
-    return marks.number("block", tile, lambda _: tile, needs, product.free[1])
+    return marks.number("block", tile, lambda _: tile, needs, gemm.free[1])
 
 
-def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
+def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
     """The tiles with what the marks say of the walk through them: its order, and blocks and stages along the depth."""
-    (rows, columns, depth), members = tiles.block, product.loop.members
-    count = -(-product.size[0] // rows)
-    raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", product.free[0])
-    steps, sums = -(-product.depth // depth), product.tiles_of((rows, columns)) * rows * columns
+    (rows, columns, depth), members = tiles.block, gemm.loop.members
+    count = -(-gemm.size[0] // rows)
+    raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", gemm.free[0])
+    steps, sums = -(-gemm.depth // depth), gemm.tiles_of((rows, columns)) * rows * columns
     split_k = shared_out(marks, members, steps, sums, "the depth")
     stages, sets = marks.stages("stages", 2, members), marks.stages("register_stages", 1, members)
     config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k)
-    return ChosenConfig(config, raster)
+    return config, raster

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.fusion.row_epilogue import SPREAD
-from engine.kernels.elementwise.lower import bind_members, place
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.elementwise.lower import place
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
-from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tensor.nodes import Access, Literal, Statement
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
@@ -86,18 +86,18 @@ def _reductions(statements: Sequence[Statement]) -> list[Statement]:
     return [s for s in statements if s.reduction is not None]
 
 
-def store_rows(product: Product, owned: Owned, sharers: RowThreads) -> None:
+def store_rows(gemm: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
     """Everything after the sums of a block that has whole rows, and the stores."""
-    _Rows(product, owned, sharers).emit()
+    _Rows(gemm, owned, sharers).emit()
 
 
 class _Rows:
-    def __init__(self, product: Product, owned: Owned, sharers: RowThreads) -> None:
-        self.product, self.owned, self.sharers = product, owned, sharers
-        self.emitter, self.link = product.emitter, product.results_link
-        self.outputs = frozenset(product.program.outputs)
+    def __init__(self, gemm: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
+        self.gemm, self.owned, self.sharers = gemm, owned, sharers
+        self.emitter, self.link = gemm.emitter, gemm.results_link
+        self.outputs = frozenset(gemm.program.outputs)
         self.rows, columns = owned.shape
-        self.vector = min(owned.vector, product.widest_result())
+        self.vector = min(owned.vector, gemm.widest_result())
         self.vectors = columns // self.vector
         """Of one row of a thread."""
         self.values: dict[str, Access] = {}
@@ -106,12 +106,12 @@ class _Rows:
         """Reduction -> the registers in which a thread collects its part of each row."""
         self.full: dict[str, int] = {}
         """Variables that masks narrowed -> their extents past the edges."""
-        self.emitter.masked = frozenset(i.name for s in (product.statement, *product.after) for i in s.iterators)
+        self.emitter.masked = frozenset(i.name for s in (gemm.statement, *gemm.after) for i in s.iterators)
 
     def emit(self) -> None:
         """All passes."""
-        anchor = self.product.statement
-        todo = passes(anchor, self.product.after)
+        anchor = self.gemm.statement
+        todo = passes(anchor, self.gemm.after)
         for number, one in enumerate(todo):
             later = {access.array for other in todo[number + 1 :] for s in other.of_elements for access in s.reads()}
             if one.of_rows:
@@ -139,34 +139,23 @@ class _Rows:
                 stored=self.outputs,
                 keep=Keep(frozenset(s.write.array for s in statements), r, self.rows),
                 lanes=False,
-                dimensions=self.product.names,
+                dimensions=self.gemm.names,
             )
             evaluate_block(
-                emitter,
-                [self._result_statement(s) for s in statements],
-                self._place((row,)),
-                values,
-                options,
+                emitter, [self._result_statement(s) for s in statements], self._place((row,)), values, options
             )
             self.values |= {s.write.array: values[s.write.array] for s in statements}
 
     def _result_statement(self, statement: Statement) -> Statement:
         """A reduction as what its combined parts are in the type of its array."""
-        if statement.reduction is None:
-            return statement
-        return self._rounded_total(statement, self.totals[statement.name].total)
-
-    def _rounded_total(self, statement: Statement, total: Access) -> Statement:
-        """A reduction as its total in the type of its array."""
-        dtype = self.product.program.arrays[statement.write.array].dtype
-        is_exact = self.emitter.buffers[total.array].dtype == dtype
-        return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
+        is_reduction = statement.reduction is not None
+        return self.gemm.round_total(statement, self.totals[statement.name].total) if is_reduction else statement
 
     def _of_elements(
         self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
     ) -> None:
         """What is made of every element of the rows, and the terms of reductions.  later: arrays needed once more."""
-        emitter, product, vector, link = self.emitter, self.product, self.vector, self._link(statements)
+        emitter, gemm, vector, link = self.emitter, self.gemm, self.vector, self._link(statements)
         for statement in reductions:
             self._declare_total(statement)
         kept = frozenset(s.write.array for s in statements if s.write.array in later and s not in reductions)
@@ -185,12 +174,12 @@ class _Rows:
                     store_mask=emitter.mask("ours", self.sharers.is_ours, link, (inside,)),
                     stored=self.outputs,
                     keep=Keep(kept, r * self.vectors + s, self.rows * self.vectors),
-                    dimensions=product.names,
+                    dimensions=gemm.names,
                     accumulators=self.totals,
                 )
                 evaluate_block(
                     emitter,
-                    [self._rounded_total(st, total) if st is product.statement else st for st in statements],
+                    [gemm.round_total(st, total) if st is gemm.statement else st for st in statements],
                     self._place((row, column)),
                     values,
                     options,
@@ -212,7 +201,7 @@ class _Rows:
         reduction = statement.reduction
         assert reduction is not None
         emitter, link, sharers = self.emitter, self._link([statement]), self.sharers
-        self.product.combined[statement.name] = str(sharers)
+        self.gemm.combined[statement.name] = str(sharers)
         total = self.totals[statement.name].total
         into = Slot(total.array, total.indices)
         emitter.add(Comment(f"{statement.name}, parts of a row: {sharers}", link))
@@ -244,14 +233,14 @@ class _Rows:
 
     def _row(self, r: Index, there: str | None = None) -> tuple[Index, str | None]:
         """The row of the product that is a thread's row number `r`, and the mask where there is one."""
-        row, size = self.emitter.bind("row", self.owned.row(r), self.link), self.product.size[0]
+        row, size = self.emitter.bind("row", self.owned.row(r), self.link), self.gemm.size[0]
         inside = "row_inside" if there is None else "inside"
         return row, self._inside(inside, "row", Index((), size - 1) - row, size, there)
 
     def _column(self, s: Index) -> tuple[Index, str | None]:
         """The first column of a thread's vector number `s`, and the mask where it is one."""
         column = self.emitter.bind("column", self.owned.column(s * self.vector), self.link)
-        size = self.product.size[1]
+        size = self.gemm.size[1]
         return column, self._inside("column_inside", "column", Index((), size - self.vector) - column, size, None)
 
     def _inside(self, name: str, variable: str, edge: Index, size: int, within: str | None) -> str | None:
@@ -270,15 +259,9 @@ class _Rows:
 
     def _place(self, at: tuple[Index, ...]) -> Place:
         """Where the iterators of a statement stand at a row, or at a row and a column."""
-        product = self.product
-        variables = dict(product.batch_variables)
-        for members, flat in zip(product.free, at, strict=False):
-            variables |= bind_members(self.emitter, members, flat, tuple(m.extent for m in members))
-        if len(at) > 1 and self.vector > 1:
-            last = product.free[1][-1].name
-            variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
-        reached = tuple(m for m in product.nest.outer if m.name in variables)
+        variables = self.gemm.variables_at(at, self.vector)
+        reached = tuple(m for m in self.gemm.nest.outer if m.name in variables)
         return lambda statement: place(statement, reached, variables)
 
     def _link(self, statements: Sequence[Statement]) -> Line:
-        return Line(tuple(s.name for s in statements), self.product.names)
+        return Line(tuple(s.name for s in statements), self.gemm.names)

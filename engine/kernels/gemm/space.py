@@ -1,23 +1,28 @@
-"""Matrix products and convolutions: tiles, warps or threads, and pipelines of one mapping, as the rules open them."""
+"""What may be chosen of a contraction: tiles, warps or threads, and pipelines, as the rules open them.
+
+A task for every intrinsic that a kernel can be generated with, and one for CUDA cores.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.advise_tensor_cores import raster_entries
+from engine.fusion.shape import is_contraction
+from engine.kernels.gemm.advise import advise_tiles, raster_entries
 from engine.kernels.gemm.entries import entries_of
-from engine.kernels.gemm.limits import first_broken
-from engine.kernels.gemm.problem import Sides, config_of_tile
-from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
-from engine.kernels.gemm.work import GemmProblem, work
-from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
+from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.work import FusedGemm, fused_gemm, work
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.prune import Named, PruningRule, asked_intrinsic, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -30,12 +35,19 @@ from engine.kernels.sketch_rules import (
     Situation,
     sketch,
 )
-from engine.kernels.space import Funnel, Program, Task
-from engine.recipe import Entry
-from engine.support.errors import Unsupported
+from engine.kernels.space import Funnel, Program, Refused, Task
+from engine.kernels.tuned_entries import with_tuned_entries
+from engine.recipe import Entry, Recipe
+from engine.support.errors import EngineError, Unsupported
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
-from engine.tensorize.nodes import FRAGMENT_SIZE
+from engine.tensor.nodes import Statement
+from engine.tensorize.abstractions import ABSTRACTIONS
+from engine.tensorize.bind import GemmAxes, axes_of_contraction, contraction_misfit, is_allowed
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.mappings import IntrinsicMapping, mappings
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.product import products
 from engine.tensorize.space import GemmConfig
 
 CUDA_CORES = "CUDA cores"
@@ -65,45 +77,41 @@ FEWEST_DEPTHS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
-    """The programs of one mapping of a contraction."""
+class GemmTemplate:
+    """The programs of one mapping of a contraction: what each asks for, and what a model promises of it."""
 
     group: FusionGroup
     name: str
     """The intrinsic, or `CUDA_CORES`."""
-    sides: Sides
-    problem: GemmProblem
+    axes: GemmAxes
+    gemm: FusedGemm
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
-    def contraction(self) -> Contraction:
+    def problem(self) -> GemmProblem:
         """The product itself."""
-        return self.problem.contraction
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
+        return self.gemm.problem
 
     @property
     def fragment(self) -> int:
         """What tiles are counted in."""
-        return FRAGMENT_SIZE if self.contraction.unit else 1
+        return FRAGMENT_SIZE if self.problem.unit else 1
 
-    def program(self, knobs: GemmConfig) -> Program:
-        """The program with these knobs."""
+    def program(self, config: GemmConfig) -> Program:
+        """The program with this configuration."""
         unit = self.fragment
-        rows, columns = knobs.part
+        rows, columns = config.part
         values = (
-            knobs.block[0] // rows, knobs.block[1] // columns, rows // unit, columns // unit,
-            knobs.block[2] // unit // knobs.slices, knobs.stages, knobs.register_stages, knobs.slices,
-            knobs.split_k,
+            config.block[0] // rows, config.block[1] // columns, rows // unit, columns // unit,
+            config.block[2] // unit // config.slices, config.stages, config.register_stages, config.slices,
+            config.split_k,
         )  # fmt: skip
         return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
 
-    def knobs(self, program: Program) -> GemmConfig:
+    def config(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
         given = dict(program.values)
         row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = (
@@ -116,18 +124,14 @@ class Products:
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
-        knobs, on_tensor_cores = self.knobs(program), bool(self.contraction.unit)
-        tiles = entries_of(self.sides, knobs, on_tensor_cores=on_tensor_cores)
-        return (*self.kept, *tiles, *(self._raster(knobs) if on_tensor_cores else ()))
-
-    def _raster(self, knobs: GemmConfig) -> Sequence[Entry]:
-        """The order of blocks that suits these tiles."""
-        row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
-        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
+        config, on_tensor_cores = self.config(program), bool(self.problem.unit)
+        tiles = entries_of(self.axes, config, on_tensor_cores=on_tensor_cores)
+        raster = raster_entries(self.axes, config.block[:2], self.machine.sm_count) if on_tensor_cores else ()
+        return (*self.kept, *tiles, *raster)
 
     def work(self, program: Program) -> Work:
         """See `engine.kernels.gemm.work`."""
-        return work(self.problem, self.knobs(program), self.machine)
+        return work(self.gemm, self.config(program), self.machine)
 
     def rank(self, program: Program) -> float:
         """The estimated time, in microseconds, with the machine's own figures."""
@@ -139,23 +143,23 @@ class Products:
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        knobs = config_of_tile(kernel.tile)
-        return self.program(knobs) if knobs and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
+        config = config_of_tile(kernel.tile)
+        return self.program(config) if config and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
 
     @property
     def smallest_grid(self) -> int:
         """Blocks with the largest tiles: what is sure to run at once."""
-        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.problem
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def situation(family: Products) -> Situation:
+def situation(template: GemmTemplate) -> Situation:
     """What the rules may open of one mapping of a contraction."""
-    refuses = {CROSS_THREAD: _why_not_shared(family)}
-    offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
+    refuses = {CROSS_THREAD: _why_not_shared(template)}
+    offers: dict[str, Choices] = {INLINE: {}} if len(template.group.program.statements) > 1 else {}
     if not refuses[CROSS_THREAD]:
-        offers[CROSS_THREAD] = _shares(family)
-    if family.contraction.unit:
+        offers[CROSS_THREAD] = _shares(template)
+    if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
         offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
@@ -165,45 +169,132 @@ def situation(family: Products) -> Situation:
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
         offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
-    return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
+    return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 
 
-def _why_not_shared(family: Products) -> str:
+def _why_not_shared(template: GemmTemplate) -> str:
     """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
-    blocks, sms = family.smallest_grid, family.machine.sm_count
+    blocks, sms = template.smallest_grid, template.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
-    return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
+    return "" if _shares(template) else f"{template.problem.k} depths are too few to share"
 
 
-def _shares(family: Products) -> Choices:
+def _shares(template: GemmTemplate) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
-    depth = family.contraction.k
-    sliced = family.contraction.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
+    depth = template.problem.k
+    sliced = template.problem.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
     found = {"slices": SLICES} if sliced else {}
     return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 
 
-def task_of(family: Products, kernel: Kernel) -> Task:
+def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     """Every program that the rules open for one mapping, pruned.
 
     kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
     copies that go through registers well enough to drop a program by its promise.
     """
-    made, applied = sketch(situation(family))
-    funnel = prune_programs(family, made.points(), (user_check(family, kernel),))
-    if min(family.contraction.widths) * family.contraction.element_bytes >= SMALLEST_COPY:
-        now = family.program_of(kernel)
-        funnel = promising(funnel, family.rank, () if now is None else (now,))
-    return Task(family.name, made.dimensions, funnel, applied, family)
+    made, applied = sketch(situation(template))
+    funnel = prune_programs(template, made.points(), (user_check(template, kernel),))
+    if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
+        now = template.program_of(kernel)
+        funnel = promising(funnel, template.rank, () if now is None else (now,))
+    return Task(template.name, made.dimensions, funnel, applied, template)
 
 
-def prune_programs(family: Products, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
+def prune_programs(template: GemmTemplate, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
     """What of these programs is worth generating code for."""
-    contraction, machine = family.contraction, family.machine
+    problem, machine = template.problem, template.machine
 
     def find_broken(program: Program) -> tuple[Named, str] | None:
-        found = first_broken(contraction, family.knobs(program), machine, PRODUCT_LIMITS)
+        found = first_broken(problem, template.config(program), machine, SEARCH_LIMITS)
         return found or first(checks, program)
 
-    return prune(points, (*PRODUCT_LIMITS, *checks), find_broken)
+    return prune(points, (*SEARCH_LIMITS, *checks), find_broken)
+
+
+# Mappings
+
+
+def product_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:
+    """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
+    anchor = next(s for s in kernel.program.statements if is_contraction(s))
+    found: list[Task] = []
+    refused: list[Refused] = []
+    for intrinsic in _intrinsics(anchor, kernel):
+        task = _task(group, kernel, intrinsic, compile_group)
+        if isinstance(task, str):
+            refused.append(Refused(intrinsic.name if intrinsic else CUDA_CORES, task))
+        else:
+            found.append(task)
+    now = kernel.tile.intrinsic or CUDA_CORES
+    return sorted(found, key=lambda task: task.name != now), refused
+
+
+def _intrinsics(anchor: Statement, kernel: Kernel) -> Iterator[Intrinsic | None]:
+    """What computes the contraction, and None for CUDA cores; alone what the user asks for, where that is one."""
+    wish = asked_intrinsic(kernel)
+    for intrinsic in INTRINSICS.values():
+        misfit = contraction_misfit(anchor, kernel.program.arrays, intrinsic)
+        if wish in ("", intrinsic.name) and not misfit and is_allowed(intrinsic, kernel.recipe.numerics):
+            yield intrinsic
+    if not wish:
+        yield None
+
+
+def _task(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None, compile_group: Compile) -> Task | str:
+    """The task of one mapping, or why it has no kernel."""
+    made, name = kernel, intrinsic.name if intrinsic else CUDA_CORES
+    entries, _ = advise_tiles(kernel.program, intrinsic, kernel.target)
+    if (kernel.tile.intrinsic or CUDA_CORES) != name:
+        try:
+            made = compile_group(group, with_tuned_entries(kernel.recipe, group, DECIDED, entries))
+        except EngineError as error:
+            return error.reason
+    axes = gemm_axes(made.program)
+    if axes is None or config_of_tile(made.tile) is None or (made.tile.intrinsic or CUDA_CORES) != name:
+        return "its kernel has no tiles of two plain factors"
+    # Programs decide all marks but the instruction, which is the mapping's own.
+    kept = tuple(e for e in entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
+    gemm = fused_gemm(made.program, intrinsic)
+    template = GemmTemplate(group, name, axes, gemm, made.target, kept)
+    return task_of(template, kernel)
+
+
+def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
+    """The mappings of a group's sum to all intrinsics that code generation cannot apply, counted by reason."""
+    sums = [s for s in group.program.statements if s.reduction is not None]
+    anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
+    forms = products(anchor, group.program.arrays) if anchor else "no statement is a sum"
+    if anchor is None or isinstance(forms, str):
+        return []
+    found: list[Refused] = []
+    for name, abstraction in ABSTRACTIONS.items():
+        listed = mappings(forms, abstraction)
+        if isinstance(listed, str):
+            found.append(Refused(name, listed, 0))
+            continue
+        reasons = Counter(why_no_kernel(mapping, anchor, group, recipe) for mapping in listed)
+        found += [Refused(name, because, count) for because, count in reasons.items() if because]
+    return found
+
+
+def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
+    """Why no kernel can be generated for a mapping; "" where one can be tried."""
+    name = mapping.abstraction.name
+    if mapping.abstraction.why_not:
+        return mapping.abstraction.why_not
+    if mapping.product.because:
+        return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
+    misfit = contraction_misfit(anchor, group.program.arrays, INTRINSICS[name])
+    if misfit:
+        return misfit
+    if mapping.is_swapped:
+        return "kernels take the factors as they are written"
+    axes = axes_of_contraction(anchor)
+    if mapping.product.splits or mapping.axes != (axes.rows, axes.columns, axes.depth):
+        return f"kernels put all iterators of a side on its axis: {axes}"
+    if not is_allowed(INTRINSICS[name], recipe.numerics):
+        need = INTRINSICS[name]
+        return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'
+    return ""

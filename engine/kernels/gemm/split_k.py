@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from engine.kernels.gemm.base import Product
+from engine.kernels.gemm.base import GemmLowering
 from engine.kernels.marks import Marks
 from engine.scheduling.nodes import Member
 from engine.target.teams import most_parts, whole_parts
@@ -73,9 +73,7 @@ class Team:
         elements = self.emitter.buffers[name].shape[-1]
         return (part * self.tiles + self.tile) * elements + within
 
-    def leave(
-        self, name: str, within: Index, width: int, value: Lanes, mask: str | None = None
-    ) -> None:
+    def leave(self, name: str, within: Index, width: int, value: Lanes, mask: str | None = None) -> None:
         """Store `width` neighbours for the others.  value: of one of them.  mask: whether this thread stores any."""
         emitter = self.emitter
         own, lanes = self._vector("own", name, width)
@@ -106,10 +104,10 @@ class Team:
         return register, lambda v: (v,) if shape else ()
 
 
-def add_parts(product: Product, held: Held) -> None:
+def add_parts(gemm: GemmLowering, held: Held) -> None:
     """Make the sums of a part of the depth those of all parts, in the blocks that come last; the others leave."""
-    emitter, link, parts = product.emitter, product.results_link, product.config.split_k
-    team = Team(emitter, link, parts, product.tiles, product.part, product.tile_number)
+    emitter, link, parts = gemm.emitter, gemm.results_link, gemm.config.split_k
+    team = Team(emitter, link, parts, gemm.tiles, gemm.part, gemm.tile_number)
     thread = Index.of("thread")
     team.workspace("parts", "float32", held.rows * held.vectors * held.width * held.threads)
     emitter.add(Comment(f"sums of {parts} blocks that share the depth: each leaves its own, the last adds all", link))

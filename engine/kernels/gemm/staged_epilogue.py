@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply
@@ -41,31 +41,31 @@ class WarpTile:
     """Conditions (>= 0) under which they are this warp's to store."""
 
 
-def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
+def store_results(gemm: GemmLowering, tile: WarpTile, owned: Owned) -> None:
     """Store a warp's sums: 16 bytes at once where the arrays allow, else what a lane has."""
-    vector = product.widest_result()
+    vector = gemm.widest_result()
     if vector < LEAST:
-        product.epilogue(owned, tile.is_ours)
+        gemm.epilogue(owned, tile.is_ours)
         return
-    emitter, link, columns = product.emitter, product.results_link, tile.shape[1]
+    emitter, link, columns = gemm.emitter, gemm.results_link, tile.shape[1]
     emitter.add(Comment(f"sums go through shared memory, {ROWS} rows at a time, so that a lane stores {vector}", link))
-    results = _buffer(product, tile)
+    results = _buffer(gemm, tile)
     first = tile.warp * (ROWS * columns)
     with emitter.loop("r", tile.shape[0] // ROWS, link) as r:
-        _write(product, tile, owned, r, results, first)
+        _write(gemm, tile, owned, r, results, first)
         emitter.add(WarpSync(link))
         with emitter.loop("piece", ROWS * columns // (WARP * vector), link) as piece:
             chunk = emitter.bind("chunk", piece * WARP + tile.lane, link)
             row = chunk.floordiv(columns // vector, emitter.extents)
             column = chunk.mod(columns // vector, emitter.extents) * vector
-            total = _read(product, results, first + row * columns + column, vector)
-            product.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, total, tile.is_ours)
+            total = _read(gemm, results, first + row * columns + column, vector)
+            gemm.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, total, tile.is_ours)
         emitter.add(WarpSync(link))
 
 
-def _read(product: Product, results: str, start: Index, vector: int) -> Access:
+def _read(gemm: GemmLowering, results: str, start: Index, vector: int) -> Access:
     """Neighbouring sums of a row as a register over the lanes of a vector, in reads of 16 bytes."""
-    emitter, link = product.emitter, product.results_link
+    emitter, link = gemm.emitter, gemm.results_link
     dtype = emitter.buffers[results].dtype
     width = min(vector, VECTOR_BYTES // DTYPES[dtype])
     total = emitter.register("sums", dtype, (vector // width, width))
@@ -76,18 +76,18 @@ def _read(product: Product, results: str, start: Index, vector: int) -> Access:
     return Access(total, (lane.floordiv(width, lanes), lane.mod(width, lanes)))
 
 
-def _buffer(product: Product, tile: WarpTile) -> str:
+def _buffer(gemm: GemmLowering, tile: WarpTile) -> str:
     """Shared memory for 16 rows of each warp's tile, its chunks permuted."""
-    dtype = product.program.arrays[product.statement.write.array].dtype
+    dtype = gemm.program.arrays[gemm.statement.write.array].dtype
     name, elements = "results", tile.warps * ROWS * tile.shape[1]
     row_bytes = tile.shape[1] * DTYPES[dtype]
-    product.emitter.buffers[name] = Buffer(name, dtype, (elements,), "shared", row_bytes)
+    gemm.emitter.buffers[name] = Buffer(name, dtype, (elements,), "shared", row_bytes)
     return name
 
 
-def _write(product: Product, tile: WarpTile, owned: Owned, r: Index, results: str, first: Index) -> None:
+def _write(gemm: GemmLowering, tile: WarpTile, owned: Owned, r: Index, results: str, first: Index) -> None:
     """Every lane's pairs of sums of 16 rows, rounded to their type."""
-    emitter, link, columns = product.emitter, product.results_link, tile.shape[1]
+    emitter, link, columns = gemm.emitter, gemm.results_link, tile.shape[1]
     dtype = emitter.buffers[results].dtype
     lane_row = tile.lane.floordiv(4, emitter.extents)
     lane_column = tile.lane.mod(4, emitter.extents) * PAIR

@@ -9,10 +9,10 @@ different banks.  Where a tile keeps the depth outside, the load transposes on t
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.operand import Operand
-from engine.kernels.gemm.read_marks import ChosenConfig, choose_for_tensor_cores
+from engine.kernels.gemm.read_marks import choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
@@ -25,6 +25,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line
@@ -34,26 +35,25 @@ def lower_tensor_cores(
     group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
 ) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
-    product = Product(group, nest)
-    chosen = choose_for_tensor_cores(product, marks, intrinsic, machine)
-    return marks.describe(_emit(product, chosen, intrinsic), chosen.config)
+    gemm = GemmLowering(group, nest)
+    config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
+    return marks.describe(_emit(gemm, config, raster, intrinsic), config)
 
 
-def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileProgram:
-    config = chosen.config
-    operands = product.begin(config, config.parts * WARP, chosen.raster, is_swizzled=True)
-    warps = _Warps(product, intrinsic, operands)
-    product.main_loop(operands, warps.multiply)
+def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrinsic) -> TileProgram:
+    operands = gemm.begin(config, config.parts * WARP, raster, is_swizzled=True)
+    warps = _Warps(gemm, intrinsic, operands)
+    gemm.main_loop(operands, warps.multiply)
     if config.slices > 1:
-        warps.sums = add_slices(product, warps.slices)
+        warps.sums = add_slices(gemm, warps.slices)
     if config.split_k > 1:
-        add_parts(product, warps.held_sums())
-    if product.has_whole_rows:
-        store_rows(product, warps.owned_sums(), warps.sharers())
+        add_parts(gemm, warps.held_sums())
+    if gemm.has_whole_rows:
+        store_rows(gemm, warps.owned_sums(), warps.sharers())
     else:
-        store_results(product, warps.tile(), warps.owned_sums())
+        store_results(gemm, warps.tile(), warps.owned_sums())
     rows, columns = config.part
-    return product.finish(
+    return gemm.finish(
         constants={"SLICES": config.slices, "WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
         assertions=(
             (
@@ -72,11 +72,11 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
 class _Warps:
     """The warps of a block: where each stands in the tile, its fragments and its sums."""
 
-    def __init__(self, product: Product, intrinsic: Intrinsic, operands: tuple[Operand, Operand]) -> None:
-        self.product, self.intrinsic, self.operands = product, intrinsic, operands
-        config = self.config = product.config
-        emitter, thread = product.emitter, Index.of("thread")
-        link = Line((product.statement.name,), product.names)
+    def __init__(self, gemm: GemmLowering, intrinsic: Intrinsic, operands: tuple[Operand, Operand]) -> None:
+        self.gemm, self.intrinsic, self.operands = gemm, intrinsic, operands
+        config = self.config = gemm.config
+        emitter, thread = gemm.emitter, Index.of("thread")
+        link = Line((gemm.statement.name,), gemm.names)
         across = config.block[1] // config.part[1]
         number = thread.floordiv(WARP, emitter.extents)
         self.slice = number.floordiv(config.parts_of_slice, emitter.extents)
@@ -90,7 +90,7 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * config.part[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * config.part[1], link),
         )
-        self.prologues = tuple(map(prologue, product.factors))
+        self.prologues = tuple(map(prologue, gemm.factors))
         self.places = tuple(
             emitter.bind(
                 f"{operand.access.array}_lane",
@@ -111,7 +111,7 @@ class _Warps:
 
     def multiply(self, _: Index) -> None:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
-        emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
+        emitter, link, intrinsic = self.gemm.emitter, self.gemm.link, self.intrinsic
         rows, columns = self.count
         emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
         sides = ((0, "r", self.first, rows), (1, "p", self.second, columns // 2))
@@ -133,7 +133,7 @@ class _Warps:
         """Where the sums of this thread's warp belong."""
         slices, (rows, columns) = self.slices, self.config.part
         first, second = (o.side.start + origin for o, origin in zip(self.operands, self.origin, strict=True))
-        warp = Index.of("thread").floordiv(WARP, self.product.emitter.extents)
+        warp = Index.of("thread").floordiv(WARP, self.gemm.emitter.extents)
         return WarpTile(
             lane=self.lane,
             warp=warp,
@@ -155,7 +155,7 @@ class _Warps:
 
     def sharers(self) -> RowThreads:
         """Which lanes and warps hold parts of the rows that this lane has parts of."""
-        thread, extents = Index.of("thread"), self.product.emitter.extents
+        thread, extents = Index.of("thread"), self.gemm.emitter.extents
         across = self.config.block[1] // self.config.part[1]
         group = thread.floordiv(WARP, extents).mod(across, extents)
         lane, first = self.lane.mod(SHARERS, extents), self.operands[0].side.start

@@ -12,14 +12,10 @@ from dataclasses import dataclass, replace
 from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
-"""Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
-
-Promises = Callable[[Intrinsic | None], Promise]
-"""Of kernels that multiply with an instruction; None for those on CUDA cores."""
+"""Microseconds of the kernel with a configuration; Unsupported where no block of it fits an SM."""
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -31,20 +27,6 @@ MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
 NEAR = 1.1
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A tile that is asked for, as far as the pipeline's author needs to know it."""
-
-    step: int
-    """Depths of one step of all slices."""
-    depth: int
-    """Depths of one tile."""
-    through_registers: bool
-    """Whether elements of a factor go to its tile one by one, through registers."""
-    split_k: int = 1
-    """Blocks that share the depth."""
 
 
 def stages_of(tiles: int, on_tensor_cores: bool = True) -> int:
@@ -107,29 +89,14 @@ def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[Gemm
     Blocks of fewer than four warps are taken where there is nothing else.
     """
     times: dict[GemmConfig, float] = {}
-    for knobs in choices:
+    for config in choices:
         try:
-            times[knobs] = promise(knobs)
+            times[config] = promise(config)
         except Unsupported:
             continue  # no block of it fits an SM
-    full = {knobs: time for knobs, time in times.items() if knobs.parts >= FEWEST_WARPS} or times
+    full = {config: time for config, time in times.items() if config.parts >= FEWEST_WARPS} or times
     limit = min(full.values()) * NEAR
-    alone = [knobs for knobs in full if knobs.split_k == 1]
-    plain = [knobs for knobs in alone if knobs.slices == 1]
+    alone = [config for config in full if config.split_k == 1]
+    plain = [config for config in alone if config.slices == 1]
     best = (min(some, key=full.__getitem__) for some in (plain, alone, full) if some)
-    return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
-
-
-def tile_reason(blocks: int, promised: float, tried: int, machine: Target) -> str:
-    """Why a tile was chosen.  blocks: tiles of the result.  promised: microseconds.  tried: sizes of tiles."""
-    time = f"{promised:.3g} µs predicted"
-    return f"{blocks} tiles for {machine.sm_count} SMs, {time}: none of {tried} tiles is much faster"
-
-
-def why_split(
-    tiles: int, machine: Target, promised: float, choices: Iterable[GemmConfig], promise: Promise
-) -> str:
-    """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
-    alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
-    times = f"{promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
-    return f"{tiles} tiles on {machine.sm_count} SMs: {times}"
+    return next((config, full[config]) for config in best if full[config] <= limit)

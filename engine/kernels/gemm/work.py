@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
 from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
 from engine.kernels.gemm.limits import tiles_of
-from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
+from engine.kernels.gemm.problem import gemm_axes, gemm_problem, reaches
 from engine.kernels.gemm.staged_epilogue import LEAST
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
@@ -31,10 +31,10 @@ from engine.tile.storage import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
-class GemmProblem:
+class FusedGemm:
     """A group's product and what surrounds it, as far as its kernel's work depends on them."""
 
-    contraction: Contraction
+    problem: GemmProblem
     reaches: tuple[Reach, Reach]
     """Of the first and of the second operand."""
     epilogue: Epilogue
@@ -45,15 +45,15 @@ class GemmProblem:
     """Read and written, whatever the configuration."""
 
 
-def problem_of(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
-    """The problem of a program with a contraction of two plain factors, on tensor cores or (None) without them."""
-    sides, contraction = sides_of(program), contraction_before(program, intrinsic)
-    assert sides is not None, program.name
+def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
+    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it."""
+    axes, problem = gemm_axes(program), gemm_problem(program, intrinsic)
+    assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
-        flops -= 2 * math.prod(program.statement(sides.statement).extents.values())
-    return GemmProblem(
-        contraction, reaches(program, sides), epilogue_of(program, sides), flops, special, compulsory_bytes(program)
+        flops -= 2 * math.prod(axes.statement.extents.values())
+    return FusedGemm(
+        problem, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
     )
 
 
@@ -62,38 +62,38 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
 
     The function raises Unsupported where no block of a kernel fits an SM.
     """
-    problem = problem_of(program, intrinsic)
-    return lambda config: model_microseconds(work(problem, config, machine), machine)
+    gemm = fused_gemm(program, intrinsic)
+    return lambda config: model_microseconds(work(gemm, config, machine), machine)
 
 
-def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
+def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     """The work of one launch of the kernel with a configuration that keeps all limits.
 
     machine: whose compiler gives a thread so many registers at most, and spills the rest.
     """
-    contraction, parts = problem.contraction, config.split_k
-    tile = _TileWork(problem, config)
-    blocks = tiles_of(contraction, config) * parts
+    problem, parts = gemm.problem, config.split_k
+    tile = _TileWork(gemm, config)
+    blocks = tiles_of(problem, config) * parts
     everyone, last = blocks * tile.threads, blocks * tile.threads // parts
     copied = everyone * tile.steps * sum(c.shares(tile.threads) * c.width * c.element_bytes for c in tile.copies)
     handed = tile.results * SUM_BYTES if parts > 1 else 0
-    outside = everyone * (problem.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
+    outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
     shared = everyone * (tile.fragment_bytes + tile.exchanged) + last * tile.staged
-    read, written = problem.dram_bytes
+    read, written = gemm.dram_bytes
     m, n, k = config.block
     return Work(
         blocks=blocks,
         threads=tile.threads,
-        flops=problem.flops,
-        special=problem.special,
+        flops=gemm.flops,
+        special=gemm.special,
         dram_bytes_read=read,
         dram_bytes_written=written,
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
-        registers=min(estimated_registers(contraction, config), allowed_registers(tile.threads, machine)),
-        tensor_flops=2 * m * n * k * blocks * tile.steps if contraction.unit else 0,
-        tensor_type=contraction.unit,
+        registers=min(estimated_registers(problem, config), allowed_registers(tile.threads, machine)),
+        tensor_flops=2 * m * n * k * blocks * tile.steps if problem.unit else 0,
+        tensor_type=problem.unit,
         stages=config.stages,
         serial_steps=tile.steps * max(1, *(c.shares(tile.threads) // c.together(tile.threads) for c in tile.copies)),
         team=parts,
@@ -104,32 +104,51 @@ def work(problem: GemmProblem, config: GemmConfig, machine: Target) -> Work:
 class _TileWork:
     """One block's tile under a configuration; bytes are those of one thread unless they say otherwise."""
 
-    def __init__(self, problem: GemmProblem, config: GemmConfig) -> None:
-        self.problem, self.config = problem, config
-        contraction, (rows, columns, depth) = problem.contraction, config.block
-        sizes = (contraction.m, contraction.n)
-        self.on_tensor_cores = bool(contraction.unit)
-        self.threads = config.parts * contraction.lanes
+    def __init__(self, gemm: FusedGemm, config: GemmConfig) -> None:
+        self.gemm, self.config = gemm, config
+        problem, (rows, columns, depth) = gemm.problem, config.block
+        sizes = (problem.m, problem.n)
+        self.on_tensor_cores = bool(problem.unit)
+        self.threads = config.parts * problem.lanes
         self.counts = (-(-sizes[0] // rows), -(-sizes[1] // columns))
         """Tiles along rows and columns."""
         self.is_ragged = (sizes[0] % rows > 0, sizes[1] % columns > 0)
-        self.steps = math.ceil(-(-contraction.k // depth) / config.split_k)
+        self.steps = math.ceil(-(-problem.k // depth) / config.split_k)
         first, second = (
-            choose_copy(reach, (side, depth), (size, contraction.k), self.threads)
-            for reach, side, size in zip(problem.reaches, config.block, sizes, strict=False)
+            choose_copy(reach, (side, depth), (size, problem.k), self.threads)
+            for reach, side, size in zip(gemm.reaches, config.block, sizes, strict=False)
         )
         self.copies: tuple[TileCopy, TileCopy] = (first, second)
         self.shares = min(config.slices, config.part[0] // FRAGMENT_SIZE) if self.on_tensor_cores else 1
         """Slices that finish sums: no more than rows of instructions."""
-        self.results = math.prod(config.part) // contraction.lanes // self.shares
+        self.results = math.prod(config.part) // problem.lanes // self.shares
         """Sums that a thread finishes."""
+        epilogue, part = gemm.epilogue, config.part
+        self.is_staged = self.on_tensor_cores and epilogue.widest >= LEAST and not problem.has_whole_rows
+        """Whether results go out through shared memory, 16 rows of a warp at a time."""
+        if self.on_tensor_cores:
+            rows_of_instructions = part[0] // FRAGMENT_SIZE // self.shares
+            self.rows, neighbours = rows_of_instructions * (1 if self.is_staged else 2), 2
+        else:
+            elements = fragment_elements(second.element_bytes)
+            self.rows, neighbours = part[0], 1 if second.depth_inner else min(elements, part[1])
+        """Rows of a thread's results, and neighbouring columns that it owns together."""
+        self.vector = epilogue.widest if self.is_staged else min(epilogue.widest, neighbours)
+        """Neighbouring results of a thread that are read and written at once."""
+        self.vectors = self.results // (self.rows * self.vector)
+        """Of one row."""
+        across = columns // part[1]
+        self.groups = across if self.on_tensor_cores else across // min(across, WARP)
+        """Warps beside each other that hold parts of the same rows."""
+        self.part_bytes = [size for one in epilogue.passes for size in one.parts] if self.groups > 1 else []
+        """Of a part of each reduction whose parts pass shared memory."""
 
     @property
     def fragment_bytes(self) -> int:
         """From shared memory to registers in the main loop: a register pipeline across tiles reads past the last."""
         (rows, columns), depth = self.config.part, self.config.block[2]
         if self.on_tensor_cores:
-            step = self.problem.contraction.instruction[2] * self.config.slices
+            step = self.gemm.problem.instruction[2] * self.config.slices
             of_step = (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES
         else:
             step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies))
@@ -148,43 +167,10 @@ class _TileWork:
     # After the sums
 
     @property
-    def is_staged(self) -> bool:
-        """Whether results go out through shared memory, 16 rows of a warp at a time."""
-        is_wide = self.problem.epilogue.widest >= LEAST
-        return self.on_tensor_cores and is_wide and not self.problem.contraction.has_whole_rows
-
-    @property
-    def vector(self) -> int:
-        """Neighbouring results of a thread that are read and written at once."""
-        widest = self.problem.epilogue.widest
-        if self.is_staged:
-            return widest
-        return min(widest, 2 if self.on_tensor_cores else self._run)
-
-    @property
-    def _run(self) -> int:
-        """Neighbouring columns that a thread of CUDA cores owns together."""
-        copy = self.copies[1]
-        return 1 if copy.depth_inner else min(fragment_elements(copy.element_bytes), self.config.part[1])
-
-    @property
-    def rows(self) -> int:
-        """Rows of a thread's results."""
-        if not self.on_tensor_cores:
-            return self.config.part[0]
-        rows = self.config.part[0] // FRAGMENT_SIZE // self.shares
-        return rows if self.is_staged else rows * 2
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of one row."""
-        return self.results // (self.rows * self.vector)
-
-    @property
     def requested(self) -> int:
         """Bytes read and written in global memory by what follows the sums."""
         total, once = 0, set[tuple[str, int]]()
-        for one in self.problem.epilogue.passes:
+        for one in self.gemm.epilogue.passes:
             for requests, times, vector in (
                 (one.of_rows, self._times_of_row, 1), (one.of_elements, self._times_of_element, self.vector),
             ):  # fmt: skip
@@ -207,49 +193,36 @@ class _TileWork:
         if request.is_write:
             return everywhere
         row_masked, column_masked = (request.moves and ragged for ragged in self.is_ragged)
-        if self.problem.contraction.has_whole_rows:
+        if self.gemm.problem.has_whole_rows:
             if self._moves_with_row(request) or row_masked:
                 return everywhere
             return self.vectors if request.with_columns or column_masked else 1
         is_masked = row_masked or column_masked or (request.moves and self.shares < self.config.slices)
-        if is_masked or self._moves_with_row(request) or self._moves_with_column(request):
+        if is_masked or self._moves_with_row(request) or (request.with_columns and not self._is_fixed(1)):
             return everywhere
         return 1
 
     def _moves_with_row(self, request: EpilogueRequest) -> bool:
         """Whether a request waits for the row: not where a thread of CUDA cores has a single one, its own number."""
-        is_fixed = not self.on_tensor_cores and self.config.part[0] == 1 and self.counts[0] == 1
-        return request.with_rows and not is_fixed
+        return request.with_rows and not self._is_fixed(0)
 
-    def _moves_with_column(self, request: EpilogueRequest) -> bool:
-        is_fixed = not self.on_tensor_cores and self.config.part[1] == 1 and self.counts[1] == 1
-        return request.with_columns and not is_fixed
-
-    @property
-    def _groups(self) -> int:
-        """Warps beside each other that hold parts of the same rows."""
-        across = self.config.block[1] // self.config.part[1]
-        return across if self.on_tensor_cores else across // min(across, WARP)
-
-    @property
-    def _parts(self) -> list[int]:
-        """Bytes of a part of each reduction whose parts pass shared memory."""
-        return [size for one in self.problem.epilogue.passes for size in one.parts] if self._groups > 1 else []
+    def _is_fixed(self, side: int) -> bool:
+        return not self.on_tensor_cores and self.config.part[side] == 1 and self.counts[side] == 1
 
     @property
     def staged(self) -> int:
         """Through shared memory after the sums: results on their way out, or parts of reduced rows."""
-        written_and_read = 2 * self.results * self.problem.epilogue.sum_bytes if self.is_staged else 0
-        return written_and_read + sum(self.rows * size * (1 + self._groups) for size in self._parts)
+        written_and_read = 2 * self.results * self.gemm.epilogue.sum_bytes if self.is_staged else 0
+        return written_and_read + sum(self.rows * size * (1 + self.groups) for size in self.part_bytes)
 
     @property
     def shared_bytes(self) -> int:
         """Of a block: the buffers after the main loop lie where its tiles were."""
         config = self.config
         tiles = [config.stages * copy.elements(self.on_tensor_cores) * copy.element_bytes for copy in self.copies]
-        after = [size * config.block[0] * self._groups for size in self._parts]
+        after = [size * config.block[0] * self.groups for size in self.part_bytes]
         if config.slices > 1:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
-            after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.problem.epilogue.sum_bytes)
+            after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.gemm.epilogue.sum_bytes)
         return max(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes) for sizes in (tiles, after))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
-from engine.kernels.gemm.mappings import refused_mappings
+from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import lower_packed

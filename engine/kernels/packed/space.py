@@ -18,7 +18,7 @@ from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation
-from engine.kernels.space import KernelPrograms, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
@@ -83,7 +83,7 @@ class _PackedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed(KernelPrograms):
+class Packed(KernelTemplate):
     """The programs of a packed group."""
 
     parts: tuple[_PackedPart, ...]

@@ -115,7 +115,7 @@ class _ReductionEmitter:
         flat = emitter.bind("row", start, link, limit=limit) if mask else start
         if mask:
             emitter.definitions["row"] = emitter.expand(start)
-        self.variables = bind_members(emitter, self.nest.outer, flat, shape)
+        self.variables = bind_members(emitter, self.nest.outer, flat)
         if not layout.by_row and layout.vector > 1:
             last = self.nest.outer[-1].name
             self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
@@ -141,7 +141,7 @@ class _ReductionEmitter:
             mask = emitter.mask("inside", [Index((), limit) - column], link)
             if mask:
                 emitter.extents["column"] = layout.columns
-            bound = bind_members(emitter, phase.members, column, tuple(m.extent for m in phase.members))
+            bound = bind_members(emitter, phase.members, column)
             self.variables |= dict(zip(self.columns, bound.values(), strict=True))
             if layout.by_row and layout.vector > 1:
                 last = self.columns[-1]

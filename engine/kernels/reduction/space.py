@@ -23,7 +23,7 @@ from engine.kernels.reduction.config import AGAIN, Layout, ReductionConfig, fits
 from engine.kernels.reduction.lower import emit_reduction
 from engine.kernels.reduction.width import widest_vector
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation
-from engine.kernels.space import KernelPrograms, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
@@ -43,7 +43,7 @@ TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class RowPrograms(KernelPrograms):
+class RowPrograms(KernelTemplate):
     """The programs of a reduction that is shared out one way."""
 
     nest: Nest

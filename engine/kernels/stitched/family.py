@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
-from engine.kernels.gemm.mappings import refused_mappings
+from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel

@@ -125,7 +125,7 @@ class _StitchedEmitter:
     def _bind_outer(self, flat: Index) -> None:
         members = self.nest.outer
         if members:
-            self.variables |= bind_members(self.emitter, members, flat, tuple(m.extent for m in members))
+            self.variables |= bind_members(self.emitter, members, flat)
 
     # One part
 

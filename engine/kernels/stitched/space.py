@@ -14,7 +14,7 @@ from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
-from engine.kernels.space import KernelPrograms, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
@@ -46,7 +46,7 @@ OPEN_PLACES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Stitched(KernelPrograms):
+class Stitched(KernelTemplate):
     """The programs of a stitched group."""
 
     walks: BlockWalks

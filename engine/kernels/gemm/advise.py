@@ -1,0 +1,232 @@
+"""The authors of a contraction's advice: `tensorize` or `map` (tiles on tensor cores or CUDA cores), `pipeline`, and
+`stitch`, where the kernel reduces rows of the results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
+from engine.fusion.row_sides import reduced_columns
+from engine.fusion.shape import is_contraction
+from engine.kernels.advice import mark
+from engine.kernels.gemm.limits import most_core_threads
+from engine.kernels.gemm.problem import gemm_axes
+from engine.kernels.gemm.tiles import Loop, Tile, candidates, promised_best, stages_of
+from engine.kernels.gemm.work import promise_of
+from engine.recipe import Advice, Entry, Scenario
+from engine.target import Target
+from engine.target.copies import MOST_HELD, SMALLEST_COPY
+from engine.target.hardware import WARP
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.rewrite import plain_iterator
+from engine.tensorize.bind import GemmAxes, contraction_misfit, is_allowed
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
+
+LEAST = 8
+"""Rows, columns and depths below which most of an instruction would multiply zeros."""
+DEPTH_BYTES = 64
+"""Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
+MOST_RASTER = 16
+"""Rows of tiles, past which a wave is no squarer on any GPU."""
+TILES = (
+    Tile((128, 128), (64, 64)),
+    Tile((128, 64), (32, 32)),
+    Tile((64, 64), (32, 32)),
+    Tile((64, 32), (32, 16)),
+    Tile((32, 32), (16, 16)),
+)
+"""Largest reuse first: 128 sums to a thread, 32, 32, 16, 8."""
+GATHERED = Tile((128, 128), (64, 32))
+"""In place of the first where copies go element by element: twice the threads share the addresses."""
+WHOLE = "every warp spans the block's tile"
+MOST_WINDOWS = 2
+"""Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
+CORE_TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)))
+"""On CUDA cores, with parts of a thread in place of a warp's: largest reuse first."""
+
+
+def row_pins(program: TensorProgram) -> Advice:
+    """One loop around all statements for each axis that no reduction of results walks; nothing for other groups."""
+    anchor = next(s for s in program.statements if is_contraction(s))
+    columns = reduced_columns(program.statements, anchor)
+    everyone = tuple(s.name for s in program.statements)
+    rows = [i.name for i in anchor.parallel if i.name not in columns] if columns else []
+    places = ("outermost", *(f"after {row}" for row in rows))
+    because = "rows are independent: what {} makes of one stays in its block"
+    return Advice("stitch", Scenario(tuple(
+        Entry(everyone, place, "pin", (row,), because=because.format(row))
+        for place, row in zip(places, rows, strict=False)
+    )))  # fmt: skip
+
+
+def intrinsic_of(program: TensorProgram, numerics: Mapping[str, str]) -> Intrinsic | None:
+    """The instruction that the adviser takes for a program's contraction; None where CUDA cores multiply it.
+
+    numerics: the recipe's, which say whether float32 may be rounded to tf32.
+    """
+    axes = gemm_axes(program)
+    if axes is None or min(axes.sizes) < LEAST:
+        return None
+    usable = (i for i in INTRINSICS.values() if is_allowed(i, numerics))
+    return next((i for i in usable if not contraction_misfit(axes.statement, program.arrays, i)), None)
+
+
+def advise_tiles(
+    program: TensorProgram, intrinsic: Intrinsic | None, machine: Target
+) -> tuple[tuple[Entry, ...], GemmConfig]:
+    """(entries, what they ask for): the instruction, if any, and the tiles that the model promises most of.
+
+    machine: whose streaming multiprocessors want a block each.
+    """
+    axes, promise = gemm_axes(program), promise_of(machine, program, intrinsic)
+    assert axes is not None, program.name
+    m, n, k = axes.sizes
+    if intrinsic:
+        depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, _power_above(k)))
+        loop = Loop(k, depth, intrinsic.k, goes_through_registers(axes.statement, intrinsic))
+        tiles = _warp_tiles(axes, loop)
+    else:
+        loop = Loop(k, max(4, min(16, _power_above(k))))
+        tiles = _thread_tiles(axes, loop)
+    # A list: the best of those that share no depth is asked for once more, to say what sharing gains.
+    choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
+    chosen, promised = promised_best(choices, promise)
+    blocks = axes.batches * math.prod(-(-size // b) for size, b in zip((m, n), chosen.block[:2], strict=True))
+    names, along = (axes.statement.name,), ((axes.statement.name,), axes.depth[-1].name)
+    entries = [_intrinsic(axes, intrinsic, chosen)] if intrinsic else []
+    time = f"{promised:.3g} µs predicted"
+    why_tile = f"{blocks} tiles for {machine.sm_count} SMs, {time}: none of {len(tiles)} tiles is much faster"
+    for side, tile, part in zip((axes.rows, axes.columns), chosen.block[:2], chosen.part, strict=True):
+        entries.append(mark(names, side[-1].name, "block", tile, why_tile))
+        if intrinsic:
+            sharers = f"{tile // part} warps of the block share it"
+            because = f"{sharers if tile > part else WHOLE}; wider ones read shared memory less often"
+            entries.append(mark(names, side[-1].name, "warp", part, because))
+        else:
+            entries.append(mark(names, side[-1].name, "thread", part, "each operand read serves several products"))
+    if chosen.slices > 1:
+        why = f"{blocks} tiles leave SMs empty" if blocks < machine.sm_count else "a tile has few warps"
+        why_sliced = f"{why}: {chosen.slices} times as many hide each other's waiting"
+        entries.append(mark(*along, "slices", chosen.slices, why_sliced))
+    if chosen.split_k > 1:
+        alone = promised_best((config for config in choices if config.split_k == 1), promise)[1]
+        why_split = f"{blocks} tiles on {machine.sm_count} SMs: {time}, {alone:.3g} where no blocks share a depth"
+        entries.append(mark(*along, "split_k", chosen.split_k, why_split))
+    entries.append(mark(*along, "tile", chosen.block[2], _why_depth(chosen, loop, intrinsic)))
+    if intrinsic:
+        entries += raster_entries(axes, chosen.block[:2], machine.sm_count)
+    return tuple(entries), chosen
+
+
+def _intrinsic(axes: GemmAxes, intrinsic: Intrinsic, chosen: GemmConfig) -> Entry:
+    waste = axes.padding(chosen.block)
+    padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
+    because = f"{axes}; {padded}; {intrinsic.because}"
+    names = (axes.statement.name,)
+    return Entry(names, axes.depth[-1].name, "mark", ("intrinsic", intrinsic.name), because=because)
+
+
+def _why_depth(chosen: GemmConfig, loop: Loop, intrinsic: Intrinsic | None) -> str:
+    if intrinsic is None:
+        return "a tile of both factors in shared memory"
+    slices = f" and slice, {chosen.slices} slices" if chosen.slices > 1 else ""
+    row_bytes = chosen.block[2] * intrinsic.element_bytes
+    return f"{loop.tile // intrinsic.k} steps of {intrinsic.k} to a barrier{slices}, rows of {row_bytes} bytes"
+
+
+def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
+    """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
+    sizes, windows = axes.sizes[:2], _windows(axes.statement)
+    tiles: Sequence[Tile] = (GATHERED, *TILES[1:]) if windows else TILES
+    if axes.has_whole_rows:
+        tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
+    fitted = list(dict.fromkeys(_fit_warps(tile, sizes) for tile in tiles))
+    if not loop.through_registers:
+        return fitted
+    few = fitted[windows > MOST_WINDOWS :] or fitted
+    # A thread holds its share of a tile in registers on the way: larger tiles would crowd out its sums.
+    return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
+
+
+def _fit_warps(tile: Tile, sizes: tuple[int, int]) -> Tile:
+    """A tile no wider than the product needs."""
+    rows, columns = (min(b, max(FRAGMENT_SIZE, _power_above(s))) for b, s in zip(tile.block, sizes, strict=True))
+    return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, tile.warp[1])))
+
+
+def _thread_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
+    """The same on CUDA cores."""
+    m, n, _ = axes.sizes
+    if axes.has_whole_rows:
+        return [Tile(block, thread_tile(block)) for block in row_tiles(m, n, least=1)]
+    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in CORE_TILES))
+
+
+def _fit_threads(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:
+    """A tile no wider than the product needs, a thread's part cut as much but for what its copies ask."""
+    rows, columns = (min(b, _power_above(size)) for b, size in zip(tile.block, sizes, strict=True))
+    part = [max(1, b * t // whole) for b, t, whole in zip((rows, columns), tile.warp, tile.block, strict=True)]
+    while rows // part[0] * (columns // part[1]) > most_core_threads((rows, columns, depth)):
+        part[0 if rows // part[0] >= columns // part[1] else 1] *= 2
+    return Tile((rows, columns), (part[0], part[1]))
+
+
+def _power_above(size: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << (size - 1).bit_length()
+
+
+def _windows(anchor: Statement) -> int:
+    """Axes along which windows slide, as those of convolutions: indices that several iterators move."""
+    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in anchor.reads())
+
+
+def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
+    """Whether single elements of a factor, smaller than any asynchronous copy, are read in steps along its last axis:
+    windows slide there, and no copy moves neighbours together."""
+    last = [access.indices[-1] for access in anchor.reads() if access.indices]
+    return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
+
+
+def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
+    """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
+    rows, columns = (-(-size // b) for size, b in zip(axes.sizes[:2], block, strict=True))
+    if rows * columns < 2 * sms:
+        return []
+
+    def panels(raster: int) -> int:
+        """Rows and columns of the operands that a wave of blocks reads."""
+        return raster * block[0] + min(columns, -(-sms // raster)) * block[1]
+
+    best = min((n for n in range(1, MOST_RASTER + 1) if rows % n == 0), key=panels)
+    saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
+    because = f"{sms} blocks at once then read {saved}"
+    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best, because)] if best > 1 else []
+
+
+def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intrinsic | None) -> Advice:
+    """Tiles under way at once, in shared memory and, on tensor cores, fragments in registers."""
+    anchor = next(s for s in program.statements if is_contraction(s))
+    along = ((anchor.name,), anchor.reduced[-1].name)
+    tiles = -(-math.prod(i.extent for i in anchor.reduced) // chosen.block[2])
+    # On CUDA cores the tiles of all blocks that share a depth are counted, though each of them walks only its part.
+    tiles = -(-tiles // chosen.split_k) if intrinsic else tiles
+    stages = chosen.stages if intrinsic else stages_of(tiles, on_tensor_cores=False)
+    because = {
+        1: "one tile: there is nothing to overlap",
+        2: f"the copy of one tile runs under the use of the other; {tiles} tiles do not fill a longer pipeline",
+        3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
+        4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
+    }[stages]
+    if intrinsic and tiles > 1 and goes_through_registers(anchor, intrinsic):
+        because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
+    entries = [mark(*along, "stages", stages, because)]
+    if chosen.register_stages > 1 and intrinsic:
+        steps = chosen.block[2] // chosen.slices // intrinsic.k
+        because = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"
+        entries.append(mark(*along, "register_stages", chosen.register_stages, because))
+    return Advice("pipeline", Scenario(tuple(entries)))
