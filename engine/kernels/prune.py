@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
-from engine.kernels.gemm.limits import kib
+from engine.kernels.gemm.limits import Limit, kib
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
 from engine.kernels.space import Dropped, Funnel, Program, Programs, Task
@@ -41,32 +41,15 @@ class PruningRule:
     """Why nothing else would do."""
 
 
-class Named(Protocol):
-    """A rule as a funnel counts it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def because(self) -> str: ...
-
-
+Named = PruningRule | Limit
+"""A rule as a funnel counts it."""
 Broken = Callable[[Program], tuple[Named, str] | None]
 """The first rule that a program breaks, and how; None where it keeps all."""
 
 
 def first(checks: Sequence[PruningRule], program: Program) -> tuple[PruningRule, str] | None:
     """The first check that a program breaks, and how; None where it keeps all."""
-    for check in checks:
-        how = check.broken(program)
-        if how:
-            return check, how
-    return None
-
-
-def drop_broken(points: Iterable[Program], checks: Sequence[PruningRule]) -> Funnel:
-    """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
-    return prune(points, checks, lambda program: first(checks, program))
+    return next(((check, how) for check in checks if (how := check.broken(program))), None)
 
 
 def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
@@ -109,21 +92,10 @@ def make_task(
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
-    rules = (*checks, *resource_checks(_remembering(family.work), machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, drop_broken(made.points(), rules), applied, family)
-
-
-def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:
-    """`work` that computes what several checks in a row ask of one program once."""
-    last: tuple[Program, Work] | None = None
-
-    def of(program: Program) -> Work:
-        nonlocal last
-        if last is None or last[0] is not program:
-            last = program, work(program)
-        return last[1]
-
-    return of
+    # Several checks in a row ask for the figures of one program: the last one's are kept.
+    rules = (*checks, *resource_checks(lru_cache(1)(family.work), machine), user_check(family, kernel))
+    funnel = prune(made.points(), rules, lambda program: first(rules, program))
+    return Task(family.name, made.dimensions, funnel, applied, family)
 
 
 # Rules of every family
@@ -149,7 +121,7 @@ def user_check(family: Programs, kernel: Kernel) -> PruningRule:
         found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
         return f"the user asks for {found}" if found is not None else ""
 
-    return PruningRule("entries of the user", why_broken if wishes else _never, "what a person decided is not searched")
+    return PruningRule("entries of the user", why_broken, "what a person decided is not searched")
 
 
 def _contradict(wish: Entry, entry: Entry) -> bool:
@@ -167,10 +139,6 @@ def _contradict(wish: Entry, entry: Entry) -> bool:
 def _is_place(entry: Entry) -> bool:
     """Whether an entry speaks of a place in the order of loops, not of a named one."""
     return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith("after ")
-
-
-def _never(program: Program) -> str:
-    return ""
 
 
 def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[PruningRule, ...]:

@@ -103,8 +103,7 @@ class Block:
         if head_tiles > 1:
             head_tile = emitter.bind("head_tile_number", rest.mod(head_tiles, emitter.extents), link)
         flat = rest.floordiv(head_tiles, emitter.extents)
-        shape = tuple(m.extent for m in self.nest.batch)
-        self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat, shape) if shape else {}
+        self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat)
         return query_tile * self.tiles.queries, head_tile * self.tiles.heads
 
     def _choose_operands(self, by_depth: bool, by_keys: bool) -> None:
@@ -177,8 +176,7 @@ class Block:
 
     def place_of(self, query: Index, column: Mapping[str, Index]) -> dict[str, Index]:
         """Every iterator of an element: batch, query and the given columns."""
-        shape = tuple(m.extent for m in self.nest.queries)
-        bound = {**self.batch, **bind_members(self.emitter, self.nest.queries, query, shape)}
+        bound = {**self.batch, **bind_members(self.emitter, self.nest.queries, query)}
         names = {m.name: plain_iterator(m.rows[self.nest.scores.name]) for m in (*self.nest.batch, *self.nest.queries)}
         return {name: bound[dimension] for dimension, name in names.items() if name is not None} | dict(column)
 
@@ -187,8 +185,7 @@ class Block:
         if along is None:
             return 1
         name = plain_iterator(along.rows[self.nest.values.name])
-        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        return min(most, vector_limit(statements, outside, {s.name: (name,) for s in statements if name}))
+        return min(most, vector_limit(statements, self.program, {s.name: (name,) for s in statements if name}))
 
     def set_vector(self, width: int) -> None:
         """The width of the vectors that follow."""
@@ -211,7 +208,7 @@ class Block:
             inside = emitter.mask("inside", limits, link)
             if inside:
                 emitter.extents |= {"query": self.queries, "head": self.heads}
-            columns = bind_members(emitter, nest.heads, head, tuple(m.extent for m in nest.heads))
+            columns = bind_members(emitter, nest.heads, head)
             lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
             if along:
                 columns[along.name] = columns[along.name] + lane

@@ -148,8 +148,7 @@ class Product:
         tile_row = emitter.bind("tile_row", group * raster + number.mod(raster, extents), link)
         tile_column = emitter.bind("tile_column", number.floordiv(raster, extents).mod(columns, extents), link)
         flat = number.floordiv(columns * rows, extents)
-        shape = tuple(m.extent for m in self.batch)
-        self.batch_variables: Mapping[str, Index] = bind_members(emitter, self.batch, flat, shape) if shape else {}
+        self.batch_variables: Mapping[str, Index] = bind_members(emitter, self.batch, flat)
         return tile_row * block[0], tile_column * block[1]
 
     def main_loop(self, operands: tuple[Operand, ...], multiply: Multiply) -> None:
@@ -209,7 +208,7 @@ class Product:
             emitter.extents |= {"row": self.size[0], "column": self.size[1]}
         variables = dict(self.batch_variables)
         for members, flat in zip(self.free, (row, column), strict=True):
-            variables |= bind_members(emitter, members, flat, tuple(m.extent for m in members))
+            variables |= bind_members(emitter, members, flat)
         if vector > 1 and self.free[1]:
             last = self.free[1][-1].name
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)

@@ -273,7 +273,7 @@ class _Rows:
         product = self.product
         variables = dict(product.batch_variables)
         for members, flat in zip(product.free, at, strict=False):
-            variables |= bind_members(self.emitter, members, flat, tuple(m.extent for m in members))
+            variables |= bind_members(self.emitter, members, flat)
         if len(at) > 1 and self.vector > 1:
             last = product.free[1][-1].name
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
