@@ -36,10 +36,10 @@ class Marks:
 
     def word(self, name: str) -> str | None:
         """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
-        mark = self.given(name)
+        mark = self.first_mark(name)
         return None if mark is None else str(mark.value)
 
-    def given(self, name: str, statement: str = "") -> Mark | None:
+    def first_mark(self, name: str, statement: str = "") -> Mark | None:
         """The mark that the first author gives, or None; others' different ones are noted.
 
         statement: only marks on its loops that are meant for it count; "" for all marks.

@@ -17,7 +17,7 @@ def check_tile(program: TileProgram) -> tuple[str, ...]:
     Where there are none of these, bytes of shared memory that threads use without meeting.
     """
     found = (
-        *_misplaced(program.body, _Around({BLOCK}, {BLOCK, THREAD})),
+        *_find_misplaced(program.body, _Around({BLOCK}, {BLOCK, THREAD})),
         *_unknown_buffers(program),
         *_odd_widths(program),
     )
@@ -37,7 +37,7 @@ class _Around:
     in_loop: bool = False
 
 
-def _misplaced(body: tuple[TileOp, ...], around: _Around) -> Iterator[str]:
+def _find_misplaced(body: tuple[TileOp, ...], around: _Around) -> Iterator[str]:
     """Operations that may not stand where they do."""
     for op in body:
         if around.mask and op.execution != "thread":
@@ -56,7 +56,7 @@ def _misplaced(body: tuple[TileOp, ...], around: _Around) -> Iterator[str]:
         for inner in op.bodies:
             same, known = {*around.same, inner.counter}, {*around.known, inner.counter}
             in_loop = around.in_loop or bool(inner.counter)
-            yield from _misplaced(inner.operations, _Around(same, known, inner.mask or around.mask, in_loop))
+            yield from _find_misplaced(inner.operations, _Around(same, known, inner.mask or around.mask, in_loop))
 
 
 def _unknown_buffers(program: TileProgram) -> Iterator[str]:

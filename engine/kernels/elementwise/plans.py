@@ -128,6 +128,7 @@ def _along(
         if run[-1] != order[-1] and not _moves_all(found, run[-1], order[-1], limit):
             continue
         if run[-1] == order[-1]:
+            # A longer run along the same end is worth its divisions only where it allows wider vectors.
             if limit <= widest_inner:
                 continue
             widest_inner = limit

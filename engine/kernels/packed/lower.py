@@ -69,10 +69,12 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
         reason = f"its parts ask for blocks of {' and '.join(map(str, sorted(threads)))} threads"
         raise Unsupported("codegen", group.name, reason, "mark the same number of threads on all of them")
     first = programs[0]
+    # Two parts may read one array: it is one parameter of the launch.
     outside = {n: b for p in programs for n, b in p.buffers.items() if b.scope == "global"}
     footprints: list[Footprint] = []
     start = 0
     for program in programs:
+        # Inside a part blocks count from 0; the launch's footprints count them through.
         footprints += [_shift_footprint(f, start, program.grid) for f in program.footprints]
         start += program.grid
     return replace(

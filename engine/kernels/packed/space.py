@@ -56,13 +56,13 @@ class _PackedPart:
     """Of a stitched part; an element-wise one has none."""
 
     @property
-    def advised(self) -> int:
+    def advised_share(self) -> int:
         """The share of a block that the advisers chose."""
         return self.now if self.walks else 1
 
     def share(self, program: Program) -> int:
         """Points, or steps, of a block in a program."""
-        value = dict(program.values).get(self.name, self.advised)
+        value = dict(program.values).get(self.name, self.advised_share)
         assert isinstance(value, int)
         return value
 
@@ -105,8 +105,9 @@ class Packed(KernelPrograms):
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
         walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
-        now = sum(part.points_visited(self.kernel.tile.threads, part.advised) for part in self.parts)
+        now = sum(part.points_visited(self.kernel.tile.threads, part.advised_share) for part in self.parts)
         here = sum(part.points_visited(threads, share) for part, share in shares)
+        # Parts never run in one block: the thread that holds most decides the registers of all.
         values = [part.alive * part.now for part in self.parts if not part.walks]
         requested = facts.l2_bytes * here // now
         return replace(
@@ -132,7 +133,7 @@ class Packed(KernelPrograms):
 
 def _shares(parts: Sequence[_PackedPart]) -> Mapping[str, Value]:
     """Dimension of each open part -> what the advisers chose."""
-    return {part.name: part.advised for part in _open(parts)}
+    return {part.name: part.advised_share for part in _open(parts)}
 
 
 def _open(parts: Sequence[_PackedPart]) -> tuple[_PackedPart, ...]:

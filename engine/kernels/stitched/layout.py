@@ -55,7 +55,7 @@ def read_config(program: TensorProgram, nest: Nest, names: Names, marks: Marks) 
     """What the marks ask for."""
     marks.refuse(REFUSED)
     points, parts = read_parts(program, nest, names, marks)
-    asked = {s.write.array: marks.given("scope", s.name) for s in nest.statements}
+    asked = {s.write.array: marks.first_mark("scope", s.name) for s in nest.statements}
     return StitchedConfig(points, parts, {array: str(mark.value) for array, mark in asked.items() if mark is not None})
 
 

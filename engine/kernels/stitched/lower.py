@@ -49,7 +49,7 @@ def lower_stitched(
     plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
     tile = _StitchedEmitter(group, nest, names, plan, taken).emit()
     for statement in nest.statements:
-        mark = marks.given("scope", statement.name)
+        mark = marks.first_mark("scope", statement.name)
         scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
         if mark is not None and scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
             marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
@@ -96,7 +96,7 @@ class _StitchedEmitter:
         if plan.points == 1:
             self._bind_outer(Index.of(BLOCK))
         for number, part in enumerate(plan.parts):
-            if plan.arriving(number, SHARED) & self.unmet:
+            if plan.arrays_arriving(number, SHARED) & self.unmet:
                 emitter.add(Barrier(_link(part)))
                 self.unmet.clear()
             self._part(number, part)
@@ -122,7 +122,7 @@ class _StitchedEmitter:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        in_registers = self._kept_arrays(number, part) | self.plan.arriving(number, REGISTER, SHUFFLE)
+        in_registers = self._kept_arrays(number, part) | self.plan.arrays_arriving(number, REGISTER, SHUFFLE)
         unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
@@ -135,6 +135,7 @@ class _StitchedEmitter:
                 if statement.reduction is not None:
                     met |= self._combine(part, statement, partials[statement.name], turn)
         if met:
+            # What this part itself stored came after the meeting, and waits for the next one.
             self.unmet -= before
         kept = {key: slot for key, slot in emitter.loads[0].items() if slot.indices}
         for key in kept:
@@ -195,7 +196,7 @@ class _StitchedEmitter:
         """The statements of a part at the points of one vector."""
         emitter, plan, walk = self.emitter, self.plan, part.walk
         again = plan.again.get(number, ())
-        values = {a: self.values[a] for a in plan.arriving(number, REGISTER, SHUFFLE)}
+        values = {a: self.values[a] for a in plan.arrays_arriving(number, REGISTER, SHUFFLE)}
         mask = emitter.mask("writes", (), link, (turn.exists, inside))
         if not part.is_whole and walk.sharers > 1:
             mask = emitter.mask("first_sharer", [turn.lane * -1], link, (mask,))

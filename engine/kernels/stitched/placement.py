@@ -59,7 +59,7 @@ class PlacementPlan:
     shared_bytes: int
     """The most bytes of arrays that lie in shared memory at one time."""
 
-    def arriving(self, part: int, *schemes: str) -> frozenset[str]:
+    def arrays_arriving(self, part: int, *schemes: str) -> frozenset[str]:
         """What a part gets by one of some schemes."""
         return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme in schemes)
 

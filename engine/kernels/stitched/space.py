@@ -80,7 +80,7 @@ class Stitched(KernelPrograms):
         """The parts of a program, with as many sharers of each reduction as the compiler chooses."""
         return self.walks.under(program.number("threads"), program.number("points")).parts
 
-    def walked(self, program: Program) -> WalkedParts:
+    def walked_parts(self, program: Program) -> WalkedParts:
         """The parts of a program with its own sharers."""
         found = self.parts_before_sharing(program)
         return WalkedParts(tuple(replace(part, walk=_with_sharers(part.walk, program)) for part in found))
@@ -95,14 +95,14 @@ class Stitched(KernelPrograms):
         statements = self.kernel.program
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
-            points = program.number("points")
-            return plan_parts(statements, self.walked(program).parts, self.walks.names, points, wishes, self.machine)
+            points, parts = program.number("points"), self.walked_parts(program).parts
+            return plan_parts(statements, parts, self.walks.names, points, wishes, self.machine)
         except Unsupported as error:
             return error.reason
 
     def work(self, program: Program) -> Work:
         """From the walks and the places; bytes of L2 as many as the points that are visited, an estimate."""
-        walked, plan = self.walked(program), self.plan(program)
+        walked, plan = self.walked_parts(program), self.plan(program)
         staged = plan.shared_bytes if isinstance(plan, PlacementPlan) else 0
         facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
         requested = facts.l2_bytes * blocks * walked.points_visited // self.visited
@@ -144,7 +144,7 @@ def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Stitched(group, kernel, walks, _open_places(kernel))
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
-    family = replace(family, visited=kernel.facts.blocks * family.walked(advised).points_visited)
+    family = replace(family, visited=kernel.facts.blocks * family.walked_parts(advised).points_visited)
     return [make_task(family, _situation(family), _checks(family), kernel, kernel.target)]
 
 
