@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -317,8 +318,7 @@ def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: Operator
         if not needed.isdisjoint(node.output):
             needed.update((*node.input, *captured_tensors(node)))
             kept.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(kept[::-1])
+    _replace_all(model.graph.node, kept[::-1])
     model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(unknown) if name in graph.tensors)
 
 
@@ -334,14 +334,11 @@ def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: lis
         return {}
     _feed_weights(model, graph)
     model.ir_version = min(model.ir_version, RUNTIME_IR)
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    _replace_all(model.graph.output, (onnx.ValueInfoProto(name=name) for name in outputs))
     return _session_run(model, graph.name, given, outputs)
 
 
-def _session_run(
-    model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]
-) -> Values:
+def _session_run(model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]) -> Values:
     """Run a model in ONNX Runtime; Unsupported where it refuses."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as refusals
@@ -369,13 +366,13 @@ def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:
     """Turn light and external weights into inputs: they are handed over, not written into the model's bytes."""
     light = {name for name, constant in graph.constants.items() if constant.fill is not None}
     external = {t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL}
-    kept_nodes = [n for n in model.graph.node if light.isdisjoint(n.output)]
-    kept_tensors = [t for t in model.graph.initializer if t.name not in external]
-    del model.graph.node[:]
-    model.graph.node.extend(kept_nodes)
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept_tensors)
-    declared = {value.name for value in model.graph.input}
-    for name in sorted((light | external) - declared):
-        if name in graph.constants:
-            model.graph.input.append(_info(graph.tensors[name]))
+    _replace_all(model.graph.node, [n for n in model.graph.node if light.isdisjoint(n.output)])
+    _replace_all(model.graph.initializer, [t for t in model.graph.initializer if t.name not in external])
+    handed_over = (light | external) & graph.constants.keys() - {value.name for value in model.graph.input}
+    model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(handed_over))
+
+
+def _replace_all(field: Any, values: Iterable[Any]) -> None:
+    """Set a repeated field of a protobuf message, which cannot be assigned to."""
+    del field[:]
+    field.extend(values)

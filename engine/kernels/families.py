@@ -38,11 +38,8 @@ def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgr
     tile = family_of(group).lower(group, tree, setting)
     for buffer in tile.buffers.values():
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
-            raise Unsupported(
-                "codegen",
-                f"{buffer.name} of {tile.name}",
-                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most",
-                "ask for more threads, or for smaller tiles of a thread",
-            )
+            reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"
+            hint = "ask for more threads, or for smaller tiles of a thread"
+            raise Unsupported("codegen", f"{buffer.name} of {tile.name}", reason, hint)
     return tile
 

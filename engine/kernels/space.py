@@ -31,10 +31,7 @@ class Program:
 
     def __getitem__(self, dimension: str) -> Value:
         """The value of a dimension; KeyError where the task has none of that name."""
-        for name, value in self.values:
-            if name == dimension:
-                return value
-        raise KeyError(dimension)
+        return dict(self.values)[dimension]
 
     def number(self, dimension: str) -> int:
         """The value of a dimension that takes numbers."""

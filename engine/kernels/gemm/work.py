@@ -22,12 +22,11 @@ from engine.kernels.gemm.problem import gemm_axes, gemm_problem, reaches
 from engine.kernels.gemm.staged_epilogue import LEAST
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
-from engine.target.hardware import SUM_BYTES, WARP
+from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES, Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.storage import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +224,4 @@ class _TileWork:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
             after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.gemm.epilogue.sum_bytes)
-        return max(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes) for sizes in (tiles, after))
+        return max(sum(-(-size // VECTOR_BYTES) * VECTOR_BYTES for size in sizes) for sizes in (tiles, after))

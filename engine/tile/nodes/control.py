@@ -58,9 +58,8 @@ class For(TileOp):
     def write(self, out: CudaWriter) -> None:
         if self.unroll:
             out.line("#pragma unroll", self.at)
-        with out.block(f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        head = f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{"
+        write_block(out, head, self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class If(TileOp):
         return (Body(self.body, mask=self.mask),)
 
     def write(self, out: CudaWriter) -> None:
-        with out.block(f"if ({self.mask}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        write_block(out, f"if ({self.mask}) {{", self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,7 @@ class UniformIf(TileOp):
         return (self.condition,)
 
     def write(self, out: CudaWriter) -> None:
-        with out.block(f"if ({condition_text(self.condition)}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        write_block(out, f"if ({condition_text(self.condition)}) {{", self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +111,6 @@ class BreakIf(TileOp):
     at: Line = NOWHERE
 
     leaves_loop: ClassVar[bool] = True
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return self.condition.iterators()
 
     @property
     def uniform(self) -> tuple[Index, ...]:
@@ -156,10 +147,6 @@ class LastArrival(TileOp):
     def buffers(self) -> tuple[str, ...]:
         # Named, but neither read nor written: one thread of the block touches a counter, and no data moves.
         return (self.counters,)
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return self.position.iterators()
 
     @property
     def uniform(self) -> tuple[Index, ...]:
@@ -201,6 +188,13 @@ class BlockRanges(TileOp):
                 for op in body:
                     op.write(out)
             start += blocks
+
+
+def write_block(out: CudaWriter, head: str, body: tuple[TileOp, ...], at: Line) -> None:
+    """Write operations in braces.  head: what stands before them, with the opening brace."""
+    with out.block(head, at):
+        for op in body:
+            op.write(out)
 
 
 def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
