@@ -27,7 +27,7 @@ def multiply_sum(
     build.emit(target, space, left * right, reduction="sum", because="matrix product")
 
 
-@operator("onnx.MatMul", meaning=lambda op, x: [np.matmul(x[0], x[1])])
+@operator("onnx.MatMul")
 def matmul(op: Operator, build: StatementBuilder) -> None:
     """NumPy's matmul: leading axes broadcast, a vector has no row (or column) axis."""
     a, b = op.inputs[:2]
@@ -49,14 +49,7 @@ def _batch(indices: list[Index], sizes: Sequence[int]) -> list[Index]:
     return [index if size > 1 else Index() for index, size in zip(aligned, sizes, strict=True)]
 
 
-def _gemm_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    a = x[0].T if integer(op, "transA", 0) else x[0]
-    b = x[1].T if integer(op, "transB", 0) else x[1]
-    product = (a @ b) * x[0].dtype.type(real(op, "alpha", 1.0))
-    return [product + x[2] * x[0].dtype.type(real(op, "beta", 1.0)) if present(op, 2) else product]
-
-
-@operator("onnx.Gemm", meaning=_gemm_meaning)
+@operator("onnx.Gemm")
 def gemm(op: Operator, build: StatementBuilder) -> None:
     """alpha A B + beta C: the product, then its scaling where there is any."""
     a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]

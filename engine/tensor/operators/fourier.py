@@ -11,7 +11,6 @@ from engine.tensor.index import Index
 from engine.tensor.operators.attributes import axis_of, integer, parameter, present
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, cast, compare, position, select
 
 _PARTS = (Index((), 0), Index((), 1))
@@ -30,7 +29,7 @@ def _table(build: StatementBuilder, target: str, outputs: int, length: int, sign
     return angles
 
 
-@operator("onnx.DFT", meaning=standard)
+@operator("onnx.DFT")
 def fourier(op: Operator, build: StatementBuilder) -> None:
     """Along one axis; the last axis holds real and imaginary part, or the real part alone.
 
@@ -73,7 +72,7 @@ def fourier(op: Operator, build: StatementBuilder) -> None:
         build.emit(target, cells, scaled, reduction="sum", covers=result[-1] == 1, because="sum of the waves")
 
 
-@operator("onnx.STFT", meaning=standard)
+@operator("onnx.STFT")
 def short_time_fourier(op: Operator, build: StatementBuilder) -> None:
     """The transform of each frame of the signal, under a window."""
     signal, target = op.inputs[0], op.outputs[0]

@@ -73,13 +73,7 @@ def gather(op: Operator, build: StatementBuilder) -> None:
     build.emit(op.outputs[0], space, build.read(data, (*w[:axis], place, *w[axis + inner :])))
 
 
-def _gather_nd(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    batch = integer(op, "batch_dims", 0)
-    grids = np.indices(x[1].shape[:-1])[:batch]
-    return [x[0][(*grids, *np.moveaxis(x[1], -1, 0))]]
-
-
-@operator("onnx.GatherND", meaning=_gather_nd)
+@operator("onnx.GatherND")
 def gather_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the axes of `data` after the batch axes."""
     data, indices = op.inputs[:2]
@@ -110,7 +104,7 @@ def _component(build: StatementBuilder, indices: str, part: int, size: int) -> t
     return target, Index()
 
 
-@operator("onnx.GatherElements", meaning=lambda op, x: [np.take_along_axis(x[0], x[1], integer(op, "axis", 0))])
+@operator("onnx.GatherElements")
 def gather_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p] = data[p with its `axis` replaced by indices[p]]"""
     data, indices = op.inputs[:2]
@@ -122,13 +116,12 @@ def gather_elements(op: Operator, build: StatementBuilder) -> None:
 
 
 def _one_hot(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis = integer(op, "axis", -1)
-    if op.dialect == "akg":
-        depth, on, off = integer(op, "depth", 1), x[1].reshape(()), x[2].reshape(())
-    else:
-        depth, (off, on) = int(x[1].item()), x[2]
+    """With NumPy for both: the standard's implementation takes the axis as a keyword that it does not know."""
+    is_akg = op.dialect == "akg"
+    depth = integer(op, "depth", 1) if is_akg else x[1].item()
+    on, off = (x[1].reshape(()), x[2].reshape(())) if is_akg else x[2][::-1]
     places = np.arange(depth) == np.expand_dims(np.where(x[0] < 0, x[0] + depth, x[0]), -1)
-    return [np.moveaxis(np.where(places, on, off), -1, axis)]
+    return [np.moveaxis(np.where(places, on, off), -1, integer(op, "axis", -1))]
 
 
 @operator("onnx.OneHot", "akg.OneHot", meaning=_one_hot)

@@ -26,38 +26,25 @@ def _reshape(op: Operator, build: StatementBuilder) -> None:
     build.layout(source, target, lambda b: delinearize(linear(b.written, after), before, b.extents))
 
 
-def _reshape_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """ONNX takes the shape as an input, AKG as an attribute; 0 keeps an axis, -1 is what is left."""
-    shape = list(parameter_value(op, x, "shape", 1) or ())
-    if not integer(op, "allowzero", 0):
-        shape = [x[0].shape[at] if size == 0 else size for at, size in enumerate(shape)]
-    return [x[0].reshape(shape)]
+def _akg_reshape(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """0 keeps an axis, -1 is what is left."""
+    shape = parameter_value(op, x, "shape", 1) or ()
+    return [x[0].reshape([size or x[0].shape[at] for at, size in enumerate(shape)])]
 
 
-def _flatten_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis = integer(op, "axis", 1)
-    axis = axis + x[0].ndim if axis < 0 else axis
-    return [x[0].reshape(int(np.prod(x[0].shape[:axis])), -1)]
-
-
-def _squeeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = parameter_value(op, x, "axes", 1)
-    return [np.squeeze(x[0], axis=axes)]
-
-
-def _unsqueeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _unsqueeze(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())]
 
 
 _RESHAPES: dict[str, Meaning] = {
-    "onnx.Reshape": _reshape_meaning,
-    "akg.Reshape": _reshape_meaning,
-    "onnx.Flatten": _flatten_meaning,
-    "onnx.Squeeze": _squeeze_meaning,
-    "onnx.Unsqueeze": _unsqueeze_meaning,
+    "onnx.Reshape": standard,
+    "akg.Reshape": _akg_reshape,
+    "onnx.Flatten": standard,
+    "onnx.Squeeze": standard,
+    "onnx.Unsqueeze": _unsqueeze,
     "akg.ExpandDims": lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))],
     "akg.Squeeze": lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))],
-    "onnx.Identity": lambda op, x: [x[0]],
+    "onnx.Identity": standard,
 }
 for _name, _meaning in _RESHAPES.items():
     operator(_name, meaning=_meaning)(_reshape)
@@ -77,12 +64,13 @@ def transpose(op: Operator, build: StatementBuilder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _akg_expand(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     shape = parameter_value(op, x, "shape", 1) or ()
     return [np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, shape))]
 
 
-@operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
+@operator("akg.BroadcastTo", meaning=_akg_expand)
+@operator("onnx.Expand")
 def expand(op: Operator, build: StatementBuilder) -> None:
     """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
     shape = build.shape(op.outputs[0])
@@ -90,19 +78,7 @@ def expand(op: Operator, build: StatementBuilder) -> None:
     build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space.written, shape))
 
 
-def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """NumPy's slices, with bounds clamped as ONNX says."""
-    starts, ends = parameter_value(op, x, "starts", 1) or (), parameter_value(op, x, "ends", 2) or ()
-    axes = parameter_value(op, x, "axes", 3) or range(len(starts))
-    steps = parameter_value(op, x, "steps", 4) or (1,) * len(starts)
-    cut = [slice(None)] * x[0].ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        end_or_all = None if step < 0 and end < -x[0].shape[axis] else end
-        cut[axis] = slice(start, end_or_all, step)
-    return [x[0][tuple(cut)]]
-
-
-@operator("onnx.Slice", meaning=_slices)
+@operator("onnx.Slice")
 def slice_(op: Operator, build: StatementBuilder) -> None:
     """Starts, ends, axes and steps are attributes before opset 10, inputs since."""
     shape = build.shape(op.inputs[0])
@@ -118,15 +94,7 @@ def slice_(op: Operator, build: StatementBuilder) -> None:
     )  # fmt: skip
 
 
-def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis, sizes = integer(op, "axis", 0), parameter_value(op, x, "split", 1)
-    count = len(op.outputs)
-    part = -(-x[0].shape[axis] // count)
-    cuts = np.cumsum(sizes)[:-1] if sizes else [part * at for at in range(1, count)]
-    return np.split(x[0], cuts, axis)
-
-
-@operator("onnx.Split", meaning=_split_meaning)
+@operator("onnx.Split")
 def split(op: Operator, build: StatementBuilder) -> None:
     """Each part starts where the one before ends; their declared shapes say how long they are."""
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(op.inputs[0])))
@@ -167,7 +135,7 @@ def tile(op: Operator, build: StatementBuilder) -> None:
     )
 
 
-@operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])
+@operator("onnx.DepthToSpace")
 def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     """Channels become blocks of pixels: DCR takes the block from the outer part of the channels, CRD from the inner."""
     size = integer(op, "blocksize", 1)
@@ -183,25 +151,7 @@ def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def _depth_to_space(op: Operator, x: np.ndarray) -> np.ndarray:
-    size = integer(op, "blocksize", 1)
-    n, c, h, w = x.shape
-    if text(op, "mode", "DCR") == "CRD":
-        moved = x.reshape(n, c // size**2, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
-    else:
-        moved = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
-    return moved.reshape(n, c // size**2, h * size, w * size)
-
-
-def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
-    size = integer(op, "blocksize", 1)
-    n, c, h, w = x.shape
-    order = (0, 1, 3, 5, 2, 4) if text(op, "mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
-    moved = x.reshape(n, c, h // size, size, w // size, size).transpose(order)
-    return moved.reshape(n, c * size**2, h // size, w // size)
-
-
-@operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
+@operator("onnx.SpaceToDepth")
 def space_to_depth(op: Operator, build: StatementBuilder) -> None:
     """ONNX SpaceToDepth: blocks of pixels become channels."""
     size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]

@@ -14,7 +14,6 @@ from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, present, present_output, real
 from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import NARROW, apply, exp, log, wide
 
 
@@ -29,13 +28,14 @@ def softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
     return tuple(range(axis_of(op, integer(op, "axis", 1), rank), rank))
 
 
-def _softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """With NumPy: the standard's implementation knows the axes of opset 13 and later only."""
     axes = softmax_axes(op, x[0].ndim)
-    e = np.exp(x[0] - x[0].max(axis=axes, keepdims=True))
-    return [e / e.sum(axis=axes, keepdims=True)]
+    shifted = x[0] - x[0].max(axis=axes, keepdims=True)
+    return [shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))]
 
 
-@operator("onnx.Softmax", meaning=_softmax)
+@operator("onnx.Softmax", meaning=lambda op, x: [np.exp(_log_softmax(op, x)[0])])
 def softmax(op: Operator, build: StatementBuilder) -> None:
     """Row maximum, exponentials of the differences, row sum, quotient."""
     source, target = op.inputs[0], op.outputs[0]
@@ -52,12 +52,6 @@ def softmax(op: Operator, build: StatementBuilder) -> None:
     reduce_axes(build, "sum", power, axes, total, because="row sum")
     quotient = build.read(power, space.written) / build.broadcast(total, space.written, shape)
     build.emit(target, space, quotient, because="quotient")
-
-
-def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = softmax_axes(op, x[0].ndim)
-    shifted = x[0] - x[0].max(axis=axes, keepdims=True)
-    return [shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))]
 
 
 @operator("onnx.LogSoftmax", meaning=_log_softmax)
@@ -78,15 +72,7 @@ def log_softmax(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, shifted - log(build.broadcast(total, space.written, shape)))
 
 
-def _layer_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
-    mean = x[0].mean(axis=axes, keepdims=True)
-    deviation = 1 / np.sqrt(((x[0] - mean) ** 2).mean(axis=axes, keepdims=True) + real(op, "epsilon", 1e-5))
-    result = (x[0] - mean) * deviation * x[1]
-    return [result + x[2] if present(op, 2) else result, mean, deviation]
-
-
-@operator("onnx.LayerNormalization", meaning=_layer_norm)
+@operator("onnx.LayerNormalization")
 def layer_normalization(op: Operator, build: StatementBuilder) -> None:
     """Two passes over the row: the mean, then the squared deviations, which cancel less than E[x^2] - E[x]^2."""
     source, target = op.inputs[0], op.outputs[0]
@@ -126,13 +112,7 @@ def _moments(op: Operator, build: StatementBuilder, source: str, axes: tuple[int
     return mean, deviation
 
 
-def _rms_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
-    mean = np.mean(x[0] * x[0], axis=axes, keepdims=True)
-    return [x[0] / np.sqrt(mean + real(op, "epsilon", 1e-5)) * x[1]]
-
-
-@operator("onnx.RMSNormalization", meaning=_rms_norm)
+@operator("onnx.RMSNormalization")
 def rms_normalization(op: Operator, build: StatementBuilder) -> None:
     """ONNX RMSNormalization: x / sqrt(mean(x^2) + epsilon) * scale."""
     source, target = op.inputs[0], op.outputs[0]
@@ -153,14 +133,7 @@ def rms_normalization(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, value * wide(build.broadcast(op.inputs[1], space.written, shape)))
 
 
-def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    if integer(op, "training_mode", 0):
-        return list(standard(op, x))
-    scale, bias, mean, variance = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:5])
-    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
-
-
-@operator("onnx.BatchNormalization", meaning=_batch_norm)
+@operator("onnx.BatchNormalization")
 def batch_normalization(op: Operator, build: StatementBuilder) -> None:
     """Statistics are operands, one for each channel; in training those of the batch, which the running ones follow."""
     source, target = op.inputs[0], op.outputs[0]
@@ -200,14 +173,7 @@ def _batch_statistics(op: Operator, build: StatementBuilder) -> tuple[str, str]:
     return mean, variance
 
 
-def _instance_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(2, x[0].ndim))
-    scale, bias = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:3])
-    mean, variance = x[0].mean(axis=axes, keepdims=True), x[0].var(axis=axes, keepdims=True)
-    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
-
-
-@operator("onnx.InstanceNormalization", meaning=_instance_norm)
+@operator("onnx.InstanceNormalization")
 def instance_normalization(op: Operator, build: StatementBuilder) -> None:
     """Each channel of each image is a row."""
     source, target = op.inputs[0], op.outputs[0]

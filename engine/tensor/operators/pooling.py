@@ -12,10 +12,9 @@ from engine.graph.nodes import Operator
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
-from engine.tensor.operators.convolution import SlidingWindow, declared_sizes, window, windows
+from engine.tensor.operators.convolution import SlidingWindow, window
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import (
     Term,
     absolute,
@@ -32,16 +31,7 @@ from engine.tensor.terms import (
 )
 
 
-def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
-    if present_output(op, 1):
-        return standard(op, x)
-    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    outside = -np.inf if x[0].dtype.kind == "f" else np.iinfo(x[0].dtype).min
-    parts = windows(x[0], over, result, outside)
-    return [parts.max(axis=tuple(range(2 + len(result), parts.ndim)))]
-
-
-@operator("onnx.MaxPool", meaning=_max_pool_meaning)
+@operator("onnx.MaxPool")
 def max_pool(op: Operator, build: StatementBuilder) -> None:
     """The largest element of each window, and where it stands; positions in the frame never win."""
     source, target = op.inputs[0], op.outputs[0]
@@ -61,7 +51,7 @@ def max_pool(op: Operator, build: StatementBuilder) -> None:
         build.emit(op.outputs[1], space, first, reduction="min", because="the first place that holds it")
 
 
-@operator("onnx.MaxUnpool", meaning=standard)
+@operator("onnx.MaxUnpool")
 def max_unpool(op: Operator, build: StatementBuilder) -> None:
     """Every element goes to the place noted for it in the image that was pooled; the rest is 0."""
     source, places, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -89,7 +79,7 @@ def _power(x: Term, exponent: float) -> Term:
     return apply("pow", size, exponent)
 
 
-@operator("onnx.LpPool", meaning=standard)
+@operator("onnx.LpPool")
 def lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm of each window; padding counts as 0."""
     source, target = op.inputs[0], op.outputs[0]
@@ -104,7 +94,7 @@ def lp_pool(op: Operator, build: StatementBuilder) -> None:
     _root(build, total, target, p)
 
 
-@operator("onnx.GlobalLpPool", meaning=standard)
+@operator("onnx.GlobalLpPool")
 def global_lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm over all spatial axes."""
     source, target = op.inputs[0], op.outputs[0]
@@ -121,16 +111,7 @@ def _root(build: StatementBuilder, total: str, target: str, p: float) -> None:
     build.emit(target, cells, apply("pow", build.read(total, cells.written), 1 / p), because="root")
 
 
-def _average_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    parts = windows(x[0], over, result, 0)
-    axes = tuple(range(2 + len(result), parts.ndim))
-    counted = windows(np.ones((1, 1, *x[0].shape[2:]), x[0].dtype), over, result, 0)
-    everywhere = integer(op, "count_include_pad", 0)
-    return [parts.sum(axis=axes) / (np.prod(over.kernel) if everywhere else counted.sum(axis=axes))]
-
-
-@operator("onnx.AveragePool", meaning=_average_meaning)
+@operator("onnx.AveragePool")
 def average_pool(op: Operator, build: StatementBuilder) -> None:
     """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
     source, target = op.inputs[0], op.outputs[0]

@@ -15,7 +15,6 @@ from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present
 from engine.tensor.operators.recurrent_layer import Layer, State, layer_of
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term
 
 
@@ -23,7 +22,7 @@ def _sum(*terms: Term | None) -> Term:
     return reduce(add, [term for term in terms if term is not None])
 
 
-@operator("onnx.RNN", meaning=standard)
+@operator("onnx.RNN")
 def rnn(op: Operator, build: StatementBuilder) -> None:
     """H = f(X W + H R + biases)."""
     layer = layer_of(op, build, 1, ["Tanh"])
@@ -38,7 +37,7 @@ def rnn(op: Operator, build: StatementBuilder) -> None:
     layer.emit_results(states, [state])
 
 
-@operator("onnx.LSTM", meaning=standard)
+@operator("onnx.LSTM")
 def lstm(op: Operator, build: StatementBuilder) -> None:
     """Gates i, o, f and c; peepholes let the gates i, o and f see the cell."""
     layer = layer_of(op, build, 4, ["Sigmoid", "Tanh", "Tanh"])
@@ -85,7 +84,7 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
     return layer.store_state("hidden", step, value, state), new_cell
 
 
-@operator("onnx.GRU", meaning=standard)
+@operator("onnx.GRU")
 def gru(op: Operator, build: StatementBuilder) -> None:
     """Gates z, r and h; r acts on the state before its product (or, `linear_before_reset`, on the product)."""
     layer = layer_of(op, build, 3, ["Sigmoid", "Tanh"])

@@ -20,7 +20,6 @@ from engine.tensor.index import Extents, Index
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, real, text
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, absolute, cast, compare, either, maximum, number, position, select, wide
 
 FINEST = 4096
@@ -69,7 +68,7 @@ class ResizedAxis:
     """The part of the source that is taken, as fractions of it (tf_crop_and_resize)."""
 
 
-@operator("onnx.Resize", "onnx.Upsample", meaning=standard)
+@operator("onnx.Resize", "onnx.Upsample")
 def resize(op: Operator, build: StatementBuilder) -> None:
     """One pass for each axis that changes, the outermost first."""
     source, target = op.inputs[0], op.outputs[0]

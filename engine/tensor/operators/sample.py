@@ -21,7 +21,6 @@ from engine.tensor.operators.convolution import add_bias, window
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.resize import cubic_kernel
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, minimum, position, select, wide
 
 FAR = 1024
@@ -113,7 +112,7 @@ def _or_outside(place: Term, size: int) -> Term:
 _OFFSETS = {"nearest": (0,), "linear": (0, 1), "bilinear": (0, 1), "cubic": (-1, 0, 1, 2), "bicubic": (-1, 0, 1, 2)}
 
 
-@operator("onnx.GridSample", meaning=standard)
+@operator("onnx.GridSample")
 def grid_sample(op: Operator, build: StatementBuilder) -> None:
     """The image at coordinates between -1 and 1, given last axis first."""
     source, grid, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -156,7 +155,7 @@ def _map_outside(place: Term, size: int, corners: bool, how: str) -> Term:
     return _or_outside(place, size) if how == "zeros" else place * 0
 
 
-@operator("onnx.AffineGrid", meaning=standard)
+@operator("onnx.AffineGrid")
 def affine_grid(op: Operator, build: StatementBuilder) -> None:
     """theta times every point of a regular grid; points and results have their last axis first."""
     theta, target = op.inputs[0], op.outputs[0]
@@ -175,7 +174,7 @@ def affine_grid(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, reduce(add, terms) + build.read(theta, (n, row, Index((), rank))))
 
 
-@operator("onnx.RoiAlign", meaning=standard)
+@operator("onnx.RoiAlign")
 def roi_align(op: Operator, build: StatementBuilder) -> None:
     """Each cell of a region is the mean (or the largest) of bilinear samples inside it."""
     source, batches, target = op.inputs[0], op.inputs[2], op.outputs[0]
@@ -227,7 +226,7 @@ def _region_axis(op: Operator, build: StatementBuilder, axis: int, shape: tuple[
     return names[0], names[1]
 
 
-@operator("onnx.DeformConv", meaning=standard)
+@operator("onnx.DeformConv")
 def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
     """The image sampled where each element of the window is moved to, then an ordinary sum of products."""
     source, weight, moves, target = (*op.inputs[:3], op.outputs[0])

@@ -20,14 +20,10 @@ from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.normalization import softmax_axes
 from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
 
 
-def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """AKG's attributes with NumPy; the standard's own implementation for ONNX."""
-    if op.dialect != "akg":
-        return list(standard(op, x))
+def _akg_running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     (axis,) = parameter_value(op, x, "axis", 1) or (0,)
     function, neutral = (np.cumsum, 0) if op.kind == "CumSum" else (np.cumprod, 1)
     turned = np.flip(x[0], axis) if integer(op, "reverse", 0) else x[0]
@@ -38,7 +34,8 @@ def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [np.flip(found, axis) if integer(op, "reverse", 0) else found]
 
 
-@operator("onnx.CumSum", "onnx.CumProd", "akg.CumSum", "akg.CumProd", meaning=_running)
+@operator("akg.CumSum", "akg.CumProd", meaning=_akg_running)
+@operator("onnx.CumSum", "onnx.CumProd")
 def running(op: Operator, build: StatementBuilder) -> None:
     """y[i] = x[0] + ... + x[i]; `reverse` counts from the end, `exclusive` leaves x[i] out."""
     source, target = op.inputs[0], op.outputs[0]
@@ -58,7 +55,7 @@ def _only(op: Operator, build: StatementBuilder, name: str, at: int, default: in
     return values[0] if values else default
 
 
-@operator("onnx.TopK", meaning=standard)
+@operator("onnx.TopK")
 def top_k(op: Operator, build: StatementBuilder) -> None:
     """The rank of each element is the number of those that stand before it; equal ones keep their order."""
     source = op.inputs[0]
@@ -86,7 +83,7 @@ def top_k(op: Operator, build: StatementBuilder) -> None:
         build.emit(op.outputs[1], space, select(here, position(at[axis]), -1), reduction="max", because="its place")
 
 
-@operator("onnx.Hardmax", meaning=standard)
+@operator("onnx.Hardmax")
 def hardmax(op: Operator, build: StatementBuilder) -> None:
     """1 at the first of the largest elements, 0 elsewhere."""
     source, target = op.inputs[0], op.outputs[0]
@@ -106,7 +103,7 @@ def hardmax(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, cast(chosen, build.dtype(target)))
 
 
-@operator("onnx.Trilu", meaning=standard)
+@operator("onnx.Trilu")
 def triangle(op: Operator, build: StatementBuilder) -> None:
     """The upper or lower triangle of each matrix, zeros in the other; k moves the diagonal."""
     source, target = op.inputs[0], op.outputs[0]
@@ -118,7 +115,7 @@ def triangle(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, select(kept, value, number(0, value.dtype)))
 
 
-@operator("onnx.EyeLike", meaning=standard)
+@operator("onnx.EyeLike")
 def eye_like(op: Operator, build: StatementBuilder) -> None:
     """Ones on the diagonal k of a matrix of the operand's shape."""
     target = op.outputs[0]
@@ -127,7 +124,7 @@ def eye_like(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, cast(compare("equal", position(ahead), 0), build.dtype(target)))
 
 
-@operator("onnx.ReverseSequence", meaning=standard)
+@operator("onnx.ReverseSequence")
 def reverse_sequence(op: Operator, build: StatementBuilder) -> None:
     """The first `lengths[b]` elements of each sequence in reverse, the rest as they are."""
     source, lengths, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -146,7 +143,7 @@ MOST_ROWS = 4
 """Rows of the largest matrix whose determinant is one expression: Leibniz's sum has n! terms."""
 
 
-@operator("onnx.Det", meaning=lambda op, x: [np.asarray(np.linalg.det(x[0]))])
+@operator("onnx.Det")
 def determinant(op: Operator, build: StatementBuilder) -> None:
     """Expanded along its rows."""
     source, target = op.inputs[0], op.outputs[0]

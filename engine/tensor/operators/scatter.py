@@ -15,7 +15,6 @@ from engine.tensor.index import Element, Index, delinearize, linear
 from engine.tensor.operators.attributes import axis_of, integer, present, text
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select
 
 _JOINED = {"add": ("add", "sum"), "mul": ("mul", "prod"), "max": ("max", "max"), "min": ("min", "min")}
@@ -44,7 +43,7 @@ def _clamp_index(build: StatementBuilder, last: str) -> str:
     return index
 
 
-@operator("onnx.ScatterElements", "onnx.Scatter", meaning=standard)
+@operator("onnx.ScatterElements", "onnx.Scatter")
 def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p with its axis at indices[u]] = updates[u] for every u that agrees with p on the other axes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
@@ -79,7 +78,7 @@ def _join(build: StatementBuilder, op: Operator, space: Domain, hit: Term, updat
     build.emit(target, cells, apply(function, build.read(data, cells.written), build.read(total, cells.written)))
 
 
-@operator("onnx.ScatterND", meaning=standard)
+@operator("onnx.ScatterND")
 def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the first axes of the data, at which a slice of updates goes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
@@ -107,7 +106,7 @@ def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, cells, select(hit, chosen, build.read(data, cells.written)))
 
 
-@operator("onnx.TensorScatter", meaning=standard)
+@operator("onnx.TensorScatter")
 def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     """A cache with new rows from `write_indices[batch]` on; `circular` goes on at its start."""
     past, update, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -127,7 +126,7 @@ def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, select(inside, new, build.read(past, space.written)))
 
 
-@operator("onnx.Compress", meaning=standard)
+@operator("onnx.Compress")
 def compress(op: Operator, build: StatementBuilder) -> None:
     """The slices at which a condition holds; the declared result says how many there are."""
     source, condition, target = op.inputs[0], op.inputs[1], op.outputs[0]
