@@ -120,9 +120,8 @@ def _update_in_place(graph: OperatorGraph, build: StatementBuilder) -> None:
 
 
 def _write_back(build: StatementBuilder, target: str, value: str) -> None:
-    shape = build.shape(target)
-    space = box(shape)
-    build.emit(target, space, build.broadcast(value, space.written, shape), because="in-place update")
+    space = box(build.shape(target))
+    build.emit(target, space, build.broadcast(value, space), because="in-place update")
 
 
 def _in_order(names: set[str], statements: Iterable[Statement]) -> list[str]:

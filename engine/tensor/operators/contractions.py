@@ -17,14 +17,17 @@ from engine.tensor.operators.attributes import integer, present, real
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast
 
+Factor = tuple[str, Sequence[Index]]
+"""A tensor and the indices of its element."""
+
 
 def multiply_sum(
-    build: StatementBuilder, target: str, space: Domain, a: tuple[str, Sequence[Index]], b: tuple[str, Sequence[Index]]
+    build: StatementBuilder, target: str, space: Domain, a: Factor, b: Factor, because: str = "matrix product"
 ) -> None:
     """Append `target = sum(A[..] * B[..])` over the box."""
     kind = accumulator("sum", build.dtype(a[0]))
     left, right = (cast(build.read(*operand), kind) for operand in (a, b))
-    build.emit(target, space, left * right, reduction="sum", because="matrix product")
+    build.emit(target, space, left * right, reduction="sum", because=because)
 
 
 @operator("onnx.MatMul")
@@ -69,7 +72,7 @@ def gemm(op: Operator, build: StatementBuilder) -> None:
         value = build.read(product, space.written)
         value = value * alpha if alpha != 1.0 else value
         if present(op, 2):
-            addend = cast(build.broadcast(op.inputs[2], space.written, shape), kind)
+            addend = cast(build.broadcast(op.inputs[2], space), kind)
             value = value + (addend * beta if beta != 1.0 else addend)
         build.emit(target, space, value, because="scaled and shifted")
 
@@ -96,5 +99,5 @@ def akg_matmul(op: Operator, build: StatementBuilder) -> None:
     multiply_sum(build, product, space, (a, (*batch_a, *left)), (b, (*batch_b, *right)))
     if present(op, 2):
         space = box(shape)
-        bias = cast(build.broadcast(op.inputs[2], space.written, shape), kind)
+        bias = cast(build.broadcast(op.inputs[2], space), kind)
         build.emit(target, space, build.read(product, space.written) + bias, because="bias")

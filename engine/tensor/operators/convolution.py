@@ -18,6 +18,7 @@ from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
+from engine.tensor.operators.contractions import Factor, multiply_sum
 from engine.tensor.operators.layout import read_guarded, read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import both, cast, compare, number, position, select
@@ -78,10 +79,9 @@ def pad_image(
         shape[axis] = max(shape[axis], high + 1) + before[axis]
     if tuple(shape) == build.shape(image):
         return image, list(places)
-    frame = build.temporary(target, "framed", shape, build.dtype(image))
     cells = box(shape)
-    inside = [index - b for index, b in zip(cells.written, before, strict=True)]
-    build.emit(frame, cells, read_padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
+    value = read_padded(build, image, [i - b for i, b in zip(cells.written, before, strict=True)], cells, 0)
+    frame = build.define(target, "framed", cells, value, because="a frame of zeros around the image")
     return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
 
 
@@ -144,26 +144,34 @@ def conv(op: Operator, build: StatementBuilder) -> None:
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
-    kind = accumulator("sum", build.dtype(image))
-    product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
     groups = _groups(op, build.shape(image)[1], shape[1])
     sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
     space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
     image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
-    value = cast(build.read(image, (n, channel, *places)), kind) * cast(
-        build.read(weight, (m, sliding.reduced, *inside)), kind
-    )
-    build.emit(product_, space.writing((n, m, *at)), value, reduction="sum", because="convolution")
-    if present(op, 2):
-        add_bias(build, product_, op.inputs[2], target)
+    factors = (image, (n, channel, *places)), (weight, (m, sliding.reduced, *inside))
+    convolve(op, build, space.writing((n, m, *at)), *factors)
 
 
-def add_bias(build: StatementBuilder, product_: str, bias: str, target: str) -> None:
-    """Append `target = product + bias[channel]`."""
-    space = box(build.shape(target))
-    value = cast(build.read(bias, [space.written[1]]), build.dtype(product_))
-    build.emit(target, space, build.read(product_, space.written) + value, because="bias")
+def convolve(
+    op: Operator,
+    build: StatementBuilder,
+    space: Domain,
+    image: Factor,
+    weight: Factor,
+    bias: int = 2,
+    because: str = "convolution",
+) -> None:
+    """Append the sum of products, then the bias of each channel where there is operand number `bias`."""
+    target = op.outputs[0]
+    if not present(op, bias):
+        multiply_sum(build, target, space, image, weight, because)
+        return
+    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(image[0]))
+    product = build.temporary(target, "product", cells.shape, kind)
+    multiply_sum(build, product, space, image, weight, because)
+    value = cast(build.read(op.inputs[bias], [cells.written[1]]), kind)
+    build.emit(target, cells, build.read(product, cells.written) + value, because="bias")
 
 
 def _akg_conv(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -198,10 +206,8 @@ def akg_conv(op: Operator, build: StatementBuilder) -> None:
     over = _akg_window(op, build.shape(weight))
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
-    kind = accumulator("sum", build.dtype(image))
     image, places = pad_image(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
-    value = cast(build.read(image, (n, *places, c)), kind) * cast(build.read(weight, (m, kh, kw, c)), kind)
-    build.emit(target, space, value, reduction="sum", because="convolution")
+    multiply_sum(build, target, space, (image, (n, *places, c)), (weight, (m, kh, kw, c)), because="convolution")
 
 
 def _transposed_window(
@@ -222,14 +228,13 @@ def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[in
         return image
     steps = (1, 1, *stride)
     shape = [(size - 1) * s + 1 for size, s in zip(build.shape(image), steps, strict=True)]
-    wide = build.temporary(target, "spread", shape, build.dtype(image))
     cells = box(shape)
     extents, axes = cells.extents, list(zip(cells.written, steps, strict=True))
     value = build.read(image, [index.floordiv(step, extents) for index, step in axes])
     rests = [index.mod(step, extents) for index, step in axes]
     here = [compare("equal", position(rest), 0) for rest in rests if rest.terms]
-    build.emit(wide, cells, select(both(*here), value, number(0, value.dtype)), because="zeros between the elements")
-    return wide
+    chosen = select(both(*here), value, number(0, value.dtype))
+    return build.define(target, "spread", cells, chosen, because="zeros between the elements")
 
 
 @operator("onnx.ConvTranspose")
@@ -243,20 +248,14 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     groups = _groups(op, filters[0], shape[1])
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
-    kind = accumulator("sum", build.dtype(image))
-    product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
     sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(op, build))
     space, n, inside = sliding.space, sliding.batch, sliding.inside
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
     source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
-    value = cast(build.read(source, (n, channel, *places)), kind) * cast(
-        build.read(weight, (channel, sliding.place, *inside)), kind
-    )
-    build.emit(product_, space.writing(written), value, reduction="sum", because="transposed convolution")
-    if present(op, 2):
-        add_bias(build, product_, op.inputs[2], target)
+    factors = (source, (n, channel, *places)), (weight, (channel, sliding.place, *inside))
+    convolve(op, build, space.writing(written), *factors, because="transposed convolution")
 
 
 @operator("onnx.Col2Im")

@@ -51,9 +51,8 @@ def elementwise(
 
     def lower(op: Operator, build: StatementBuilder) -> None:
         target = op.outputs[0]
-        shape = build.shape(target)
-        space = box(shape)
-        operands = [build.broadcast(name, space.written, shape) for name in op.inputs if name]
+        space = box(build.shape(target))
+        operands = [build.broadcast(name, space) for name in op.inputs if name]
         if compound:
             operands = [wide(x) for x in operands]
         build.emit(target, space, expression(op, *operands))
@@ -97,16 +96,14 @@ def _variadic(names: str, function: str, meaning: Meaning = standard, is_mean: b
 
     def lower(op: Operator, build: StatementBuilder) -> None:
         target, operands = op.outputs[0], [name for name in op.inputs if name]
-        shape = build.shape(target)
-        space = box(shape)
+        space = box(build.shape(target))
         value: Term | None = None
         for first in range(0, len(operands), MOST_OPERANDS):
             if value is not None:
-                part = build.temporary(target, "part", shape, value.dtype)
-                build.emit(part, space, value, because=f"operands up to {first}")
+                part = build.define(target, "part", space, value, because=f"operands up to {first}")
                 value = build.read(part, space.written)
             for name in operands[first : first + MOST_OPERANDS]:
-                operand = build.broadcast(name, space.written, shape)
+                operand = build.broadcast(name, space)
                 operand = wide(operand) if is_mean else operand
                 value = operand if value is None else apply(function, value, operand)
         if value is None:
@@ -243,12 +240,11 @@ def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("onnx.Clip", meaning=_clip_meaning)
 def clip(op: Operator, build: StatementBuilder) -> None:
     """Bounds are attributes before opset 11, inputs since; either may be absent."""
-    shape = build.shape(op.outputs[0])
-    space = box(shape)
+    space = box(build.shape(op.outputs[0]))
     value = build.read(op.inputs[0], space.written)
     for at, (name, function) in enumerate((("min", "max"), ("max", "min")), start=1):
         if present(op, at):
-            value = apply(function, value, build.broadcast(op.inputs[at], space.written, shape))
+            value = apply(function, value, build.broadcast(op.inputs[at], space))
         elif name in op.attributes:
             value = apply(function, value, real(op, name, 0.0))
     build.emit(op.outputs[0], space, value)

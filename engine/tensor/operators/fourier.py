@@ -19,14 +19,12 @@ _PARTS = (Index((), 0), Index((), 1))
 
 def _table(build: StatementBuilder, target: str, outputs: int, length: int, sign: int, kind: str) -> str:
     """An array [k, n, 2] of the cosine and sine of sign * 2 pi k n / length, for n < length."""
-    angles = build.temporary(target, "angles", (outputs, length, 2), kind)
     space = box((outputs, length, 2))
     k, n, part = space.written
     # k n is reduced modulo the length while it is an integer: as a float it would lose the digits that the angle needs.
     turn = cast(apply("mod", position(k) * position(n), length), kind) * (sign * 2 * math.pi / length)
     value = select(compare("equal", position(part), 0), apply("cos", turn), apply("sin", turn))
-    build.emit(angles, space, value, because="cosine and sine of every angle")
-    return angles
+    return build.define(target, "angles", space, value, because="cosine and sine of every angle")
 
 
 @operator("onnx.DFT")

@@ -13,7 +13,7 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import StatementBuilder, box, wrap
-from engine.tensor.index import Element, Index
+from engine.tensor.index import Element, Index, with_axis
 from engine.tensor.operators.attributes import axis_of, integer
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast, compare, position, select
@@ -97,11 +97,10 @@ def _component(build: StatementBuilder, indices: str, part: int, size: int) -> t
     shape = build.shape(indices)
     if shape[-1] == 1 or build.value(indices) is not None:
         return indices, Index((), part)
-    target = build.temporary(indices, f"wrapped{part}", (*shape[:-1], 1), build.dtype(indices))
     space = box((*shape[:-1], 1))
-    value = build.read(indices, (*space.written[:-1], Index((), part)))
-    build.emit(target, space, wrap(value, size), because="negative indices count from the end")
-    return target, Index()
+    value = wrap(build.read(indices, (*space.written[:-1], Index((), part))), size)
+    because = "negative indices count from the end"
+    return build.define(indices, f"wrapped{part}", space, value, because=because), Index()
 
 
 @operator("onnx.GatherElements")
@@ -112,7 +111,7 @@ def gather_elements(op: Operator, build: StatementBuilder) -> None:
     axis = axis_of(op, integer(op, "axis", 0), len(shape))
     space = box(build.shape(op.outputs[0]))
     place = looked_up(build, indices, space.written, shape[axis])
-    build.emit(op.outputs[0], space, build.read(data, [place if a == axis else i for a, i in enumerate(space.written)]))
+    build.emit(op.outputs[0], space, build.read(data, with_axis(space.written, axis, place)))
 
 
 def _one_hot(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -133,7 +132,7 @@ def one_hot(op: Operator, build: StatementBuilder) -> None:
     outer = [index for at, index in enumerate(space.written) if at != axis]
     wanted = wrap(cast(build.read(op.inputs[0], outer), "int64"), shape[axis])
     if op.dialect == "akg":
-        on, off = (build.broadcast(name, (), ()) for name in op.inputs[1:3])
+        on, off = (build.broadcast(name, box(())) for name in op.inputs[1:3])
     else:
         off, on = (build.read(op.inputs[2], [Index((), at)]) for at in (0, 1))
     here = compare("equal", wanted, position(space.written[axis]))

@@ -9,7 +9,7 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import Domain, StatementBuilder, box
-from engine.tensor.index import Index, delinearize, linear
+from engine.tensor.index import Index, delinearize, linear, with_axis
 from engine.tensor.nodes import Access, Guard, Literal
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
 from engine.tensor.operators.registry import Meaning, operator
@@ -73,9 +73,8 @@ def _akg_expand(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("onnx.Expand")
 def expand(op: Operator, build: StatementBuilder) -> None:
     """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
-    shape = build.shape(op.outputs[0])
-    space = box(shape)
-    build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space.written, shape))
+    space = box(build.shape(op.outputs[0]))
+    build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space))
 
 
 @operator("onnx.Slice")
@@ -101,12 +100,9 @@ def split(op: Operator, build: StatementBuilder) -> None:
     start = 0
     for target in filter(None, op.outputs):
         space = box(build.shape(target))
-        build.emit(target, space, build.read(op.inputs[0], _shift_axis(space.written, axis, start)))
+        at = with_axis(space.written, axis, space.written[axis] + start)
+        build.emit(target, space, build.read(op.inputs[0], at))
         start += build.shape(target)[axis]
-
-
-def _shift_axis(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
-    return [index + by if at == axis else index for at, index in enumerate(indices)]
 
 
 @operator("onnx.Concat", "akg.Concat", meaning=lambda op, x: [np.concatenate(x, axis=integer(op, "axis", 0))])
@@ -118,7 +114,8 @@ def concat(op: Operator, build: StatementBuilder) -> None:
     sources = [source for source in op.inputs if 0 not in build.shape(source)]
     for source in sources:
         space = box(build.shape(source))
-        value, part = build.read(source, space.written), space.writing(_shift_axis(space.written, axis, start))
+        value = build.read(source, space.written)
+        part = space.writing(with_axis(space.written, axis, space.written[axis] + start))
         build.emit(target, part, value, covers=len(sources) == 1, because=f"from {start}")
         start += build.shape(source)[axis]
 
@@ -172,10 +169,12 @@ def read_padded(
     build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
 ) -> Term:
     """Read an element that may lie outside the tensor, where its value is `otherwise`."""
-    guards = []
-    for index, size in zip(indices, build.shape(source), strict=True):
-        guards += [index, index * -1 + (size - 1)]
-    return read_guarded(build, source, indices, guards, space, otherwise)
+    return read_guarded(build, source, indices, _inside(indices, build.shape(source)), space, otherwise)
+
+
+def _inside(indices: Sequence[Index], shape: Sequence[int]) -> list[Index]:
+    """What is >= 0 where the indices are inside an array of `shape`."""
+    return [c for index, size in zip(indices, shape, strict=True) for c in (index, index * -1 + (size - 1))]
 
 
 def read_guarded(
@@ -244,11 +243,7 @@ def _pad_by_value(op: Operator, build: StatementBuilder, before: Mapping[int, in
     if isinstance(filler.scalar, Literal):
         build.emit(op.outputs[0], space, read_padded(build, source, indices, space, filler.scalar.value))
         return
-    inside = [
-        compare("greater_equal", position(condition), 0)
-        for index, size in zip(indices, build.shape(source), strict=True)
-        for condition in (index, index * -1 + (size - 1))
-    ]
+    inside = [compare("greater_equal", position(c), 0) for c in _inside(indices, build.shape(source))]
     build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 
@@ -257,8 +252,8 @@ def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: in
     size, space = build.shape(source)[axis], box(build.shape(target))
     place = space.written[axis] - before
 
-    def at(index: Index) -> list[Index]:
-        return [index if a == axis else other for a, other in enumerate(space.written)]
+    def at(index: Index) -> tuple[Index, ...]:
+        return with_axis(space.written, axis, index)
 
     if mode == "wrap":
         build.emit(target, space, build.read(source, at(place.mod(size, space.extents))), because=f"axis {axis}")

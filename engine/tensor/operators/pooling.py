@@ -9,7 +9,7 @@ from operator import mul
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Domain, StatementBuilder, accumulator, box, lowest, over
+from engine.tensor.build import Domain, StatementBuilder, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
 from engine.tensor.operators.convolution import SlidingWindow, window
@@ -31,21 +31,26 @@ from engine.tensor.terms import (
 )
 
 
+def _windows(op: Operator, build: StatementBuilder) -> tuple[SlidingWindow, Domain, tuple[Index, ...]]:
+    """How the window of a pooling slides, its points for each element of the result, and where they read the image."""
+    shape, kernel = build.shape(op.outputs[0]), integers(op, "kernel_shape") or ()
+    sliding, space = window(op, build.shape(op.inputs[0])[2:], kernel, shape[2:]), box(shape, kernel)
+    n, c, *rest = space.point
+    return sliding, space, (n, c, *sliding.places(rest[: len(kernel)], rest[len(kernel) :]))
+
+
 @operator("onnx.MaxPool")
 def max_pool(op: Operator, build: StatementBuilder) -> None:
     """The largest element of each window, and where it stands; positions in the frame never win."""
     source, target = op.inputs[0], op.outputs[0]
-    sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
-    over = window(op, sizes[2:], kernel, shape[2:])
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
+    _, space, at = _windows(op, build)
     value = read_padded(build, source, at, space, lowest(build.dtype(source)))
     build.emit(target, space, value, reduction="max", because="maximum")
     if present_output(op, 1):
-        columns_first = [(s, p) for s, p in zip(sizes[2:], at[2:], strict=True)]
-        columns_first = columns_first[::-1] if integer(op, "storage_order", 0) else columns_first
-        place = linear((n, c, *(p for _, p in columns_first)), (*sizes[:2], *(s for s, _ in columns_first)))
+        n, c, *places = at
+        axes = list(zip(places, build.shape(source)[2:], strict=True))
+        inner, sizes = zip(*(axes[::-1] if integer(op, "storage_order", 0) else axes), strict=True)
+        place = linear((n, c, *inner), (*build.shape(source)[:2], *sizes))
         here = compare("equal", value, build.read(target, space.written))
         first = select(here, position(place), number(np.iinfo(np.int64).max, "int64"))
         build.emit(op.outputs[1], space, first, reduction="min", because="the first place that holds it")
@@ -82,31 +87,23 @@ def _power(x: Term, exponent: float) -> Term:
 @operator("onnx.LpPool")
 def lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm of each window; padding counts as 0."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kernel, p = build.shape(target), integers(op, "kernel_shape") or (), real(op, "p", 2.0)
-    over = window(op, build.shape(source)[2:], kernel, shape[2:])
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = _power(wide(read_padded(build, source, at, space, 0)), p)
-    total = build.temporary(target, "sum", shape, value.dtype)
-    build.emit(total, space, value, reduction="sum", because="sum of powers")
-    _root(build, total, target, p)
+    _, space, at = _windows(op, build)
+    _norm(op, build, space, read_padded(build, op.inputs[0], at, space, 0))
 
 
 @operator("onnx.GlobalLpPool")
 def global_lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm over all spatial axes."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, p = build.shape(source), real(op, "p", 2.0)
+    shape = build.shape(op.inputs[0])
     space = over(shape, range(2, len(shape)))
-    value = _power(wide(build.read(source, space.point)), p)
-    total = build.temporary(target, "sum", build.shape(target), value.dtype)
-    build.emit(total, space, value, reduction="sum", because="sum of powers")
-    _root(build, total, target, p)
+    _norm(op, build, space, build.read(op.inputs[0], space.point))
 
 
-def _root(build: StatementBuilder, total: str, target: str, p: float) -> None:
+def _norm(op: Operator, build: StatementBuilder, space: Domain, value: Term) -> None:
+    """Append the p-norm of the values that are reduced."""
+    target, p = op.outputs[0], real(op, "p", 2.0)
+    powers = _power(wide(value), p)
+    total = build.define(target, "sum", space, powers, reduction="sum", because="sum of powers")
     cells = box(build.shape(target))
     build.emit(target, cells, apply("pow", build.read(total, cells.written), 1 / p), because="root")
 
@@ -114,19 +111,13 @@ def _root(build: StatementBuilder, total: str, target: str, p: float) -> None:
 @operator("onnx.AveragePool")
 def average_pool(op: Operator, build: StatementBuilder) -> None:
     """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kernel, image = build.shape(target), integers(op, "kernel_shape") or (), build.shape(source)[2:]
-    over = window(op, image, kernel, shape[2:])
-    kind = accumulator("sum", build.dtype(source))
-    total = build.temporary(target, "sum", shape, kind)
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    value = read_padded(build, source, (n, c, *places), space, 0)
-    build.emit(total, space, value, reduction="sum", because="window sum")
-    cells, count = box(shape), _count(op, build, over, places, space)
-    value = build.read(total, cells.written) / (cast(count, kind) if isinstance(count, Term) else count)
-    build.emit(target, cells, value, because="mean")
+    target = op.outputs[0]
+    sliding, space, at = _windows(op, build)
+    value = read_padded(build, op.inputs[0], at, space, 0)
+    total = build.define(target, "sum", space, value, reduction="sum", because="window sum")
+    cells, count = box(space.shape), _count(op, build, sliding, at[2:], space)
+    value = build.read(total, cells.written)
+    build.emit(target, cells, value / (cast(count, value.dtype) if isinstance(count, Term) else count), because="mean")
 
 
 def _count(

@@ -52,12 +52,9 @@ def lstm(op: Operator, build: StatementBuilder) -> None:
 
 def _gates(layer: Layer, step: int, inputs: str, product: str | None) -> str:
     """Append the sums of all gates before their activation."""
-    shape = (layer.directions, layer.batch, layer.gates * layer.hidden)
-    gates = layer.temporary(f"gates{step}", shape)
-    space = box(shape)
+    space = box((layer.directions, layer.batch, layer.gates * layer.hidden))
     value = layer.build.read(inputs, (Index((), step), *space.written))
-    layer.build.emit(gates, space, _sum(layer.element(product, space.written), value), because=f"gates of {step}")
-    return gates
+    return layer.define(f"gates{step}", space, _sum(layer.element(product, space.written), value), f"gates of {step}")
 
 
 def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -> tuple[str, str]:
@@ -123,8 +120,7 @@ def _gru_step(layer: Layer, step: int, inputs: str, state: State, after: bool) -
     else:
         reset = None
         if old is not None:
-            reset = layer.temporary(f"reset{step}", layer.state)
-            build.emit(reset, space, gate(1) * old, because=f"what step {step} keeps of the state")
+            reset = layer.define(f"reset{step}", space, gate(1) * old, f"what step {step} keeps of the state")
         again = layer.recurrence(f"candidate{step}", reset, 2, 1)
         candidate = _sum(gate_sum(2), layer.element(again, space.written), bias(2))
     update = gate(0)

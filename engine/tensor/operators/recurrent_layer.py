@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import StatementBuilder, accumulator, box
+from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, present_output, real, reals, text, words
 from engine.tensor.terms import (
@@ -81,6 +81,11 @@ class Layer:
     def temporary(self, name: str, shape: Sequence[int]) -> str:
         return self.build.temporary(next(filter(None, self.op.outputs)), name, shape, self.kind)
 
+    def define(self, name: str, space: Domain, value: Term, because: str, reduction: str = "") -> str:
+        """Append the statement of a new temporary, in the type of the sums; its name."""
+        owner = next(filter(None, self.op.outputs))
+        return self.build.define(owner, name, space, cast(value, self.kind), reduction=reduction, because=because)
+
     def read(self, at: int, indices: Sequence[Index]) -> Term:
         """An element of operand `at`, in the type of the sums."""
         return cast(self.build.read(self.op.inputs[at], indices), self.kind)
@@ -118,10 +123,8 @@ class Layer:
         biases = biased(row, gate)
         if not biases:
             return product
-        total = self.temporary("inputs", shape)
         value = reduce(add, biases, build.read(product, space.written))
-        build.emit(total, space, value, because="with biases")
-        return total
+        return self.define("inputs", space, value, because="with biases")
 
     def initial_state(self, at: int) -> State:
         """An initial state as [direction, batch, hidden]; None where it is absent or known to be zero."""
@@ -132,12 +135,10 @@ class Layer:
         # A zero state needs no product in the first step.
         if value is not None and not np.any(value):
             return None
-        state = self.temporary(f"initial{at}", self.state)
         space = box(self.state)
         direction, batch, hidden = space.written
         indices = (batch, direction, hidden) if self.batchwise else space.written
-        self.build.emit(state, space, self.read(at, indices), because="initial state")
-        return state
+        return self.define(f"initial{at}", space, self.read(at, indices), because="initial state")
 
     def element(self, array: str | None, at: Sequence[Index]) -> Term | None:
         """An element of an array; None where the array is None, for zeros."""
@@ -148,23 +149,19 @@ class Layer:
         if state is None:
             return None
         width = count * self.hidden
-        target = self.temporary(name, (self.directions, self.batch, width))
         space = box((self.directions, self.batch, width), (self.hidden,))
         direction, batch, gate, inner = space.point
         value = self.build.read(state, (direction, batch, inner)) * self.read(
             2, (direction, gate + first * self.hidden, inner)
         )
-        self.build.emit(target, space, value, reduction="sum", because="product with the state")
-        return target
+        return self.define(name, space, value, reduction="sum", because="product with the state")
 
     def store_state(self, name: str, step: int, value: Term, old: State) -> str:
         """Append what a step leaves: the state (`name` "hidden") or the cell; ended sequences keep the old."""
         space = box(self.state)
         if self._has_lengths():
             value = select(self._runs(step, space.written[1]), value, self.element(old, space.written) or 0)
-        new = self.temporary(f"{name}{step}", self.state)
-        self.build.emit(new, space, value, because=f"{'cell' if name == 'cell' else 'state'} of step {step}")
-        return new
+        return self.define(f"{name}{step}", space, value, f"{'cell' if name == 'cell' else 'state'} of step {step}")
 
     def _runs(self, step: int, batch: Index) -> Term:
         """Whether a sequence of the batch is longer than `step` steps."""

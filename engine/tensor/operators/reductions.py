@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import StatementBuilder, accumulator, box, over
+from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axes_of, axis_of, integer, parameter, parameter_value
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, absolute, compare, exp, log, position, select, sqrt, wide
 
 Step = Callable[[Term], Term]
-
-
-def keepdims(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with reduced axes of extent 1."""
-    return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-
-
-def reduce_axes(
-    build: StatementBuilder, operation: str, source: str, axes: tuple[int, ...], target: str, because: str = ""
-) -> None:
-    """Append `target = operation(source)` over `axes`; `target` has them with extent 1, or not at all."""
-    space = over(build.shape(source), axes)
-    value = build.read(source, space.point)
-    build.emit(target, space.writing_to(build.shape(target)), value, reduction=operation, because=because)
 
 
 def _axes(op: Operator, axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
@@ -67,16 +54,14 @@ def _reduction(
 
     def lower(op: Operator, build: StatementBuilder) -> None:
         source, target = op.inputs[0], op.outputs[0]
-        axes, shape = _operand_axes(op, build), build.shape(source)
-        kept, total = keepdims(shape, axes), target
-        if after is not None:
-            total = build.temporary(target, operation, kept, accumulator(operation, build.dtype(source)))
-        space = over(shape, axes)
+        space = over(build.shape(source), _operand_axes(op, build))
         value = build.read(source, space.point)
         value = value if before is None else before(value)
-        build.emit(total, space.writing_to(build.shape(total)), value, reduction=operation)
-        if after is not None:
-            space = box(kept)
+        if after is None:
+            build.emit(target, space.writing_to(build.shape(target)), value, reduction=operation)
+        else:
+            total = build.define(target, operation, space, value, reduction=operation)
+            space = box(space.shape)
             build.emit(target, space.writing_to(build.shape(target)), after(build.read(total, space.written)))
 
     for name in names.split():
@@ -109,12 +94,11 @@ def reduce_mean(op: Operator, build: StatementBuilder) -> None:
 def mean_over(build: StatementBuilder, source: str, axes: tuple[int, ...], target: str) -> None:
     """Append the mean of `source` over `axes`, which `target` has with extent 1 or not at all."""
     shape = build.shape(source)
-    kept = keepdims(shape, axes)
-    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
-    total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
-    reduce_axes(build, "sum", source, axes, total, because="sum of the elements")
-    space = box(kept)
-    mean = build.read(total, space.written) / count
+    rows = over(shape, axes)
+    because = "sum of the elements"
+    total = build.define(target, "sum", rows, build.read(source, rows.point), reduction="sum", because=because)
+    space = box(rows.shape)
+    mean = build.read(total, space.written) / math.prod(shape[axis] for axis in axes)
     build.emit(target, space.writing_to(build.shape(target)), mean, because="mean")
 
 
@@ -127,22 +111,21 @@ def global_average_pool(op: Operator, build: StatementBuilder) -> None:
 @operator("onnx.GlobalMaxPool")
 def global_max_pool(op: Operator, build: StatementBuilder) -> None:
     """ONNX GlobalMaxPool: the maximum over all spatial axes."""
-    reduce_axes(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0])
+    source, target = op.inputs[0], op.outputs[0]
+    space = over(build.shape(source), range(2, len(build.shape(source))))
+    build.emit(target, space.writing_to(build.shape(target)), build.read(source, space.point), reduction="max")
 
 
 @operator("onnx.ReduceLogSumExp")
 def reduce_log_sum_exp(op: Operator, build: StatementBuilder) -> None:
     """Shifted by the maximum, so that no exponential overflows."""
     source, target = op.inputs[0], op.outputs[0]
-    axes, shape = _operand_axes(op, build), build.shape(source)
-    kept = keepdims(shape, axes)
-    top = build.temporary(target, "max", kept, build.dtype(source))
-    reduce_axes(build, "max", source, axes, top, because="largest element")
-    total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
-    space = over(shape, axes)
-    shifted = wide(build.read(source, space.point)) - wide(build.read(top, space.written))
-    build.emit(total, space, exp(shifted), reduction="sum", because="sum of exponentials")
-    space = box(kept)
+    rows = over(build.shape(source), _operand_axes(op, build))
+    value = build.read(source, rows.point)
+    top = build.define(target, "max", rows, value, reduction="max", because="largest element")
+    shifted = wide(value) - wide(build.read(top, rows.written))
+    total = build.define(target, "sum", rows, exp(shifted), reduction="sum", because="sum of exponentials")
+    space = box(rows.shape)
     value = log(build.read(total, space.written)) + wide(build.read(top, space.written))
     build.emit(target, space.writing_to(build.shape(target)), value)
 
@@ -164,11 +147,10 @@ def arg_extreme(op: Operator, build: StatementBuilder) -> None:
     shape = build.shape(source)
     axis = _arg_axis(op, len(shape))
     operation = "max" if op.kind.lower() == "argmax" else "min"
-    best = build.temporary(target, "extreme", keepdims(shape, (axis,)), build.dtype(source))
-    reduce_axes(build, operation, source, (axis,), best, because="extreme value")
-    space = over(shape, (axis,))
-    last = integer(op, "select_last_index", 0)
-    here = compare("equal", build.read(source, space.point), build.read(best, space.written))
+    space, last = over(shape, (axis,)), integer(op, "select_last_index", 0)
+    value = build.read(source, space.point)
+    best = build.define(target, "extreme", space, value, reduction=operation, because="extreme value")
+    here = compare("equal", value, build.read(best, space.written))
     place = select(here, position(space.point[axis]), -1 if last else shape[axis])
     operation, space_of_places = "max" if last else "min", space.writing_to(build.shape(target))
     build.emit(target, space_of_places, place, reduction=operation, because="where it stands")

@@ -14,11 +14,10 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
 from engine.tensor.build import StatementBuilder, box, lowest, over
-from engine.tensor.index import Element, Index, linear
+from engine.tensor.index import Element, Index, linear, with_axis
 from engine.tensor.operators.attributes import axis_of, integer, parameter, parameter_value, present_output
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.normalization import softmax_axes
-from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
 
@@ -45,8 +44,8 @@ def running(op: Operator, build: StatementBuilder) -> None:
     space = box(shape, (shape[axis],))
     away = space.point[-1] + integer(op, "exclusive", 0)
     place = space.written[axis] + away * (1 if integer(op, "reverse", 0) else -1)
-    at = [place if a == axis else index for a, index in enumerate(space.written)]
-    build.emit(target, space, read_padded(build, source, at, space, neutral), reduction=operation)
+    value = read_padded(build, source, with_axis(space.written, axis, place), space, neutral)
+    build.emit(target, space, value, reduction=operation)
 
 
 def _only(op: Operator, build: StatementBuilder, name: str, at: int, default: int) -> int:
@@ -62,19 +61,19 @@ def top_k(op: Operator, build: StatementBuilder) -> None:
     shape, kind = build.shape(source), build.dtype(source)
     axis = axis_of(op, integer(op, "axis", -1), len(shape))
     largest = integer(op, "largest", 1)
-    rank = build.temporary(op.outputs[0] or op.outputs[1], "rank", shape, "int64")
     space = box(shape, (shape[axis],))
     other = space.point[-1]
     mine = build.read(source, space.written)
-    theirs = build.read(source, [other if a == axis else index for a, index in enumerate(space.written)])
+    theirs = build.read(source, with_axis(space.written, axis, other))
     earlier = compare("less", position(other), position(space.written[axis]))
     ahead = either(
         compare("greater" if largest else "less", theirs, mine), both(compare("equal", theirs, mine), earlier)
     )
-    build.emit(rank, space, cast(ahead, "int64"), reduction="sum", because="elements that stand before it")
+    owner, because = op.outputs[0] or op.outputs[1], "elements that stand before it"
+    rank = build.define(owner, "rank", space, cast(ahead, "int64"), reduction="sum", because=because)
     found = next(build.shape(name) for name in op.outputs if name)
     space = box(found, (shape[axis],))
-    at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
+    at = with_axis(space.written, axis, space.point[-1])
     here = compare("equal", build.read(rank, at), position(space.written[axis]))
     if op.outputs[0]:
         chosen = select(here, build.read(source, at), number(lowest(kind), kind))
@@ -89,17 +88,15 @@ def hardmax(op: Operator, build: StatementBuilder) -> None:
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = softmax_axes(op, len(shape))
-    kept = keepdims(shape, axes)
-    top = build.temporary(target, "max", kept, build.dtype(source))
-    reduce_axes(build, "max", source, axes, top, because="largest element")
-    first = build.temporary(target, "first", kept, "int64")
     rows, size = over(shape, axes), math.prod(shape[axis] for axis in axes)
+    value = build.read(source, rows.point)
+    top = build.define(target, "max", rows, value, reduction="max", because="largest element")
     place = linear([rows.point[axis] for axis in axes], [shape[axis] for axis in axes])
-    here = compare("equal", build.read(source, rows.point), build.read(top, rows.written))
-    build.emit(first, rows, select(here, position(place), size), reduction="min", because="the first place that has it")
+    found = select(compare("equal", value, build.read(top, rows.written)), position(place), size)
+    first = build.define(target, "first", rows, found, reduction="min", because="the first place that has it")
     space = box(shape)
     place = linear([space.written[axis] for axis in axes], [shape[axis] for axis in axes])
-    chosen = compare("equal", build.broadcast(first, space.written, shape), position(place))
+    chosen = compare("equal", build.broadcast(first, space), position(place))
     build.emit(target, space, cast(chosen, build.dtype(target)))
 
 
@@ -134,8 +131,7 @@ def reverse_sequence(op: Operator, build: StatementBuilder) -> None:
     now, row = space.written[time], [space.written[batch]]
     mirrored = Index.of(Element(lengths, tuple(row), 0, shape[time])) - 1 - now
     inside = compare("less", position(now), cast(build.read(lengths, row), "int64"))
-    at = [mirrored if axis == time else index for axis, index in enumerate(space.written)]
-    reverse = read_padded(build, source, at, space, 0)
+    reverse = read_padded(build, source, with_axis(space.written, time, mirrored), space, 0)
     build.emit(target, space, select(inside, reverse, build.read(source, space.written)))
 
 
