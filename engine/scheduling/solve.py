@@ -336,9 +336,7 @@ class _Solve:
                 return AttachOutcome(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
         if placed.entry.value is not True:
             return finding
-        dependences = [d for own in self.problem.own for d in own]
-        dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
-        broken = check_schedule(self.program, dependences, ScheduleTree(after))
+        broken = check_schedule(self.program, self.problem.dependences(), ScheduleTree(after))
         return AttachOutcome(INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:

@@ -81,9 +81,7 @@ class Blame:
         if node is None:
             return None
         claimed, _ = attach(node, rule.placed, [s.name for s in self.problem.statements])
-        own = (d for group in self.problem.own for d in group)
-        between = (d for edge in self.problem.edges.values() for d in edge.dependences)
-        found = check_schedule(self.problem.program, (*own, *between), ScheduleTree(claimed))
+        found = check_schedule(self.problem.program, self.problem.dependences(), ScheduleTree(claimed))
         return found[0].witness if found else None
 
     def _against_cut(self, rule: ScheduleRule) -> Witness | None:

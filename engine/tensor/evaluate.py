@@ -101,9 +101,7 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
 
 def _chunks(statement: Statement) -> list[tuple[int, int]]:
     """Ranges of the first iterator that keep a piece of the box below `CHUNK` points."""
-    points = 1
-    for iterator in statement.iterators:
-        points *= iterator.extent
+    points = statement.points
     first = statement.parallel[0].extent if statement.parallel else 1
     if points <= CHUNK or not statement.parallel or _is_product(statement):
         return [(0, first)]
