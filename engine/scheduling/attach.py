@@ -37,7 +37,7 @@ def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[
     if not members:
         return node, AttachOutcome(NO_MATCH, no_match(entry, named))
     changed = {id(m): _change_member(m, placed) for m in members}
-    return rebuilt(node, changed), AttachOutcome(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
+    return rebuilt(node, changed), AttachOutcome(HONOURED, f"on {', '.join(f'{m.name} ({m.extent})' for m in members)}")
 
 
 def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
@@ -61,19 +61,10 @@ def _change_member(member: Member, placed: PlacedEntry) -> Member:
     entry = placed.entry
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
-    name, value = ("split", entry.value) if entry.field == "split" else _name_and_value(entry)
+    name, value = entry.value if isinstance(entry.value, tuple) else ("split", entry.value)
     plain = value if isinstance(value, int | str) else str(value)
-    mark = Mark(name, plain, placed.author, placed.path, entry.required, entry.statements)
+    mark = Mark(str(name), plain, placed.author, placed.path, entry.required, entry.statements)
     return replace(member, marks=(*member.marks, mark))
-
-
-def _name_and_value(entry: Entry) -> tuple[str, object]:
-    assert isinstance(entry.value, tuple)
-    return str(entry.value[0]), entry.value[1]
-
-
-def _with_extent(member: Member) -> str:
-    return f"{member.name} ({member.extent})"
 
 
 def no_match(entry: Entry, named: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario
 from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
 from engine.scheduling.rules import cut_parts, pinned_iterators
-from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 
@@ -55,7 +54,7 @@ def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sort
     sorting.disabled += [p for p in placed if not p.entry.enabled]
     misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
     if misplaced:
-        raise BadInput("recipe", f"{author}: {entry_text(misplaced[0])}", NOT_INSIDE)
+        raise BadInput("recipe", f"{author}: {misplaced[0]}", NOT_INSIDE)
     children = tuple(_node(a, author, (*path, k), sorting) for k, a in enumerate(scenario.alternatives))
     return ConstraintNode(tuple(p for p in placed if p.entry.enabled and p.entry.field != "rewrite"), children)
 
@@ -97,12 +96,8 @@ def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
             missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
             if missing:
                 there = ", ".join(s.name for s in program.statements)
-                raise BadInput(
-                    "recipe",
-                    f"{one.author}: {entry_text(entry)}",
-                    f"there is no statement {missing[0]}",
-                    f"{program.name} has the statements {there}",
-                )
+                hint = f"{program.name} has the statements {there}"
+                raise BadInput("recipe", f"{one.author}: {entry}", f"there is no statement {missing[0]}", hint)
 
 
 def _entries(scenario: Scenario) -> list[Entry]:

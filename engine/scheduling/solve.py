@@ -39,7 +39,6 @@ from engine.scheduling.nodes import (
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
 from engine.scheduling.terms import COEFFICIENT_FIELDS
-from engine.scheduling.text import entry_text
 from engine.scheduling.unsat_core import Blame, partly
 from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
@@ -246,7 +245,7 @@ class _Solve:
                 verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
                 self._record(verdict)
             refused[_rule_key(rule)] = verdict
-            self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
+            self.log.append(f"given up: {placed.entry}: {verdict.because}")
         return _Settled(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
@@ -333,7 +332,7 @@ class _Solve:
             other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
             if other.entry.value != placed.entry.value:
                 self.clash = self.clash or (other, placed)
-                return AttachOutcome(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
+                return AttachOutcome(INFEASIBLE, f"collides with “{other.entry}” ({other.author})")
         if placed.entry.value is not True:
             return finding
         broken = check_schedule(self.program, self.problem.dependences(), ScheduleTree(after))
@@ -348,7 +347,7 @@ class _Solve:
 
     def _first_reason(self, node: ConstraintNode) -> str:
         found = (self.found.get(p.path) for p in _entries(node))
-        return next((f"{entry_text(v.placed.entry)}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
+        return next((f"{v.placed.entry}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
 
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
         """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
@@ -364,10 +363,10 @@ class _Solve:
         last = self.clash[-1]
         because = next(v.because for v in verdicts if v.placed.path == last.path)
         if len(self.clash) > 1 and " with “" not in because:
-            others = ", ".join(f"“{entry_text(p.entry)}” ({p.author})" for p in self.clash[:-1])
+            others = ", ".join(f"“{p.entry}” ({p.author})" for p in self.clash[:-1])
             because += f"; cannot hold together with {others}"
         hint = "make it soft, switch it off, or change what it collides with"
-        return Conflict(entry_text(last.entry), because, hint, verdicts, self.clash)
+        return Conflict(str(last.entry), because, hint, verdicts, self.clash)
 
 
 def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:

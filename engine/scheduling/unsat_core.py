@@ -14,7 +14,6 @@ from engine.scheduling.legality import check_schedule, violation
 from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
 from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
-from engine.scheduling.text import entry_text
 from engine.scheduling.timeline import TimeComponent
 from engine.scheduling.witness import witness
 from engine.tensor.index import Index
@@ -128,7 +127,7 @@ class Blame:
 
 
 def _name(rule: ScheduleRule) -> str:
-    return f"“{entry_text(rule.placed.entry)}” ({rule.placed.author})"
+    return f"“{rule.placed.entry}” ({rule.placed.author})"
 
 
 def partly(rule: ScheduleRule, statements: frozenset[int]) -> ScheduleRule:
