@@ -114,5 +114,3 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     if entry.field == "rewrite":
         inside = tuple(name for name in pinned_iterators(entry.value) if name not in REWRITES)
     return entry.statements + inside
-
-

@@ -52,11 +52,7 @@ def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
 
 
 def refusal(
-    program: TensorProgram,
-    scheduled: Scheduled,
-    advice: Sequence[Advice],
-    taken: Mapping[Path, str],
-    compiled: Compile,
+    program: TensorProgram, scheduled: Scheduled, advice: Sequence[Advice], taken: Mapping[Path, str], compiled: Compile
 ) -> NotTaken:
     """The error for the first required entry that a kernel does not honour, with every verified repair.
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.published.nodes import (
-    Free,
-    Loops,
-    Published,
-    PublishedRow,
-    StatementRows,
-    contradiction,
-)
+from engine.scheduling.published.nodes import Free, Loops, Published, PublishedRow, StatementRows, contradiction
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 

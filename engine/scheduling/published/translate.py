@@ -112,11 +112,7 @@ def _pins(name: str, iterators: Sequence[Iterator]) -> list[Entry]:
 
 
 def _marks(
-    published: Published,
-    digits: Sequence[Digit],
-    axes: Sequence[Iterator],
-    iterators: Sequence[Iterator],
-    along: str,
+    published: Published, digits: Sequence[Digit], axes: Sequence[Iterator], iterators: Sequence[Iterator], along: str
 ) -> list[Entry]:
     """What a block takes, its threads, and the width of a thread's accesses, which run along a dimension."""
 

@@ -69,10 +69,7 @@ formula("onnx.LeakyRelu", lambda x, alpha: select(compare("less", x, 0), x * alp
 formula("onnx.PRelu", lambda x, s: select(compare("less", x, 0), x * s, x))
 formula("onnx.Elu", lambda x, alpha: select(compare("less", x, 0), (exp(x) - 1) * alpha, x), compound=True, alpha=1.0)
 formula(
-    "onnx.Celu",
-    lambda x, alpha: maximum(x, 0) + minimum((exp(x / alpha) - 1) * alpha, 0),
-    compound=True,
-    alpha=1.0,
+    "onnx.Celu", lambda x, alpha: maximum(x, 0) + minimum((exp(x / alpha) - 1) * alpha, 0), compound=True, alpha=1.0
 )
 formula(
     "onnx.Selu",

@@ -18,17 +18,7 @@ from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.special import erf
 from engine.tensor.operators.standard import standard
-from engine.tensor.terms import (
-    Term,
-    absolute,
-    apply,
-    cast,
-    compare,
-    number,
-    select,
-    test,
-    wide,
-)
+from engine.tensor.terms import Term, absolute, apply, cast, compare, number, select, test, wide
 
 MOST_OPERANDS = 192
 """Operands of one expression: they nest, and every walk over an expression goes down as deep."""

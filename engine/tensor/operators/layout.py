@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,18 +13,9 @@ from engine.tensor.build import Domain, StatementBuilder, box
 from engine.tensor.index import Index, delinearize, linear, with_axis
 from engine.tensor.nodes import Access, Guard, Literal
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
-from engine.tensor.operators.registry import Meaning, operator
+from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, compare, number, position, select
-
-
-def _reshape(op: Operator, build: StatementBuilder) -> None:
-    """The same elements in the same row-major order, in the declared shape."""
-    source, target = op.inputs[0], op.outputs[0]
-    before, after = build.shape(source), build.shape(target)
-    if np.prod(before) != np.prod(after):
-        raise BadInput("tensor", f"operator {op.name}", f"{list(before)} has other elements than {list(after)}")
-    build.layout(source, target, lambda b: delinearize(linear(b.written, after), before, b.extents))
 
 
 def _akg_reshape(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -32,22 +24,19 @@ def _akg_reshape(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [x[0].reshape([size or x[0].shape[at] for at, size in enumerate(shape)])]
 
 
-def _unsqueeze(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())]
-
-
-_RESHAPES: dict[str, Meaning] = {
-    "onnx.Reshape": standard,
-    "akg.Reshape": _akg_reshape,
-    "onnx.Flatten": standard,
-    "onnx.Squeeze": standard,
-    "onnx.Unsqueeze": _unsqueeze,
-    "akg.ExpandDims": lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))],
-    "akg.Squeeze": lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))],
-    "onnx.Identity": standard,
-}
-for _name, _meaning in _RESHAPES.items():
-    operator(_name, meaning=_meaning)(_reshape)
+@operator("akg.Reshape", meaning=_akg_reshape)
+@operator("akg.ExpandDims", meaning=lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))])
+@operator("akg.Squeeze", meaning=lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))])
+# Before opset 13 the axes are an attribute, which the standard's implementation does not know.
+@operator("onnx.Unsqueeze", meaning=lambda op, x: [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())])
+@operator("onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Identity")
+def reshape(op: Operator, build: StatementBuilder) -> None:
+    """The same elements in the same row-major order, in the declared shape."""
+    source, target = op.inputs[0], op.outputs[0]
+    before, after = build.shape(source), build.shape(target)
+    if math.prod(before) != math.prod(after):
+        raise BadInput("tensor", f"operator {op.name}", f"{list(before)} has other elements than {list(after)}")
+    build.layout(source, target, lambda b: delinearize(linear(b.written, after), before, b.extents))
 
 
 @operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
@@ -261,14 +250,18 @@ def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: in
     first, last = Index(), Index((), size - 1)
     if mode == "reflect":
         first, last = place * -1, place * -1 + 2 * (size - 1)
-    value = read_padded(build, source, at(place), space, 0)
+    inside, before_it, behind = (read_padded(build, source, at(index), space, 0) for index in (place, first, last))
+    build.emit(target, space, where_outside(place, size, space, inside, before_it, behind), because=f"axis {axis}")
+
+
+def where_outside(place: Index, size: int, space: Domain, value: Term, first: Term | float, last: Term | float) -> Term:
+    """`value`, but `first` where a place can be before an axis of `size`, and `last` where it can be behind."""
     low, high = place.bounds(space.extents)
     if low < 0:
-        value = select(compare("less", position(place), 0), read_padded(build, source, at(first), space, 0), value)
+        value = select(compare("less", position(place), 0), first, value)
     if high >= size:
-        beyond = compare("greater", position(place), size - 1)
-        value = select(beyond, read_padded(build, source, at(last), space, 0), value)
-    build.emit(target, space, value, because=f"axis {axis}")
+        value = select(compare("greater", position(place), size - 1), last, value)
+    return value
 
 
 def _widths(op: Operator, name: str, rank: int) -> tuple[int, ...]:
