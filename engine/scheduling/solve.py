@@ -12,8 +12,8 @@ from time import perf_counter
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Entry, Value
-from engine.scheduling.attach import AttachOutcome, attach, members_meant
+from engine.recipe import Value
+from engine.scheduling.attach import attach, members_meant
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
 from engine.scheduling.coefficient_check import coefficients_held
@@ -259,11 +259,11 @@ class _Solve:
             node = self._node_or_none((other,))
             finding = None if node is None else self._finding(node, other.placed)
             if finding is not None and finding.outcome != HONOURED:
-                self._record(Verdict(other.placed, finding.outcome, finding.because))
+                self._record(finding)
                 return (other.placed,)  # as when its dimension is never there
         return tuple(rule.placed for rule in fewest(last, kept, hold))
 
-    def _finding(self, node: Node, placed: PlacedEntry) -> AttachOutcome:
+    def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
         if placed.entry.field in COEFFICIENT_FIELDS:
             return coefficients_held(self.problem, placed, node)
         return attach(node, placed, [s.name for s in self.problem.statements])[1]
@@ -305,7 +305,8 @@ class _Solve:
 
     def check_number(self, entries: Iterable[PlacedEntry]) -> None:
         """BadInput for more different entries than a search can obey in reasonable time."""
-        steering = {_entry_key(p.entry) for p in entries if p.entry.field in STEERING}
+        wishes = (p.entry for p in entries if p.entry.field in STEERING)
+        steering = {(e.field, e.dimension, e.value, e.statements) for e in wishes}
         if len(steering) > _STEERING:
             hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
             raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
@@ -315,28 +316,27 @@ class _Solve:
         names = [s.name for s in self.problem.statements]
         for placed in entries:
             if placed.entry.field in COEFFICIENT_FIELDS:
-                finding = coefficients_held(self.problem, placed, node)
-                self._record(Verdict(placed, finding.outcome, finding.because))
+                self._record(coefficients_held(self.problem, placed, node))
                 continue
             changed, finding = attach(node, placed, names)
             if placed.entry.field == "parallel" and finding.outcome == HONOURED:
                 finding = self._claim(placed, node, changed, finding)
             if finding.outcome != INFEASIBLE:
                 node = changed
-            self._record(Verdict(placed, finding.outcome, finding.because))
+            self._record(finding)
         return node
 
-    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: AttachOutcome) -> AttachOutcome:
+    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: Verdict) -> Verdict:
         """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
         for member in members_meant(before, placed.entry, [s.name for s in self.problem.statements]):
             other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
             if other.entry.value != placed.entry.value:
                 self.clash = self.clash or (other, placed)
-                return AttachOutcome(INFEASIBLE, f"collides with “{other.entry}” ({other.author})")
+                return Verdict(placed, INFEASIBLE, f"collides with “{other.entry}” ({other.author})")
         if placed.entry.value is not True:
             return finding
         broken = check_schedule(self.program, self.problem.dependences(), ScheduleTree(after))
-        return AttachOutcome(INFEASIBLE, broken[0].witness.text) if broken else finding
+        return Verdict(placed, INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict
@@ -376,10 +376,6 @@ def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
 def _rule_key(rule: ScheduleRule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
-
-
-def _entry_key(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
-    return entry.field, entry.dimension, entry.value, entry.statements
 
 
 def _entries(node: ConstraintNode) -> list[PlacedEntry]:

@@ -114,11 +114,7 @@ def _is_product(statement: Statement) -> bool:
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
-    return all(isinstance(without_cast(o), Access) and not _guards(without_cast(o)) for o in e.operands)
-
-
-def _guards(scalar: Scalar) -> tuple[Guard, ...]:
-    return scalar.guards if isinstance(scalar, Access) else ()
+    return all(isinstance(factor, Access) and not factor.guards for factor in map(without_cast, e.operands))
 
 
 @dataclass(frozen=True, slots=True)

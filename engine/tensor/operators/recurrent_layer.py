@@ -36,18 +36,18 @@ Activation = Callable[[Term], Term]
 State = str | None
 """An array [direction, batch, hidden]; None for zeros."""
 
-_ACTIVATIONS: dict[str, tuple[Callable[[Term, float, float], Term], float, float]] = {
-    "relu": (lambda x, a, b: maximum(x, 0), 0, 0),
-    "tanh": (lambda x, a, b: tanh(x), 0, 0),
-    "sigmoid": (lambda x, a, b: sigmoid(x), 0, 0),
-    "affine": (lambda x, a, b: x * a + b, 1, 0),
-    "leakyrelu": (lambda x, a, b: select(compare("less", x, 0), x * a, x), 0.01, 0),
-    "thresholdedrelu": (lambda x, a, b: select(compare("less", x, a), 0, x), 1, 0),
-    "scaledtanh": (lambda x, a, b: tanh(x * b) * a, 1, 1),
-    "hardsigmoid": (lambda x, a, b: maximum(minimum(x * a + b, 1), 0), 0.2, 0.5),
-    "elu": (lambda x, a, b: select(compare("less", x, 0), (exp(x) - 1) * a, x), 1, 0),
-    "softsign": (lambda x, a, b: x / (absolute(x) + 1), 0, 0),
-    "softplus": (lambda x, a, b: maximum(x, 0) + log(exp(-absolute(x)) + 1), 0, 0),
+_ACTIVATIONS: dict[str, tuple[Callable[[float, float, Term], Term], float, float]] = {
+    "relu": (lambda a, b, x: maximum(x, 0), 0, 0),
+    "tanh": (lambda a, b, x: tanh(x), 0, 0),
+    "sigmoid": (lambda a, b, x: sigmoid(x), 0, 0),
+    "affine": (lambda a, b, x: x * a + b, 1, 0),
+    "leakyrelu": (lambda a, b, x: select(compare("less", x, 0), x * a, x), 0.01, 0),
+    "thresholdedrelu": (lambda a, b, x: select(compare("less", x, a), 0, x), 1, 0),
+    "scaledtanh": (lambda a, b, x: tanh(x * b) * a, 1, 1),
+    "hardsigmoid": (lambda a, b, x: maximum(minimum(x * a + b, 1), 0), 0.2, 0.5),
+    "elu": (lambda a, b, x: select(compare("less", x, 0), (exp(x) - 1) * a, x), 1, 0),
+    "softsign": (lambda a, b, x: x / (absolute(x) + 1), 0, 0),
+    "softplus": (lambda a, b, x: maximum(x, 0) + log(exp(-absolute(x)) + 1), 0, 0),
 }
 """Name in lower case -> formula with alpha and beta, and their defaults."""
 
@@ -266,10 +266,6 @@ def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tupl
             raise Unsupported("tensor", f"operator {op.name}", f"has the activation {name}")
         formula, *own = entry
         a, b = (given.pop(0) if given and value else value for given, value in zip(parameters, own, strict=True))
-        found.append(partial(_with_parameters, formula, a, b))
+        found.append(partial(formula, a, b))
     count = len(found) // directions
     return tuple(tuple(found[at * count : (at + 1) * count]) for at in range(directions))
-
-
-def _with_parameters(formula: Callable[[Term, float, float], Term], a: float, b: float, x: Term) -> Term:
-    return formula(x, a, b)
