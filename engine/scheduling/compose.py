@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario
-from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
+from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict, entries_of
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
@@ -69,17 +69,13 @@ def _first(nodes: Iterable[ConstraintNode], limit: int, sorting: _Sorting) -> tu
     kept: list[ConstraintNode] = []
     for node in nodes:
         if limit <= 0:
-            sorting.beyond += _all_entries(node)
+            sorting.beyond += entries_of(node)
             continue
         if node.children:
             node = ConstraintNode(node.entries, _first(node.children, limit, sorting))
         limit -= count_paths(node)
         kept.append(node)
     return tuple(kept)
-
-
-def _all_entries(node: ConstraintNode) -> list[PlacedEntry]:
-    return [*node.entries, *(p for child in node.children for p in _all_entries(child))]
 
 
 def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...]) -> tuple[ConstraintNode, ...]:

@@ -29,6 +29,15 @@ class ConstraintNode:
     children: tuple[ConstraintNode, ...] = ()
 
 
+def entries_of(node: ConstraintNode) -> list[PlacedEntry]:
+    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
+    found = {placed.path: placed for placed in node.entries}
+    for child in node.children:
+        for placed in entries_of(child):
+            found.setdefault(placed.path, placed)
+    return list(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class ConstraintTree:
     """The composed advice of one group.  `disabled` keeps the entries that are switched off, to report them."""

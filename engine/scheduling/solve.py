@@ -35,6 +35,7 @@ from engine.scheduling.nodes import (
     Scheduled,
     ScheduleTree,
     Verdict,
+    entries_of,
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
@@ -110,7 +111,7 @@ class _Solve:
 
     def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
         """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
-        self.check_number(_entries(tree.root))
+        self.check_number(entries_of(tree.root))
         self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
         if self.clash:
             raise self.conflict(tree)
@@ -175,7 +176,7 @@ class _Solve:
 
         strict: every entry must hold.  Otherwise only required ones must; None when they do not.
         """
-        below = any(placed.entry.required for child in node.children for placed in _entries(child))
+        below = any(placed.entry.required for child in node.children for placed in entries_of(child))
         here = self._all(node.entries, above) if strict else self._as_many(node.entries, above, below)
         if here is None or not node.children:
             return here
@@ -342,17 +343,17 @@ class _Solve:
         self.found[verdict.placed.path] = verdict
 
     def _not_reached(self, node: ConstraintNode, because: str) -> None:
-        for placed in _entries(node):
+        for placed in entries_of(node):
             self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
 
     def _first_reason(self, node: ConstraintNode) -> str:
-        found = (self.found.get(p.path) for p in _entries(node))
+        found = (self.found.get(p.path) for p in entries_of(node))
         return next((f"{v.placed.entry}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
 
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
         """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
         result = [
-            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in _entries(tree.root)
+            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in entries_of(tree.root)
         ]
         result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
         return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
@@ -376,12 +377,3 @@ def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
 def _rule_key(rule: ScheduleRule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
-
-
-def _entries(node: ConstraintNode) -> list[PlacedEntry]:
-    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
-    found = {placed.path: placed for placed in node.entries}
-    for child in node.children:
-        for placed in _entries(child):
-            found.setdefault(placed.path, placed)
-    return list(found.values())

@@ -95,7 +95,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar function of `FUNCTIONS` applied to operands; the result is rounded to `dtype`."""
+    """A scalar function of `functions.FUNCTION_OF` applied to operands; the result is rounded to `dtype`.
+
+    float16 operands are computed in float32 and rounded.
+    """
 
     function: str
     operands: tuple[Scalar, ...]
@@ -110,19 +113,6 @@ class Apply:
 
 
 Scalar = Literal | Access | Position | Apply
-
-FUNCTIONS: Mapping[str, int] = {
-    "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "max": 2, "min": 2, "mod": 2,
-    "neg": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "reciprocal": 1, "tanh": 1, "erf": 1, "sigmoid": 1,
-    "floor": 1, "ceil": 1, "round": 1, "sign": 1, "sin": 1, "cos": 1, "cast": 1, "copy": 1,
-    "equal": 2, "not_equal": 2, "less": 2, "less_equal": 2, "greater": 2, "greater_equal": 2,
-    "and": 2, "or": 2, "xor": 2, "not": 1, "select": 3, "isnan": 1, "isinf": 1, "atan": 1,
-    "bit_and": 2, "bit_or": 2, "bit_xor": 2, "bit_not": 1, "shift_left": 2, "shift_right": 2, "bits": 1,
-}  # fmt: skip
-"""Scalar functions and their operand counts.  `select(c, a, b)` is `a if c else b`; `cast` converts to its dtype;
-`round` is half to even; integer `div` truncates toward zero; shifts by the width or more leave no bit but the sign's;
-`bits` reads the bits of its operand as a number of its own dtype.  float16 operands are computed in float32 and
-rounded."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
