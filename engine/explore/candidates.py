@@ -19,7 +19,6 @@ from engine.scheduling.address import places
 from engine.scheduling.nodes import Leaf, Mark, Member, statements_of, walk
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts
-from engine.scheduling.text import entry_text
 
 _TITLES = {
     "block": "Block along {}",
@@ -168,7 +167,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
     for path, _, entry in entries_of(now.advice):
         if entry.field == "cut":
             text = str(entry).partition(": cut ")[2]
-            off = entry_text(replace(entry, enabled=False))
+            off = str(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
             yield Candidate("join", f"Join {text}", named, AdviceChange((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
@@ -213,7 +212,7 @@ def _rewrites(now: Kernel) -> Iterator[Candidate]:
     for path, _, entry in entries_of(now.advice):
         match entry.field, entry.value:
             case "rewrite", (_, str() as consumer):
-                off = entry_text(replace(entry, enabled=False))
+                off = str(replace(entry, enabled=False))
                 title, names = f"Keep {entry.statements[0]} for {consumer}", (*entry.statements, consumer)
                 yield Candidate(RECOMPUTE, title, names, AdviceChange((), off=(path,)), lines=(off,))
     statements = now.program.statements

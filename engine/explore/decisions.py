@@ -19,7 +19,7 @@ from engine.scheduling.legality import violation
 from engine.scheduling.nodes import Member
 from engine.scheduling.problem import DependenceEdge, Row, Rows, ScheduleProblem, prepare
 from engine.scheduling.search import Budget, Choice, choices
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.scheduling.timeline import TimeComponent
 
 _ATTEMPTS = 2_000
@@ -153,7 +153,7 @@ class _CellSolver:
         """The advice line that pins an iterator after the rows above."""
         names = self.problem.names[number]
         address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"
-        return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
+        return str(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
 
 
 def _step(problem: ScheduleProblem, number: int, row: Row) -> TimeComponent:

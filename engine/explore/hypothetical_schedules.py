@@ -13,7 +13,7 @@ from engine.explore.scheduled_group import dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.scheduling.address import Address, locate, places
-from engine.scheduling.attach import attach, rebuilt
+from engine.scheduling.attach import attach, replace_members
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
@@ -180,7 +180,7 @@ def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tre
     members = {id(m): m for place in places(tree.root).values() for m in place.members}
     for member in members.values():
         if not member.parallel and not any(_reduces(program, s, row) for s, row in member.rows.items()):
-            tried = ScheduleTree(rebuilt(tree.root, {id(member): replace(member, parallel=True)}))
+            tried = ScheduleTree(replace_members(tree.root, {id(member): replace(member, parallel=True)}))
             if len(check_schedule(program, dependences, tried)) == broken:
                 tree = tried
     return tree

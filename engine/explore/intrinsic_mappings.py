@@ -23,7 +23,6 @@ from engine.kernels.gemm.advise import advise_tiles
 from engine.kernels.gemm.space import why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
-from engine.scheduling.text import entry_text
 from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
@@ -112,7 +111,7 @@ def _document(
         cost=mapping.cost,
         padding=mapping.padding,
         why_not_strict=mapping.why_not_strict(),
-        entries=tuple(map(entry_text, entries)),
+        entries=tuple(map(str, entries)),
         state=state,
         why_not=why_not,
     )

@@ -15,7 +15,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 
 MOST = 40
 """Steps that are tried at most."""
@@ -89,7 +89,7 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
         kind=candidate.kind,
         title=candidate.title,
         statements=candidate.statements,
-        entries=candidate.lines or tuple(map(entry_text, candidate.change.entries)),
+        entries=candidate.lines or tuple(map(str, candidate.change.entries)),
         recipe="" if why_not else to_text(trial.advice),
         time=after,
         gain=1 - after.microseconds / before.microseconds if before and after else 0.0,

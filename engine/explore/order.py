@@ -16,7 +16,7 @@ from engine.explore.space import check_order, verdict
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Entry, Recipe
 from engine.scheduling.nodes import Conflict
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.support.errors import BadInput
 
 
@@ -44,7 +44,7 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     change = AdviceChange(entries, tuple(dict.fromkeys(gone)))
     advice, _ = apply_change(recipe.groups.get(group.name, ()), change)
     legal, because = _judge(now, recipe, order if moved else (), change)
-    return OrderDoc(tuple(map(entry_text, entries)), to_text(advice), legal, because)
+    return OrderDoc(tuple(map(str, entries)), to_text(advice), legal, because)
 
 
 def _tile(now: ScheduledGroup, dimension: str, size: int) -> tuple[Entry, tuple[Path, ...]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from engine.cost.nodes import Prediction
 from engine.kernels.nodes import Kernel
 from engine.scheduling.nodes import Verdict
-from engine.scheduling.text import entry_text
 from engine.scheduling.tree_text import show
 
 
@@ -57,4 +56,4 @@ def _outcome(verdict: Verdict) -> str:
     entry = verdict.placed.entry
     reason = f": {verdict.because}" if verdict.because else ""
     wish = f" (because {entry.because})" if entry.because else ""
-    return f"{verdict.placed.author}: {entry_text(entry)}{wish}: {verdict.outcome}{reason}"
+    return f"{verdict.placed.author}: {entry}{wish}: {verdict.outcome}{reason}"

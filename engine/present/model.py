@@ -41,7 +41,7 @@ from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
 from engine.scheduling.conflict import repair_advice
 from engine.scheduling.nodes import Conflict, Repair, Verdict
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import EngineError
 from engine.support.units import MICROSECONDS
@@ -316,7 +316,7 @@ def _entry_doc(verdict: Verdict) -> EntryDoc:
         author=verdict.placed.author,
         statements=entry.statements,
         dimension=entry.dimension,
-        text=entry_text(entry),
+        text=str(entry),
         because=entry.because,
         required=entry.required,
         enabled=entry.enabled,

@@ -21,7 +21,6 @@ from engine.scheduling.nodes import (
     Repair,
 )
 from engine.scheduling.rules import ScheduleRule, cut_parts
-from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -116,7 +115,7 @@ def helpful(
             split = split or repair.added
             yield repair
         elif {placed.path for placed in left} != before:
-            names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
+            names = ", ".join(f"“{placed.entry}”" for placed in left)
             if repair.kind in (RELAX, SWITCH_OFF):
                 yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)", leaves=left)
 
@@ -138,10 +137,10 @@ def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
-        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
+        yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)
 
 
 def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
@@ -191,7 +190,7 @@ def _split_here(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]
     for value in dict.fromkeys((in_order, runs)):
         if len(value) > 1 and value != placed.entry.value:
             other = replace(placed.entry, value=value)
-            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
+            yield Repair(CUT, f"split in the order of the dependences: “{other}”", other, placed)
 
 
 def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
@@ -207,7 +206,7 @@ def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> 
     for dimension in ("innermost", "outermost"):
         for k in places:
             cut = Entry((), dimension, "cut", (tuple(names[:k]), tuple(names[k:])), required=True)
-            yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
+            yield Repair(CUT, f"split here: “{cut}”", cut, conflicting[-1], added=True)
 
 
 def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
@@ -218,7 +217,7 @@ def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
         return
     for name in names:
         other: Entry = replace(entry, statements=tuple(n for n in names if n != name))
-        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
+        yield Repair(REPLACE, f"leave {name} out: “{other}”", other, placed)
 
 
 def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:

@@ -49,9 +49,7 @@ def uniform_along(condition: Index, run: Sequence[str], width: int, extents: Map
     rest = split + Index.of(_LANE) * -slope
     if _LANE in rest.iterators() or slope not in (-1, 0, 1):
         return False
-    return slope == 0 or (
-        all(c % width == 0 for _, c in rest.terms) and (rest.constant + (slope == -1)) % width == 0
-    )
+    return slope == 0 or (all(c % width == 0 for _, c in rest.terms) and (rest.constant + (slope == -1)) % width == 0)
 
 
 def _in_lanes(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> Index | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -71,21 +72,13 @@ def check_writes(arrays: Mapping[str, Array], statements: Iterable[Statement]) -
         if statement.write.array in arrays:
             writers.setdefault(statement.write.array, []).append(statement)
     for name, group in writers.items():
-        points, elements = sum(map(_points, group)), arrays[name].elements
+        points, elements = sum(math.prod(i.extent for i in s.parallel) for s in group), arrays[name].elements
         if not elements:
             continue
         if len(group) > 1 and any(s.covers for s in group):
             yield f"{name} is written by {', '.join(s.name for s in group)}"
         elif points != elements:
             yield f"{', '.join(s.name for s in group)} write {points} of the {elements} elements of {name}"
-
-
-def _points(statement: Statement) -> int:
-    """Elements that a statement writes."""
-    points = 1
-    for iterator in statement.parallel:
-        points *= iterator.extent
-    return points
 
 
 def _order(program: TensorProgram) -> Iterator[str]:

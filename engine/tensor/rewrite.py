@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from engine.tensor.index import Element, Extents, Index
-from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Guard,
+    Literal,
+    Position,
+    Scalar,
+    Statement,
+    indices_in,
+    leaves,
+    map_leaves,
+)
 
 Reader = Callable[[Access], Scalar]
 """Maps an access, whose indices are already rewritten, to its replacement."""
@@ -47,26 +58,22 @@ def _as_index(value: Scalar, low: int, high: int) -> Index:
 
 def rewrite_scalar(value: Scalar, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Scalar:
     """Rebuild an expression: iterators replaced, every access handed to `read`."""
-    match value:
-        case Literal():
-            return value
-        case Position(index, dtype):
-            return Position(rewrite_index(index, iterators, read, extents), dtype)
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple(rewrite_scalar(o, iterators, read, extents) for o in operands), dtype)
-        case Access():
-            return read(rewrite_access(value, iterators, read, extents))
+
+    def change(leaf: Literal | Access | Position) -> Scalar:
+        match leaf:
+            case Literal():
+                return leaf
+            case Position(index, dtype):
+                return Position(rewrite_index(index, iterators, read, extents), dtype)
+            case Access():
+                return read(rewrite_access(leaf, iterators, read, extents))
+
+    return map_leaves(value, change)
 
 
 def with_element(value: Scalar, element: Access) -> Scalar:
     """The expression with one element in place of everything that it reads."""
-    match value:
-        case Access():
-            return element
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple(with_element(o, element) for o in operands), dtype)
-        case _:
-            return value
+    return map_leaves(value, lambda leaf: element if isinstance(leaf, Access) else leaf)
 
 
 def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Access:
@@ -90,27 +97,23 @@ def rename_statement(statement: Statement, name: str, operator: str, arrays: Map
     """
     if not _is_direct(statement):
         return replace(_with_arrays(statement, arrays), name=name, operator=operator)
-    write, reads = statement.write, list[Access]()
+    reads: list[Access] = []
+
+    def rename(leaf: Literal | Access | Position) -> Scalar:
+        # No index names an array here: only the accesses themselves change.
+        if isinstance(leaf, Access):
+            leaf = Access(arrays[leaf.array], leaf.indices, leaf.guards, leaf.otherwise)
+            reads.append(leaf)
+        return leaf
+
+    write = statement.write
     made = Statement(
         name, operator, statement.iterators, Access(arrays[write.array], write.indices, write.guards),
-        _direct(statement.expression, arrays, reads), statement.reduction, statement.guards, statement.covers,
+        map_leaves(statement.expression, rename), statement.reduction, statement.guards, statement.covers,
         statement.because,
     )  # fmt: skip
     made.share(statement.form, tuple(reads), tuple([arrays[source] for source in statement.sources]))
     return made
-
-
-def _direct(value: Scalar, arrays: Mapping[str, str], reads: list[Access]) -> Scalar:
-    """The expression over other arrays, where no index names one; its accesses are appended to `reads`."""
-    match value:
-        case Access(array, indices, guards, otherwise):
-            access = Access(arrays[array], indices, guards, otherwise)
-            reads.append(access)
-            return access
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple([_direct(operand, arrays, reads) for operand in operands]), dtype)
-        case _:
-            return value
 
 
 def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
@@ -125,18 +128,8 @@ def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
 def indices_of(statement: Statement) -> Iterator[Index]:
     """Every index of a statement, those of conditions included."""
     yield from (guard.index for guard in statement.guards)
-    waiting: list[Scalar] = [statement.write, statement.expression]
-    while waiting:
-        match waiting.pop():
-            case Access(_, indices, guards, _):
-                yield from indices
-                yield from (guard.index for guard in guards)
-            case Position(index, _):
-                yield index
-            case Apply(_, operands, _):
-                waiting += operands
-            case Literal():
-                pass
+    for leaf in (statement.write, *leaves(statement.expression)):
+        yield from indices_in(leaf)
 
 
 def looked_up(statement: Statement) -> frozenset[str]:
