@@ -130,7 +130,7 @@ def partition(
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
-    order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
+    order = [n for n in graph.in_order if any(flow.steps[m].statements for m in graph.kernels[n].members)]
     owner: dict[int, int] = {}
     for n in order:
         for member in graph.kernels[n].members:

@@ -56,7 +56,7 @@ def _levels(graph: KernelGraph) -> list[list[int]]:
     """Kernels by their depth: the longest way to them from the inputs."""
     depth: dict[int, int] = {}
     levels: list[list[int]] = []
-    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__):
+    for n in graph.in_order:
         depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
         while len(levels) <= depth[n]:
             levels.append([])

@@ -28,10 +28,6 @@ class ChosenKernels:
     """Of the kernels as they are: none is joined to another."""
     policy: str = STITCH
 
-    def in_order(self) -> list[int]:
-        """The numbers of the kernels in an order that respects data flow."""
-        return sorted(range(len(self.graph.kernels)), key=self.graph.place.__getitem__)
-
     def why(self, first: int, second: int) -> Why:
         """Why two kernels are not one."""
         pair = (first, second)

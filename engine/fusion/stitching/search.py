@@ -44,8 +44,7 @@ def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
             scores[pattern] = _score(assessor, apart, pattern)
         return scores[pattern]
 
-    open_ = [n for n, kernel in enumerate(graph.kernels) if not kernel.closed]
-    downwards = sorted(open_, key=graph.place.__getitem__)
+    downwards = [n for n in graph.in_order if not graph.kernels[n].closed]
     candidates = pattern_reduction(
         reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
     )
