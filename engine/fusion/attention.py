@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from engine.fusion.group_signature import likeness
-from engine.fusion.shape import product_operands
+from engine.fusion.shape import own_iterators, product_operands
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses, without_casts
 from engine.tensor.rewrite import plain_iterator
@@ -109,7 +109,11 @@ class Finder:
             raise refusal(values, f"no product makes the scores that {largest.operator} is about")
         scores = chain[0]
         key = self._key(largest, tuple(chain))
-        rows, columns = self._sides(scores, key)
+        factors = _factors(scores)
+        assert factors is not None
+        rows, columns = own_iterators(scores, factors)
+        if key in [i.name for i in rows]:
+            rows, columns = columns, rows
         batch = tuple(i for i in scores.parallel if i not in (*rows, *columns))
         if [i.name for i in columns] != [key]:
             raise refusal(values, f"the keys are {len(columns)} loops of {scores.operator}, one is walked")
@@ -151,15 +155,6 @@ class Finder:
                 raise refusal(reader, f"{reader.operator} reads {access.array} in another arrangement")
             name, reader = written, made
         return name
-
-    def _sides(self, scores: Statement, key: str) -> tuple[tuple[Iterator, ...], tuple[Iterator, ...]]:
-        """Iterators of the queries alone and of the keys alone."""
-        factors = _factors(scores)
-        assert factors is not None
-        used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
-        own = [tuple(i for i in scores.parallel if i.name in used[n] - used[1 - n]) for n in (0, 1)]
-        keys = 0 if key in [i.name for i in own[0]] else 1
-        return own[1 - keys], own[keys]
 
     def _maker_of(self, value: Scalar) -> Statement | None:
         """The statement that makes what is read, where that is one element."""

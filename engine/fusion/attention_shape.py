@@ -10,7 +10,6 @@ from networkx.utils import UnionFind
 
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
-from engine.fusion.group_programs import inline
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.shape import Key, Shape, is_contraction, product_operands
 from engine.graph.nodes import DTYPES
@@ -18,7 +17,7 @@ from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.tensor.nodes import Apply, Array, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
-from engine.tensor.rewrite import plain_iterator
+from engine.tensor.rewrite import inline, plain_iterator
 
 
 def attention_form(

@@ -10,17 +10,7 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.operator_folding import Folded
 from engine.tensor.index import Index
-from engine.tensor.nodes import (
-    Access,
-    Apply,
-    Array,
-    Guard,
-    Iterator,
-    Literal,
-    Position,
-    Scalar,
-    Statement,
-)
+from engine.tensor.nodes import Access, Apply, Array, Guard, Iterator, Literal, Position, Scalar, Statement, writers_of
 from engine.tensor.rewrite import looked_up, rewrite_scalar
 
 MOST_PARTS = 4
@@ -31,9 +21,7 @@ def join_concatenations(folded: Folded) -> Folded:
     """The program with arrays of few parts along one axis made by one statement, where an element-wise one reads
     them."""
     program = folded.program
-    writers: dict[str, list[Statement]] = {}
-    for statement in program.statements:
-        writers.setdefault(statement.write.array, []).append(statement)
+    writers = writers_of(program.statements)
     joinable = {
         array: parts
         for array, parts in writers.items()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from engine.fusion.causal_masks import Triangles
 from engine.graph.nodes import Constant
-from engine.tensor.index import Extents, Index
+from engine.tensor.index import Extents
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import is_plain, plain_iterator, rename_statement, rewrite_access, rewrite_reads
+from engine.tensor.rewrite import index_values, is_plain, rename_statement, rewrite_access, rewrite_reads
 
 MOST_DIVISIONS = 64
 """Divisions of the indices that an element is read at; those of real models have a handful."""
@@ -172,10 +172,5 @@ class _Seen:
         if view is None:
             return access
         assert isinstance(view.expression, Access)
-        values: dict[str, Index] = {}
-        for written, index in zip(view.write.indices, access.indices, strict=True):
-            name = plain_iterator(written)
-            if name is not None:
-                values[name] = index
-        base = rewrite_access(view.expression, values, lambda inner: inner, extents)
+        base = rewrite_access(view.expression, index_values(view.write, access), lambda inner: inner, extents)
         return replace(base, guards=access.guards, otherwise=access.otherwise)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.fusion.anchors import is_product
 from engine.fusion.group_signature import Patterns
-from engine.fusion.group_times import GroupTime, GroupTimes, Saving
+from engine.fusion.group_times import Group, GroupTime, GroupTimes, Saving
 from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
@@ -16,7 +16,6 @@ from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.nodes import STITCH, CandidateKernel, Fixed, PlanFigures, Why
 from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
-from engine.fusion.subprogram import Subprograms
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
@@ -30,7 +29,7 @@ class Partition:
 
     program: TensorProgram
     """With the copies that some kernels hold of what others compute as well."""
-    groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
+    groups: tuple[Group, ...]
     chosen: ChosenKernels
     times: GroupTimes = field(repr=False, compare=False)
     """Of its groups, and of those that may come to their place."""
@@ -61,14 +60,15 @@ class Partition:
 
     def figures(self, places: Iterable[int] | None = None) -> PlanFigures:
         """What the kernels come to, or those of the groups at some places."""
-        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Subprograms(self.program)
+        graph, assessor = self.chosen.graph, self.chosen.assessor
         found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, _ = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
             if self.numbers[place] in self.spent:
-                moved, spent = sum(compulsory_bytes(alone(statements))), self.spent[self.numbers[place]]
+                spent = self.spent[self.numbers[place]]
+                moved = sum(compulsory_bytes(subprogram(self.program, statements)))
             else:
                 cost = assessor.cost(kernel)
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
@@ -79,26 +79,10 @@ class Partition:
             )
         return found
 
-    def with_groups(
-        self,
-        groups: Mapping[int, tuple[tuple[Statement, ...], Shape]],
-        refusals: Mapping[tuple[str, str], str],
-        savings: Mapping[int, tuple[Saving, float]],
-    ) -> Partition:
-        """Some groups in the place of others.  groups: by the place that they take among the present ones.
-
-        savings: of those that several became, by the same places, with what the search's models say that they spend.
-        """
-        places = sorted(groups)
-        numbers = tuple(self.numbers[place] for place in places)
-        return replace(
-            self,
-            groups=tuple(groups[p] for p in places),
-            numbers=numbers,
-            refusals=refusals,
-            savings={self.numbers[p]: saving for p, (saving, _) in savings.items()},
-            spent={self.numbers[p]: spent for p, (_, spent) in savings.items()},
-        )
+    def with_groups(self, groups: Mapping[int, Group], places: Sequence[int]) -> Partition:
+        """Some groups in the place of others.  groups: by their places now, in an order to launch them."""
+        ordered, numbers = tuple(groups[place] for place in places), tuple(self.numbers[place] for place in places)
+        return replace(self, groups=ordered, numbers=numbers)
 
     def joined_time(self, places: Iterable[int], saving: Saving) -> float:
         """What the search's models say of groups that become one: theirs, less what the estimate says that it saves."""
@@ -127,6 +111,16 @@ def partition(
     return _with_copies(program, steps, chosen, time_of)
 
 
+def subprogram(program: TensorProgram, statements: Sequence[Statement]) -> TensorProgram:
+    """Some statements as a program: inputs are arrays that others make, outputs those that others read."""
+    made = dict.fromkeys(s.write.array for s in statements)
+    read = dict.fromkeys(array for s in statements for array in s.sources)
+    needed = program.needed_outside(statements)
+    inputs = tuple(a for a in read if a not in made or a in program.inputs)
+    outputs = tuple(a for a in made if a in needed)
+    return replace(program, statements=tuple(statements), inputs=inputs, outputs=outputs)
+
+
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
@@ -138,7 +132,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, ti
                 owner[member] = n
     arrays = dict(program.arrays)
     views: dict[str, str] = {}
-    groups: list[tuple[tuple[Statement, ...], Shape]] = []
+    groups: list[Group] = []
     for n in order:
         kernel = graph.kernels[n]
         copied = {a for m in kernel.members if owner[m] != n for a in flow.steps[m].made}

@@ -17,7 +17,7 @@ from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kin
 from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
-from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Iterator, Position, Scalar, Statement, iterators_of, without_casts
 from engine.tensor.rewrite import plain_iterator
 
 Key = tuple[str, str]
@@ -74,15 +74,18 @@ def _multiplies(statement: Statement) -> bool:
     if any(len(_arrays(factor)) > 1 for factor in factors):
         return False
     reduced = set(statement.reduction.iterators)
-    used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]
-    own = {i.name for i in statement.parallel}
-    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own and (used[1] - used[0]) & own)
+    return all(reduced & iterators_of(factor) for factor in factors) and all(own_iterators(statement, factors))
+
+
+def own_iterators(product: Statement, factors: tuple[Scalar, Scalar]) -> tuple[tuple[Iterator, ...], ...]:
+    """Parallel iterators of a product that only its first and that only its second factor moves with."""
+    first, second = map(iterators_of, factors)
+    return tuple(tuple(i for i in product.parallel if i.name in own) for own in (first - second, second - first))
 
 
 def product_operands(expression: Scalar) -> tuple[Scalar, Scalar] | None:
     """The two factors of a product, casts around it ignored."""
-    while isinstance(expression, Apply) and expression.function == "cast":
-        expression = expression.operands[0]
+    expression = without_casts(expression)
     if isinstance(expression, Apply) and expression.function == "mul":
         left, right = expression.operands
         if _arrays(left) and _arrays(right):
@@ -131,7 +134,10 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     if isinstance(axes, str):
         return axes
     if anchor is not None and len(reductions) > 1:
-        cut = cut_rows(statements, anchor, axes, _factor_axes(anchor, axes))
+        factors = product_operands(anchor.expression)
+        assert factors is not None, anchor
+        sides = [{axes[anchor.name, i.name] for i in side} for side in own_iterators(anchor, factors)]
+        cut = cut_rows(statements, anchor, axes, sides)
         if cut:
             return cut
     widest = anchor or max(statements, key=lambda s: len(s.iterators))
@@ -155,16 +161,6 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     kind = CONTRACTION if anchor else REDUCTION if reductions else ELEMENTWISE
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
-
-
-def _factor_axes(anchor: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
-    """Parallel axes that only the first and only the second factor of a product moves with."""
-    factors = product_operands(anchor.expression)
-    assert factors is not None, anchor
-    used = [{n for a in _arrays(factor) for i in a.indices for n in i.iterators()} for factor in factors]
-    own = {i.name: axes[anchor.name, i.name] for i in anchor.parallel}
-    first, second = ({axis for name, axis in own.items() if name in used[n] - used[1 - n]} for n in (0, 1))
-    return first, second
 
 
 def _single_shape(statement: Statement) -> Shape:

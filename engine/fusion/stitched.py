@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from engine.fusion.axis_splitting import digits, inner_of, split, wanted_splits
 from engine.fusion.disjoint_writes import disjointly_written
-from engine.fusion.gemv import has_few_vectors
 from engine.fusion.kinds import STITCHED
 from engine.fusion.recompute import find_recomputable, find_repeatable
-from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction
+from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction, own_iterators, product_operands
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -29,6 +28,8 @@ FEWEST_BLOCKS = 32
 """Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
 """Blocks that run at once: what each of them computes for itself costs no more than what one does."""
+FEW_VECTORS = 8
+"""Vectors that a matrix is multiplied with up to which a block for each of its rows is no slower than tiles."""
 MOST_AXES = 16
 """Axes that the loops of one kernel have names for."""
 
@@ -115,7 +116,7 @@ def _unfit(statements: Sequence[Statement]) -> str:
         for access in statement.reads():
             if access.array in in_parts:
                 return f"{statement.operator} reads {access.array}, which several loops write in parts"
-        if is_contraction(statement) and not has_few_vectors(statement):
+        if is_contraction(statement) and not _has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
@@ -125,6 +126,17 @@ def _unfit(statements: Sequence[Statement]) -> str:
         if any(digits(index, statement.extents).keys() < set(index.iterators()) for index in where):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
     return ""
+
+
+def _has_few_vectors(product: Statement) -> bool:
+    """Whether a statement multiplies a matrix with few vectors: bound by reading it, and too narrow for tiles.
+
+    z[b, n] = sum(k) x[b, k] * w[n, k]  with b < 4     a block for each n reads a row of w, as memory-bound kernels do
+    """
+    factors = product_operands(product.expression) if is_contraction(product) else None
+    if factors is None:
+        return False
+    return any(math.prod(i.extent for i in own) <= FEW_VECTORS for own in own_iterators(product, factors))
 
 
 def _update_conflict(statements: Sequence[Statement]) -> str:

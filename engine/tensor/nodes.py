@@ -8,10 +8,11 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.graph.nodes import DTYPES
+from engine.support.grouping import group_by
 from engine.tensor.index import Index
 
 
@@ -281,6 +282,15 @@ class TensorProgram:
         assert self._readers is not None
         return self._readers
 
+    def needed_outside(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """The arrays of some statements that others read, or that are outputs."""
+        inside = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        readers = self.readers
+        return frozenset([
+            a for a in made if a in self.outputs or not inside.issuperset([s.name for s in readers.get(a, ())])
+        ])
+
     def statement(self, name: str) -> Statement:
         """The statement called `name`; KeyError where there is none."""
         for statement in self.statements:
@@ -294,6 +304,11 @@ class TensorProgram:
             role = "in" * (array.name in self.inputs) + "out" * (array.name in self.outputs) or "temporary"
             lines.append(f"  {role:9} {array}")
         return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
+
+
+def writers_of(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
+    """Array -> the statements that write it or a part of it, in order."""
+    return group_by(statements, lambda s: s.write.array)
 
 
 def accesses(expression: Scalar) -> list[Access]:
@@ -316,6 +331,11 @@ def _find_accesses(expression: Scalar, found: list[Access]) -> None:
             found.extend(Access(element.array, element.indices) for element in index.elements())
         case Literal():
             return
+
+
+def iterators_of(value: Scalar) -> set[str]:
+    """The iterators that an expression's reads move with."""
+    return {name for access in accesses(value) for index in access.indices for name in index.iterators()}
 
 
 def without_cast(value: Scalar) -> Scalar:

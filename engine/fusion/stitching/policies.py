@@ -13,6 +13,7 @@ from engine.fusion.stitching.rematerialize import read_stored_values
 from engine.fusion.stitching.repair import split_unsupported
 from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
+from engine.support.grouping import group_by
 
 APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
 """Why kernels that could be one are two, where nothing is explored."""
@@ -80,12 +81,12 @@ def _by_operator(assessor: Assessor) -> KernelGraph:
     flow = assessor.flow
     alone = [CandidateKernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
     joins = Joins(KernelGraph(flow, alone))
-    groups: dict[str, list[int]] = {}
-    for n, kernel in enumerate(joins.graph.kernels):
-        if not kernel.closed:
-            (member,) = kernel.members
-            groups.setdefault(flow.steps[member].statements[-1].operator, []).append(n)
-    for members in groups.values():
+
+    def operator(n: int) -> str:
+        (member,) = joins.graph.kernels[n].members
+        return flow.steps[member].statements[-1].operator
+
+    for members in group_by((n for n, k in enumerate(joins.graph.kernels) if not k.closed), operator).values():
         if len(members) > 1 and assessor.cost(joins.graph.merge(members)) is not None:
             joins.join(members)
     return joins.joined_graph()
