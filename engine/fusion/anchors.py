@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.crop_arrays import writes_block
 from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.legality import row_bytes
-from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
+from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, summed_factors
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
@@ -37,9 +36,7 @@ def is_product(statement: Statement) -> bool:
     """
     if is_contraction(statement):
         return True
-    if statement.reduction is None or statement.reduction.operation != "sum":
-        return False
-    factors = product_operands(statement.expression)
+    factors = summed_factors(statement)
     if factors is None:
         return False
     left, right = (without_casts(factor) for factor in factors)
@@ -159,7 +156,7 @@ def _shape(
     if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
         return shape  # scattered parts of an array would make kernels of their own of equal steps
     own = [s for s in statements if s.name not in stitched.inlined]
-    rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
+    rows = stitched.row_points
     if max(s.points for s in own) > rows * ONE_BLOCK:
         return shape
     return stitched if sum(row_bytes(stitched, own, arrays).values()) <= shared_limit else shape

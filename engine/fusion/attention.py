@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from engine.fusion.group_signature import likeness
-from engine.fusion.shape import own_iterators, product_operands
+from engine.fusion.shape import own_iterators, summed_factors
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses, without_casts
 from engine.tensor.rewrite import plain_iterator
@@ -172,9 +172,7 @@ def _factors(statement: Statement) -> tuple[Scalar, Scalar] | None:
 
     A single query leaves no loop over rows: then no product with tiles is left, but attention all the same.
     """
-    if statement.reduction is None or statement.reduction.operation != "sum":
-        return None
-    factors = product_operands(statement.expression)
+    factors = summed_factors(statement)
     return factors if factors and all(len(list(accesses(f))) == 1 for f in factors) else None
 
 

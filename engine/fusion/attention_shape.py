@@ -11,7 +11,7 @@ from networkx.utils import UnionFind
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
 from engine.fusion.kinds import ATTENTION
-from engine.fusion.shape import Key, Shape, is_contraction, product_operands
+from engine.fusion.shape import Key, Shape, is_contraction, number_axes, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported
 from engine.target import Target
@@ -129,6 +129,4 @@ def _axes(statements: Sequence[Statement]) -> dict[Key, int]:
                     axis_of.union((source.name, left), (statement.name, right))
                 elif written != read:
                     raise refusal(statement, f"{statement.operator} reads {access.array} in another arrangement")
-    numbers: dict[Key, int] = {}
-    keys = [(s.name, i.name) for s in statements for i in s.iterators]
-    return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+    return number_axes(statements, axis_of)

@@ -88,16 +88,11 @@ def split(statement: Statement, splits: Splits) -> Statement:
     if not mine:
         return statement
     values = {n: Index.of(outer_of(n)) * by + Index.of(inner_of(n)) for n, by in mine.items()}
-    iterators: list[Iterator] = []
-    for iterator in statement.iterators:
-        by = mine.get(iterator.name)
-        if by is None:
-            iterators.append(iterator)
-        else:
-            outer = Iterator(outer_of(iterator.name), iterator.extent // by)
-            iterators += [outer, Iterator(inner_of(iterator.name), by)]
-    cut = [(outer_of(i.name), inner_of(i.name)) if i.name in mine else (i.name,) for i in statement.reduced]
-    return rewrite_loops(statement, iterators, values, [name for names in cut for name in names])
+    loops = {i.name: [i] for i in statement.iterators}
+    for name, by in mine.items():
+        loops[name] = [Iterator(outer_of(name), statement.extents[name] // by), Iterator(inner_of(name), by)]
+    reduced = [loop.name for i in statement.reduced for loop in loops[i.name]]
+    return rewrite_loops(statement, [loop for pair in loops.values() for loop in pair], values, reduced)
 
 
 def outer_of(iterator: str) -> str:

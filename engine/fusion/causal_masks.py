@@ -44,11 +44,7 @@ class Triangles:
 
     def __init__(self, program: TensorProgram, constants: Mapping[str, Constant]) -> None:
         self._program = program
-        self._values = {
-            name: constant.value
-            for name in program.constants
-            if (constant := constants.get(name)) is not None and constant.value is not None
-        }
+        self._values = values_of(program, constants)
         self._makers: dict[str, Statement] = {}
         self._known = set(self._values)
         """Arrays that constants alone decide."""
@@ -93,6 +89,12 @@ class Triangles:
             return None
         made = temporaries(self._program, self._values, [array.name])[array.name]
         return triangle_of(made, array.dtype)
+
+
+def values_of(program: TensorProgram, constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:
+    """The values of a program's constants, without those that a light model leaves out."""
+    found = ((name, constants[name].value) for name in program.constants if name in constants)
+    return {name: value for name, value in found if value is not None}
 
 
 def triangle_of(values: np.ndarray, dtype: str) -> Triangle | None:

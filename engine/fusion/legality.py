@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,7 +41,8 @@ class KernelLegality:
             shape = form(statements, kept)
             # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
             if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
-                shape = self._side_by_side(statements, kept) or shape
+                packed = packed_shape(statements, kept)
+                shape = packed if isinstance(packed, Shape) and not self._too_large(packed, statements, kept) else shape
             if isinstance(shape, str):
                 # A person is told of the first form; where rows are reduced, stitching is the form that they meant.
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
@@ -53,11 +53,6 @@ class KernelLegality:
             else:
                 return self.of(shape, statements)
         return reason
-
-    def _side_by_side(self, statements: Sequence[Statement], kept: frozenset[str]) -> Shape | None:
-        """Parts that nothing connects, each with blocks of its own: better than one block for all of them."""
-        packed = packed_shape(statements, kept)
-        return None if isinstance(packed, str) or self._too_large(packed, statements, kept) else packed
 
     def because(self, statements: Sequence[Statement], kept: frozenset[str], reason: str) -> str:
         """Why statements do not fit, which `reason` says of all of them: about those of them that are connected and do
@@ -78,10 +73,9 @@ class KernelLegality:
         if shape.kind.has_parts:
             points = sum(max(s.points for s in part) for part in parts_of(own))
             return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
-        rows = math.prod(shape.extents[axis] for axis in shape.rows)
+        rows = shape.row_points
         if not shape.kind.hands_over:
-            columns = math.prod(shape.extents[axis] for axis in shape.columns)
-            return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
+            return Fit(shape, rows, shape.column_points, inlined=frozenset(shape.inlined))
         columns = max(s.points for s in own) // max(1, rows)
         sizes = row_bytes(shape, own, self._arrays)
         return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
@@ -100,9 +94,7 @@ class KernelLegality:
             return crowded
         if shape.kind.keeps_rows and fit.columns > MAX_PRIVATE * MAX_WARPS:
             return _too_long(statements, shape, fit.columns)
-        if not shape.kind.hands_over:
-            return ""
-        if fit.shared_bytes <= limit:
+        if fit.shared_bytes <= limit:  # only stitched kernels hand anything over
             return ""
         operators = {s.write.array: s.operator for s in statements}
         largest = max(fit.shared_arrays, key=lambda a: self._arrays[a].bytes)
@@ -210,7 +202,7 @@ def _where_made(maker: Statement, reader: Statement, shape: Shape) -> bool:
 
 def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str, Array]) -> dict[str, int]:
     """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
-    rows = max(1, math.prod(shape.extents[axis] for axis in shape.rows))
+    rows = max(1, shape.row_points)
     divided = {statement for (statement, _), axis in shape.axes.items() if axis in shape.rows}
     makers = {s.write.array: s.name for s in statements}
     return {

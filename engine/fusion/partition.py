@@ -68,7 +68,8 @@ class Partition:
             is_bound = False
             if self.numbers[place] in self.spent:
                 spent = self.spent[self.numbers[place]]
-                moved = sum(compulsory_bytes(subprogram(self.program, statements)))
+                needed = self.program.needed_outside(statements)
+                moved = sum(compulsory_bytes(self.program.cut_out(statements, needed)))
             else:
                 cost = assessor.cost(kernel)
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
@@ -111,16 +112,6 @@ def partition(
     return _with_copies(program, steps, chosen, time_of)
 
 
-def subprogram(program: TensorProgram, statements: Sequence[Statement]) -> TensorProgram:
-    """Some statements as a program: inputs are arrays that others make, outputs those that others read."""
-    made = dict.fromkeys(s.write.array for s in statements)
-    read = dict.fromkeys(array for s in statements for array in s.sources)
-    needed = program.needed_outside(statements)
-    inputs = tuple(a for a in read if a not in made or a in program.inputs)
-    outputs = tuple(a for a in made if a in needed)
-    return replace(program, statements=tuple(statements), inputs=inputs, outputs=outputs)
-
-
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
@@ -152,7 +143,7 @@ def _shape(assessor: Assessor, kernel: CandidateKernel) -> Shape:
     """The loop space of a kernel: that of the first one alike, in the kernel's own names."""
     first = assessor.first(kernel)
     fit = assessor.fit(first)
-    assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
+    assert not isinstance(fit, str), fit
     theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
     return fit.shape.with_names({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
 

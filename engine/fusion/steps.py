@@ -62,7 +62,6 @@ class _Maker:
         for group in self.fixed.groups:
             statements, fit = forced.fit(group, self.left)
             forced.hold(statements)
-            assert isinstance(fit.shape, Shape), fit
             found.append((self._close(statements), fit.shape))
         return found
 
@@ -98,7 +97,7 @@ class _Maker:
     def _share_loops(self, statements: Sequence[Statement], array: str) -> bool:
         """Whether the parts of an array are one kernel for other reasons than that it is one launch."""
         fit = self.fits(statements, frozenset((array,)))
-        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and not fit.shape.kind.has_parts
+        return not isinstance(fit, str) and not fit.shape.kind.has_parts
 
     def _close(self, statements: Sequence[Statement]) -> FlowStep:
         """A closed step of statements, which are left no more."""

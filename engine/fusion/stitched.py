@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from engine.fusion.axis_splitting import digits, inner_of, split, wanted_splits
+from engine.fusion.axis_splitting import digits, split, wanted_splits
 from engine.fusion.disjoint_writes import disjointly_written
 from engine.fusion.kinds import STITCHED
 from engine.fusion.recompute import find_recomputable, find_repeatable
@@ -42,10 +42,10 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     """
     shape = _with_splits(statements, kept, frozenset())
     # Copies that every block computes cost as much as there are blocks: only worth it where the GPU is nearly empty.
-    few = isinstance(shape, str) or _blocks(shape) < FEWEST_BLOCKS
+    few = isinstance(shape, str) or shape.row_points < FEWEST_BLOCKS
     everywhere = find_repeatable(statements, kept) if few else frozenset()
     copying = _with_splits(statements, kept, everywhere) if everywhere else shape
-    if isinstance(copying, str) or (isinstance(shape, Shape) and _blocks(copying) <= _blocks(shape)):
+    if isinstance(copying, str) or (isinstance(shape, Shape) and copying.row_points <= shape.row_points):
         return shape
     return copying
 
@@ -60,14 +60,9 @@ def _with_splits(statements: Sequence[Statement], kept: frozenset[str], everywhe
     if not splits:
         return whole
     cut = _shape([split(s, splits) for s in statements], kept, everywhere)
-    if isinstance(cut, str) or (isinstance(whole, Shape) and _blocks(whole) >= _blocks(cut)):
+    if isinstance(cut, str) or (isinstance(whole, Shape) and whole.row_points >= cut.row_points):
         return whole
-    inner = {key: cut.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in cut.inlined}
-    return replace(cut, axes={**cut.axes, **inner}, splits=splits)
-
-
-def _blocks(shape: Shape) -> int:
-    return math.prod(shape.extents[axis] for axis in shape.rows)
+    return cut.with_splits(splits)
 
 
 def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str]) -> Shape | str:

@@ -8,7 +8,7 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.graph.nodes import DTYPES
@@ -281,6 +281,20 @@ class TensorProgram:
             object.__setattr__(self, "_readers", found)
         assert self._readers is not None
         return self._readers
+
+    def restrict(self, statements: Sequence[Statement], outputs: tuple[str, ...]) -> TensorProgram:
+        """Some statements as a program of the arrays that they touch, which keep their roles and order."""
+        used = set(outputs).union(*[s.arrays for s in statements])
+        arrays = {name: array for name, array in self.arrays.items() if name in used}
+        inputs, constants = (tuple(n for n in names if n in used) for names in (self.inputs, self.constants))
+        return TensorProgram(self.name, arrays, tuple(statements), inputs, outputs, constants)
+
+    def cut_out(self, statements: Sequence[Statement], outputs: Collection[str]) -> TensorProgram:
+        """Some statements as a program whose inputs are what others make.  outputs: what they make for others."""
+        made = dict.fromkeys(s.write.array for s in statements)
+        read = dict.fromkeys(array for s in statements for array in s.sources)
+        inputs = tuple(a for a in read if a not in made or a in self.inputs)
+        return TensorProgram("", self.arrays, tuple(statements), inputs, tuple(a for a in made if a in outputs))
 
     def needed_outside(self, statements: Sequence[Statement]) -> frozenset[str]:
         """The arrays of some statements that others read, or that are outputs."""

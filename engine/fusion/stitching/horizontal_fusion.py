@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
+from engine.support.grouping import group_by
 
 VIRTUAL = -1
 """The vertex before all."""
@@ -55,13 +56,9 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
 def _levels(graph: KernelGraph) -> list[list[int]]:
     """Kernels by their depth: the longest way to them from the inputs."""
     depth: dict[int, int] = {}
-    levels: list[list[int]] = []
     for n in graph.in_order:
         depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
-        while len(levels) <= depth[n]:
-            levels.append([])
-        levels[depth[n]].append(n)
-    return levels
+    return list(group_by(graph.in_order, depth.__getitem__).values())
 
 
 def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:
