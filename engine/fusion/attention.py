@@ -60,9 +60,8 @@ def attention_of(program: TensorProgram) -> Attention:
     """The attention that a group's program computes.  Unsupported where it computes none."""
     finder = Finder(program)
     for statement in program.statements:
-        quotient = finder.quotient(statement)
-        if quotient is not None:
-            return finder.attention(statement, quotient)
+        if found := finder.find(statement):
+            return found
     raise Unsupported("fuse", program.name, "no product weighs with the result of a softmax")
 
 
@@ -77,6 +76,11 @@ class Finder:
         self._place = {s.name: n for n, s in enumerate(program.statements)}
         self._softmaxes: set[Hashable] = set()
         """Likenesses of the statements before a product that were found to be a softmax."""
+
+    def find(self, values: Statement) -> Attention | None:
+        """The attention that ends with a product; None for what weighs nothing.  Raises as `attention` does."""
+        quotient = self.quotient(values)
+        return self.attention(values, quotient) if quotient is not None else None
 
     def quotient(self, values: Statement) -> Statement | None:
         """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from networkx.utils import UnionFind
@@ -29,7 +30,10 @@ def attention_form(
     is no attention.
     """
     finder = Finder(TensorProgram("", arrays, tuple(statements), (), ()))
-    found = next(filter(None, (_find(finder, statement) for statement in statements)), None)
+    found = None
+    for statement in statements:
+        with suppress(Unsupported):  # another product may weigh with the softmax
+            found = found or finder.find(statement)
     if found is None:
         return ""
     own = (found.scores.name, found.values.name)
@@ -41,14 +45,6 @@ def attention_form(
         return excess(found, arrays, target) or padding(found, statements, ()) or loops(found, statements, ())
     except Unsupported as refused:
         return refused.reason
-
-
-def _find(finder: Finder, values: Statement) -> Attention | None:
-    quotient = finder.quotient(values)
-    try:
-        return finder.attention(values, quotient) if quotient is not None else None
-    except Unsupported:
-        return None
 
 
 def excess(found: Attention, arrays: Mapping[str, Array], target: Target) -> str:

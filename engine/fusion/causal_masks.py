@@ -83,12 +83,10 @@ class Triangles:
         is_matrix = len(array.shape) > 1 and min(array.shape[-2:]) > 1
         if not is_matrix or array.dtype not in KINDS or array.elements > MOST_ELEMENTS:
             return None
-        if array.name in self._values:
-            return triangle_of(self._values[array.name], array.dtype)
-        if array.name not in self._makers:
-            return None
-        made = temporaries(self._program, self._values, [array.name])[array.name]
-        return triangle_of(made, array.dtype)
+        value = self._values.get(array.name)
+        if value is None and array.name in self._makers:
+            value = temporaries(self._program, self._values, [array.name])[array.name]
+        return None if value is None else triangle_of(value, array.dtype)
 
 
 def values_of(program: TensorProgram, constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:

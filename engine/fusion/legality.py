@@ -128,8 +128,7 @@ def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> st
     for statement in own:
         read.update(statement.sources)
         updated.update({statement.write.array} & read)
-    walked = set(shape.columns)
-    loops = [((s,), not walked.isdisjoint(shape.axes[s.name, i.name] for i in s.iterators)) for s in own]
+    loops = [((s,), any(shape.axes[s.name, i.name] in shape.columns for i in s.iterators)) for s in own]
     lost = overwritten_before(loops, updated)
     if not lost or columns <= MAX_PRIVATE * sharers:
         return ""
@@ -152,9 +151,8 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
     divided: dict[str, int] = {}
     for statement in statements:
         divided[statement.write.array] = divisions(statement, divided)
-        expanded[statement.write.array] = cost(statement.expression) + sum(
-            expanded.get(access.array, 0) for access in statement.reads()
-        )
+        inside = sum(expanded.get(access.array, 0) for access in statement.reads())
+        expanded[statement.write.array] = cost(statement.expression) + inside
     for producer in producers:
         if producer.reduction is not None or producer.guards or not producer.covers or not is_plain(producer.write):
             return f"{producer.operator} does not give single elements"
@@ -177,7 +175,7 @@ def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]
     makers = {s.write.array: s for s in statements}
     found = set()
     for reader in statements:
-        for array in {a.array for a in reader.reads()} & makers.keys():
+        for array in makers.keys() & set(reader.sources):
             maker = makers[array]
             kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)
             alike = maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape)
@@ -204,11 +202,8 @@ def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str
     """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
     rows = max(1, shape.row_points)
     divided = {statement for (statement, _), axis in shape.axes.items() if axis in shape.rows}
-    makers = {s.write.array: s.name for s in statements}
-    return {
-        array: -(-arrays[array].bytes // (rows if makers[array] in divided else 1))
-        for array in handed_over(shape, statements)
-    }
+    copies = {s.write.array: rows if s.name in divided else 1 for s in statements}
+    return {array: -(-arrays[array].bytes // copies[array]) for array in handed_over(shape, statements)}
 
 
 def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:

@@ -82,17 +82,11 @@ def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
 
 def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
+    numbered = [(number, statement) for number, (group, _) in enumerate(parts.groups) for statement in group]
     makers: dict[str, set[int]] = {}
-    for number, (group, _) in enumerate(parts.groups):
-        for statement in group:
-            makers.setdefault(statement.write.array, set()).add(number)
-    read = {
-        array
-        for number, (group, _) in enumerate(parts.groups)
-        for statement in group
-        for array in statement.sources
-        if not makers.get(array, set()) <= {number}
-    }
+    for number, statement in numbered:
+        makers.setdefault(statement.write.array, set()).add(number)
+    read = {array for number, s in numbered for array in s.sources if not makers.get(array, set()) <= {number}}
     leaving = read.union(parts.program.outputs)
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
 

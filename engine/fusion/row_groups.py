@@ -36,11 +36,10 @@ class _RowJoiner:
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
         """Array -> the groups that make it or a part of it."""
+        self._readers: dict[str, set[int]] = {}
         for n, (group, _) in self.groups.items():
             for statement in group:
                 self._homes.setdefault(statement.write.array, set()).add(n)
-        self._readers: dict[str, set[int]] = {}
-        for n, (group, _) in self.groups.items():
             for array in _read(group):
                 self._readers.setdefault(array, set()).add(n)
         self._joins = Joins(partition.chosen.graph)

@@ -108,9 +108,9 @@ def _unfit(statements: Sequence[Statement]) -> str:
     """Why no block can run these statements at all, or ""."""
     in_parts = {s.write.array for s in statements if not s.covers}
     for statement in statements:
-        for access in statement.reads():
-            if access.array in in_parts:
-                return f"{statement.operator} reads {access.array}, which several loops write in parts"
+        for array in statement.sources:
+            if array in in_parts:
+                return f"{statement.operator} reads {array}, which several loops write in parts"
         if is_contraction(statement) and not _has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
@@ -294,7 +294,7 @@ def _places(statement: Statement, iterator: str) -> list[tuple[str, int, int]]:
 
 def _uses(statements: Sequence[Statement]) -> Uses:
     """Of every array that is made and read here: its write, then its reads."""
-    read = {access.array for statement in statements for access in statement.reads()}
+    read = {array for statement in statements for array in statement.sources}
     uses = {s.write.array: [(s, s.write)] for s in statements if s.write.array in read}
     for statement in statements:
         for access in statement.reads():

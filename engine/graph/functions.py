@@ -130,17 +130,15 @@ def body_of(
     schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     """The standard's body of a node, where there is one; it may depend on its attributes and its operands' types."""
-    body = onnx.FunctionProto()
-    if schema.has_context_dependent_function:
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        types = [operand.SerializeToString() for operand in operands]
-        written = schema.get_context_dependent_function_with_opset_version(
-            max(versions, default=opset), node.SerializeToString(), types
-        )
+    depends = schema.has_context_dependent_function
+    versions = schema.context_dependent_function_opset_versions if depends else schema.function_opset_versions
+    newest = max((v for v in versions if v <= opset), default=opset)
+    if depends:
+        text, types = node.SerializeToString(), [operand.SerializeToString() for operand in operands]
+        written = schema.get_context_dependent_function_with_opset_version(newest, text, types)
     else:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        written = schema.get_function_with_opset_version(max(versions, default=opset))
-    body.ParseFromString(written)
+        written = schema.get_function_with_opset_version(newest)
+    body = onnx.FunctionProto.FromString(written)
     return body if body.node else None
 
 

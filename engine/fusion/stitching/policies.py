@@ -34,16 +34,12 @@ class ChosenKernels:
         pair = (first, second)
         parts = [self.graph.kernels[n] for n in pair]
         whole = self.graph.merge(pair)
-        reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
-        reason = reason or self.assessor.because(whole)
-        if reason:
+        if reason := self._between(first, second) if self.joins.closes_cycle(pair) else self.assessor.because(whole):
             return Why(False, reason, None)
         gain = self.assessor.gain(parts, whole)
         closed = next(filter(None, map(self.assessor.why_closed, parts)), "")
-        if closed:
-            return Why(True, closed, gain)
-        if self.policy != STITCH:
-            return Why(True, APART[self.policy], gain)
+        if closed or self.policy != STITCH:
+            return Why(True, closed or APART[self.policy], gain)
         if gain is None or gain.microseconds > 0:
             return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
         return Why(True, f"one kernel would be slower: {gain}", gain)
