@@ -79,7 +79,7 @@ def _whole(parts: Sequence[Statement], array: Array, arrays: Mapping[str, Array]
     extents = {name: size for name, size in zip(names, array.shape, strict=True) if size > 1}
     indices = tuple(Index.of(name) if name in extents else Index((), 0) for name in names)
     value: Scalar | None = None
-    for one in reversed(found):
+    for one in reversed(found):  # from the last slice inwards, so that each condition has an upper end alone
         mine = _shifted_value(one, axis, indices, extents, arrays)
         below = Apply("less", (Position(indices[axis], "int64"), Literal(one.last, "int64")), "bool")
         value = mine if value is None else Apply("select", (below, mine, value), array.dtype)

@@ -47,6 +47,7 @@ def crop_arrays(program: TensorProgram) -> tuple[TensorProgram, Mapping[str, Ten
 
 def _candidates(program: TensorProgram) -> list[str]:
     """Arrays in global memory that are either read or written, nowhere under a guard."""
+    # What is updated in place is read and written through one pointer, which stays that of the whole array.
     updated = set(program.inputs) & set(program.outputs)
     guarded = {a.array for s in program.statements for a in (*s.reads(), s.write) if a.guards}
     outside = dict.fromkeys((*program.inputs, *program.outputs))

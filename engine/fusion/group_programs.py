@@ -57,6 +57,7 @@ class GroupBuilder:
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)
+            # Places, not names: an equal group has other arrays at the same places of its pattern.
             place = {name: at for at, name in enumerate(arrays)}
             self._made[pattern] = first, tuple(place[name] for name in first.instance.arrays.values())
             return first
@@ -145,6 +146,7 @@ def reduction_kind(statements: Sequence[Statement]) -> Kind:
     for statement in statements:
         if statement.reduction is None:
             continue
+        # The read with most axes moves most bytes: its layout decides which loop threads should walk together.
         for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
             innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
             if innermost is not None:

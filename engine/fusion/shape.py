@@ -207,6 +207,7 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
                 if access.guards or (pairs is None and written != read):
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
+    # Tiles of a product know rows from columns by its factors: axes that nothing ties to it must stay apart.
     if anchor is None:
         _join_by_position(statements, axis_of)
     axes = number_axes(statements, axis_of)

@@ -136,6 +136,7 @@ class Folder:
             graph = helper.make_graph([nameless], "folded", given, made)
             self._evaluators[key] = ReferenceEvaluator(graph, opsets={node.domain: self._version(node)[0]})
         feeds = {f"x{at}": value for at, value in enumerate(operands) if value is not None}
+        # Overflow and division by zero mean in a folded value what they mean in a kernel: infinity or NaN.
         with np.errstate(all="ignore"):
             found = iter(self._evaluators[key].run(None, feeds))
         return [np.asarray(next(found)) if name else np.empty(0) for name in node.output]

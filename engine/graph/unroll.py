@@ -150,6 +150,7 @@ def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProt
     nodes, room = [], MOST_NODES
     for node in model.graph.node:
         scan = Scan.of(node, types) if node.op_type == "Scan" and opset >= FIRST_OPSET else None
+        # A long scan does not keep shorter ones behind it from being written out.
         if scan is None or scan.nodes > room:
             nodes.append(node)
             continue

@@ -40,7 +40,7 @@ class Assessor:
         if self._why_apart(kernel.members):
             return None
         first = self.first(kernel)
-        try:
+        try:  # nearly always known: the search asks for the same kernels many times
             return self._known[first]
         except KeyError:
             fit, statements, kept = self.fit(first), self.flow.statements(first.members), self.stored_arrays(first)

@@ -7,6 +7,7 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
@@ -33,16 +34,14 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
     """Join the best pack, then the best of what is left, and so on."""
     graph = joins.graph
     left = list(kernels)
-    scores: dict[Pattern, float | None] = {}
 
+    @cache
     def score(pattern: Pattern) -> float | None:
         inside = pattern - {VIRTUAL}
         if len(inside) < 2:
             return 0.0
-        if inside not in scores:
-            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merge(inside))
-            scores[inside] = found.microseconds if found else None
-        return scores[inside]
+        found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merge(inside))
+        return found.microseconds if found else None
 
     while len(left) > 1:
         alone = {n: (ScoredPattern(frozenset((n,)), 0.0),) for n in left}

@@ -6,6 +6,7 @@ What one round has joined is one kernel of the next, so that kernels with severa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from networkx.utils import UnionFind
 
@@ -40,12 +41,10 @@ def stitch_kernels(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS)
 def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels that the patterns of the best plan make."""
     apart = Joins(graph)
-    scores: dict[Pattern, float | None] = {}
 
+    @cache
     def score(pattern: Pattern) -> float | None:
-        if pattern not in scores:
-            scores[pattern] = _score(assessor, apart, pattern)
-        return scores[pattern]
+        return _score(assessor, apart, pattern)
 
     downwards = [n for n in graph.in_order if not graph.kernels[n].closed]
     candidates = pattern_reduction(

@@ -84,6 +84,8 @@ class GraphSketch:
         graph = helper.make_graph(self._nodes, name, self._inputs, untyped, list(self._constants.values()))
         opset = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opset, producer_name="loomscope", ir_version=IR_VERSION)
+        # Strict, so that an operator that does not fit its operands is noticed here and not when the model is loaded.
+        # Without data propagation, which takes gigabytes for long vectors.
         inferred = shape_inference.infer_shapes(model, strict_mode=True).graph.output
         del model.graph.output[:]
         model.graph.output.extend(inferred)
