@@ -22,7 +22,7 @@ class KernelGraph:
         self.readers: list[dict[int, set[int]]] = [{root: set() for root in k.roots} for k in self.kernels]
         """For each kernel: root -> the kernels that read it."""
         for n, kernel in enumerate(self.kernels):
-            # Sorted, because the order of producers decides ties of the search and must not depend on how a set was built.
+            # Sorted, because the order of producers decides ties of the search, and that of a set is an accident.
             for member in sorted(kernel.members):
                 for source in flow.producers[member]:
                     if source not in kernel.members and source in home:
