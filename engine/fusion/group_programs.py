@@ -222,4 +222,3 @@ RESERVED = frozenset(
     "acc and or not xor stage parts arrivals largest_parts total_parts result_parts".split()
 )
 """Words that an array may not be called in the CUDA text."""
-

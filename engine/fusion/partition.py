@@ -163,9 +163,7 @@ def _copies(
     return made, shape.with_names(names)
 
 
-def _parts(
-    statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]
-) -> tuple[Statement, ...]:
+def _parts(statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]) -> tuple[Statement, ...]:
     """The statements of a group, each writer of an array but the first under a name of its own."""
     written: dict[str, int] = {}
     made: list[Statement] = []
@@ -179,4 +177,3 @@ def _parts(
             statement = replace(statement, write=replace(statement.write, array=view))
         made.append(statement)
     return tuple(made)
-

@@ -97,5 +97,3 @@ def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int]
             seen.add(n)
             pending.extend(edges[n])
     return seen
-
-
