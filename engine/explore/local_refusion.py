@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from engine.compilation import default_microseconds
-from engine.fusion.build_partition import build_partition
 from engine.fusion.partition import Partition
+from engine.fusion.plan import build_partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
 from engine.target import Target

@@ -6,10 +6,8 @@ from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
-from engine.fusion.build_partition import build_partition
-from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.nodes import FusionPlan, Launch
-from engine.fusion.operator_folding import fold_layouts
+from engine.fusion.plan import build_partition, fold_program
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
 from engine.target import Target
@@ -36,7 +34,7 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     if graph is None or before is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
     lowered, unsupported = lower_supported(graph)
-    program = join_concatenations(fold_layouts(lowered, graph.constants)).program
+    program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Array, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram, writers_of
 
 
 def check_program(program: TensorProgram) -> tuple[str, ...]:
@@ -67,11 +67,7 @@ def _upper(index: Index, size: int) -> Index:
 
 def check_writes(arrays: Mapping[str, Array], statements: Iterable[Statement]) -> Iterator[str]:
     """Arrays written by more than one covering statement, or not wholly by one that claims to."""
-    writers: dict[str, list[Statement]] = {}
-    for statement in statements:
-        if statement.write.array in arrays:
-            writers.setdefault(statement.write.array, []).append(statement)
-    for name, group in writers.items():
+    for name, group in writers_of(s for s in statements if s.write.array in arrays).items():
         points, elements = sum(math.prod(i.extent for i in s.parallel) for s in group), arrays[name].elements
         if not elements:
             continue

@@ -8,7 +8,7 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Iterator as Iterator_
 from dataclasses import dataclass
 from functools import cached_property
@@ -249,6 +249,29 @@ class TensorProgram:
                 found.setdefault(array, []).append(statement)
         return found
 
+    def restrict(self, statements: Sequence[Statement], outputs: tuple[str, ...]) -> TensorProgram:
+        """Some statements as a program of the arrays that they touch, which keep their roles and order."""
+        used = set(outputs).union(*[s.arrays for s in statements])
+        arrays = {name: array for name, array in self.arrays.items() if name in used}
+        inputs, constants = (tuple(n for n in names if n in used) for names in (self.inputs, self.constants))
+        return TensorProgram(self.name, arrays, tuple(statements), inputs, outputs, constants)
+
+    def cut_out(self, statements: Sequence[Statement], outputs: Collection[str]) -> TensorProgram:
+        """Some statements as a program whose inputs are what others make.  outputs: what they make for others."""
+        made = dict.fromkeys(s.write.array for s in statements)
+        read = dict.fromkeys(array for s in statements for array in s.sources)
+        inputs = tuple(a for a in read if a not in made or a in self.inputs)
+        return TensorProgram("", self.arrays, tuple(statements), inputs, tuple(a for a in made if a in outputs))
+
+    def needed_outside(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """The arrays of some statements that others read, or that are outputs."""
+        inside = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        readers = self.readers
+        return frozenset([
+            a for a in made if a in self.outputs or not inside.issuperset([s.name for s in readers.get(a, ())])
+        ])
+
     def statement(self, name: str) -> Statement:
         """The statement called `name`; KeyError where there is none."""
         for statement in self.statements:
@@ -262,6 +285,11 @@ class TensorProgram:
             role = "in" * (array.name in self.inputs) + "out" * (array.name in self.outputs) or "temporary"
             lines.append(f"  {role:9} {array}")
         return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
+
+
+def writers_of(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
+    """Array -> the statements that write it or a part of it, in order."""
+    return group_by(statements, lambda s: s.write.array)
 
 
 def leaves(expression: Scalar) -> Iterator_[Literal | Access | Position]:
@@ -300,6 +328,11 @@ def accesses(expression: Scalar) -> list[Access]:
         found += [Access(element.array, element.indices) for index in indices for element in index.elements()]
         found += [leaf] if isinstance(leaf, Access) else []
     return found
+
+
+def iterators_of(value: Scalar) -> set[str]:
+    """The iterators that an expression's reads move with."""
+    return {name for access in accesses(value) for index in access.indices for name in index.iterators()}
 
 
 def without_cast(value: Scalar) -> Scalar:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from engine.tensor.index import Element, Extents, Index
 from engine.tensor.nodes import (
@@ -18,6 +19,7 @@ from engine.tensor.nodes import (
     leaves,
     map_leaves,
 )
+from engine.tensor.nodes import Iterator as Loop
 
 Reader = Callable[[Access], Scalar]
 """Maps an access, whose indices are already rewritten, to its replacement."""
@@ -88,6 +90,70 @@ def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader,
 def rewrite_reads(statement: Statement, read: Reader) -> Statement:
     """The statement with every access of its expression replaced by `read(access)`."""
     return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
+
+
+def rewrite_loops(
+    statement: Statement, iterators: Sequence[Loop], values: Mapping[str, Index], reduced: Sequence[str]
+) -> Statement:
+    """The statement over other iterators.  values: what its own are in these.  reduced: those that are reduced."""
+    extents = {i.name: i.extent for i in iterators}
+
+    def same(access: Access) -> Access:
+        return access
+
+    return replace(
+        statement,
+        iterators=tuple(iterators),
+        write=rewrite_access(statement.write, values, same, extents),
+        expression=rewrite_scalar(statement.expression, values, same, extents),
+        reduction=statement.reduction and replace(statement.reduction, iterators=tuple(reduced)),
+        guards=tuple(Guard(rewrite_index(g.index, values, same, extents)) for g in statement.guards),
+    )
+
+
+def index_values(written: Access, read: Access) -> dict[str, Index]:
+    """The maker's iterators at the element that is read, where it writes each axis by one of them or at a constant."""
+    pairs = zip(written.indices, read.indices, strict=True)
+    return {name: index for place, index in pairs if (name := plain_iterator(place)) is not None}
+
+
+def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
+    """Put each producer's expression where its result is read.
+
+    b[j] = half(a[j]);  y[i,j] = x[i,j] + b[j]   ->   y[i,j] = x[i,j] + half(a[j])
+
+    What is read under a condition is computed under it; nothing is read where it does not hold.
+    """
+    bodies = {p.write.array: p for p in producers}
+    names = {p.name for p in producers}
+
+    def reader(extents: Mapping[str, int]) -> Reader:
+        def read(access: Access) -> Scalar:
+            producer = bodies.get(access.array)
+            if producer is None:
+                return access
+            values = index_values(producer.write, access)
+            if not access.guards:
+                return rewrite_scalar(producer.expression, values, read, extents)
+            assert access.otherwise is not None
+
+            def read_guarded(inner: Access) -> Scalar:
+                otherwise = inner.otherwise or access.otherwise
+                return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
+
+            value = rewrite_scalar(producer.expression, values, read_guarded, extents)
+            return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
+
+        return read
+
+    return [rewrite_reads(s, reader(s.extents)) for s in statements if s.name not in names]
+
+
+def _holds(guards: Sequence[Guard]) -> Scalar:
+    """Whether all conditions hold, as a value."""
+    zero = Literal(0, "int64")
+    tests: list[Scalar] = [Apply("greater_equal", (Position(g.index, "int64"), zero), "bool") for g in guards]
+    return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
 
 
 def rename_statement(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
