@@ -24,7 +24,7 @@ from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
 from engine.support.errors import Fault, OverBudget, Unsupported
-from engine.target import target
+from engine.target import target as find_target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
@@ -35,15 +35,15 @@ Observer = Callable[[str, object, object], None]
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target_name: str | None = None, numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
-    target_name: another GPU than the plan was made for.
-    numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
+    target: another GPU than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
+    contractions round their operands; by default none is rounded.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    setting = Setting(target(target_name or what.target), numerics or {})
+    setting = Setting(find_target(target or what.target), numerics or {})
     advice = {group.name: advise(group, setting) for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
@@ -113,7 +113,7 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
     tell("legality", solved.tree, (), solved.checking)
 
     try:
-        setting = Setting(target(recipe.target), recipe.numerics)
+        setting = Setting(find_target(recipe.target), recipe.numerics)
         tile = lower(replace(group, program=program), solved.tree, setting)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipeline_loops(tile, setting.machine)

@@ -10,7 +10,7 @@ from itertools import chain
 from engine.explore.interchange import neighbours, pins
 from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
 from engine.explore.scheduled_group import dimension_names
-from engine.explore.why_not_fused import why_apart
+from engine.explore.why_not_fused import why_loops_apart
 from engine.kernels.families import family_of
 from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
@@ -173,7 +173,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             yield Candidate("join", f"Join {text}", named, AdviceChange((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
-            found = why_apart(now.program, now.dependences, now.schedule, a, b)
+            found = why_loops_apart(now.program, now.dependences, now.schedule, a, b)
             if found is not None:
                 names = (*statements_of(a), *statements_of(b))
                 title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.compilation import default_recipe
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.scheduled_group import ScheduledGroup, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names, schedule_group
+from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
-from engine.recipe import Entry
+from engine.recipe import Entry, Recipe
 from engine.scheduling.address import TreePosition
 from engine.scheduling.legality import violation
 from engine.scheduling.nodes import Member
@@ -27,8 +29,9 @@ _ATTEMPTS = 2_000
 _USED = CellDoc("used", False, "", "", "")
 
 
-def decisions(now: ScheduledGroup) -> DecisionsDoc:
-    """The table of a scheduled group."""
+def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
+    """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
+    now = schedule_group(group, recipe or default_recipe(group))
     table = _CellSolver(now, prepare(now.program, now.dependences), now.places)
     names = dimension_names(now.places)
     rows = tuple(

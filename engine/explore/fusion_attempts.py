@@ -20,20 +20,24 @@ from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.fusion.user_groups import UserGroups, opaque
 from engine.support.errors import BadInput
-from engine.target import Target
+from engine.target import target as find_target
 
 KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
 
 
 class Attempts:
-    """Evaluates fusion edits of one plan; what does not depend on the edit is computed once."""
+    """Evaluates fusion edits of one plan, each in milliseconds; what does not depend on the edit is computed once.
 
-    def __init__(self, plan: FusionPlan, target: Target) -> None:
+    Nothing changes by it: what a legal edit would fix is for `engine.fuse` to carry out.
+    """
+
+    def __init__(self, plan: FusionPlan, target: str | None = None) -> None:
+        """target: another GPU than the plan was made for."""
         if not isinstance(plan.choice, Partition) or plan.source is None:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
-        self._plan, self._target, self._choice = plan, target, plan.choice
+        self._plan, self._target, self._choice = plan, find_target(target or plan.target), plan.choice
         self._places = IsomorphicRegions(plan)
-        self._refusion = LocalRefusion(plan.choice, plan.policy, target)
+        self._refusion = LocalRefusion(plan.choice, plan.policy, self._target)
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: FusionEdit) -> AttemptDoc:

@@ -26,14 +26,13 @@ Known = dict[str, MoveDoc | None]
 """Results for one group under one recipe, by the text of the candidate; None: it changes nothing."""
 
 
-def _never() -> bool:
-    return False
-
-
 def moves(
-    group: FusionGroup, recipe: Recipe, should_stop: Callable[[], bool] = _never, known: Known | None = None
+    group: FusionGroup,
+    recipe: Recipe | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    known: Known | None = None,
 ) -> MovesDoc:
-    """Possible next steps by predicted gain, and impossible ones with the reason.
+    """Next steps from a recipe (by default the advisers'): possible ones by predicted gain, impossible ones with why.
 
     should_stop: asked before each trial; once it says so, or after `SECONDS`, what has been found is the answer, with
     `complete` False.
@@ -48,7 +47,7 @@ def moves(
     for candidate in candidates(now)[:MOST]:
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:
-            if should_stop() or perf_counter() > deadline:
+            if (should_stop and should_stop()) or perf_counter() > deadline:
                 complete = False
                 break
             known[key] = _try_candidate(now, candidate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.compilation import default_recipe
 from engine.documents.exploration import ArrowDoc, PointDoc, SpaceDoc
 from engine.documents.model import RepairDoc
 from engine.explore.hypothetical_schedules import force_entries, force_parallel, interchange_dimensions, mark_parallel
@@ -48,13 +49,16 @@ class _Picture:
     """Why required entries cannot hold, where no dependence is broken: they contradict each other."""
 
 
-def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: Sequence[str] = ()) -> SpaceDoc:
+def space(
+    group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = (), order: Sequence[str] = ()
+) -> SpaceDoc:
     """A group along some dimensions of its schedule.  axes: across, down, into the page; none: chosen here.
 
     order: dimensions in an order that is asked for, outermost first; the picture shows it whether it can hold or not.
     Where required entries of the recipe cannot hold together, it shows what they ask for.
     Raises BadInput for names that are no dimensions, Unsupported for a group without loops.
     """
+    recipe = recipe or default_recipe(group)
     try:
         now = schedule_group(group, recipe)
     except Conflict as conflict:

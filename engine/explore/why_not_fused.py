@@ -12,7 +12,7 @@ from engine.scheduling.nodes import Sequence as Sequenced
 from engine.tensor.nodes import TensorProgram
 
 
-def why_apart(
+def why_loops_apart(
     program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree, first: Node, second: Node
 ) -> Witness | None:
     """Two instances in the wrong order if neighbours in a sequence of `tree` shared their loops.

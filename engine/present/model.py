@@ -35,7 +35,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.kernels.nodes import Kernel
 from engine.present.dataflow_links import kept_apart, links
-from engine.present.explanation import explain_kernel
+from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
 from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
@@ -243,7 +243,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         terms=prediction.terms,
         compiled=tuple(compiled_doc(c) for c in compiled),
         milliseconds=kernel.milliseconds,
-        explain=explain_kernel(kernel, prediction),
+        explain=explain(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
         intrinsic=kernel.tile.intrinsic,
         bound=prediction.bound,
