@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
     from engine.documents.exploration import FusionEdit
+    from engine.documents.model import time_doc
     from engine.execution.nodes import Check, Compiled, Failure, Timing
     from engine.execution.nvrtc import ARCHITECTURES
     from engine.explore.decisions import decisions
@@ -55,8 +56,7 @@ if TYPE_CHECKING:
     from engine.kernels.nodes import Kernel
     from engine.present.comparison import compare
     from engine.present.explanation import explain
-    from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
-    from engine.present.times import time_doc
+    from engine.present.model import compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
         complete_recipe,
@@ -72,13 +72,14 @@ if TYPE_CHECKING:
     from engine.scheduling.nodes import Conflict
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
-    from engine.tuning.api import ablate, tune
+    from engine.tuning.ablation import ablate
+    from engine.tuning.api import tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError",
     "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability",
     "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate",
-    "addresses", "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc",
+    "addresses", "calibrate", "chart", "check", "check_model", "compare", "compile", "compiled_doc",
     "complete_recipe", "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
     "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves",
     "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc",
@@ -94,6 +95,7 @@ _NAMES = {
     "cost.calibration": "Calibration keep_calibration",
     "cost.nodes": "Prediction",
     "documents.exploration": "FusionEdit",
+    "documents.model": "time_doc",
     "execution.nodes": "Check Compiled Failure Timing",
     "execution.nvrtc": "ARCHITECTURES",
     "explore.decisions": "decisions",
@@ -112,8 +114,7 @@ _NAMES = {
     "kernels.nodes": "Kernel",
     "present.comparison": "compare",
     "present.explanation": "explain",
-    "present.model": "check_doc compiled_doc kernel_doc model_doc plan_bytes refused_doc",
-    "present.times": "time_doc",
+    "present.model": "compiled_doc kernel_doc model_doc plan_bytes refused_doc",
     "recipe": "Advice Entry Recipe entry",
     "recipe_files": (
         "complete_recipe fusion_choices merge_advice published_advice read_advice read_recipe replace_advice "
@@ -122,7 +123,8 @@ _NAMES = {
     "scheduling.nodes": "Conflict",
     "scheduling.untaken_entries": "NoKernel NotTaken",
     "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
-    "tuning.api": "ablate tune",
+    "tuning.ablation": "ablate",
+    "tuning.api": "tune",
 }
 """Module of the engine -> the names of the library that it defines."""
 _MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}

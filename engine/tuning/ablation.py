@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.compilation import compile_group
+from engine.cost.estimate import estimate_microseconds
 from engine.documents.ablation import AblationDoc, FlipDoc
+from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import about
 from engine.kernels.nodes import Kernel
@@ -17,7 +19,13 @@ Cost = Callable[[Kernel], float]
 """Microseconds of a kernel."""
 
 
-def ablate(group: FusionGroup, best: Recipe, before: Recipe, cost: Cost, origin: str) -> AblationDoc:
+def _predicted(kernel: Kernel) -> float:
+    return estimate_microseconds(kernel.facts, kernel.target)
+
+
+def ablate(
+    group: FusionGroup, best: Recipe, before: Recipe, cost: Cost = _predicted, origin: str = PREDICTED
+) -> AblationDoc:
     """Undo each entry of `best` for a group in turn; where `before` decided the same thing, its entry comes back.
 
     cost: microseconds of a kernel, of that origin.  Raises what `compile_group` does where `best` has no kernel.

@@ -195,4 +195,4 @@ def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
 def failed_check(group: str, error: EngineError) -> Check:
     """A group that could not be checked: unsupported where no kernel is meant for it, else a failure."""
     status = "unsupported" if isinstance(error, Unsupported) else "fail"
-    return Check(group, status, 0.0, 0.0, "", 0, 0, 0, (), (), (), str(error))
+    return Check(group, status, 0.0, 0.0, "", 0, 0, 0, (), (), str(error))
