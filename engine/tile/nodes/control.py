@@ -59,8 +59,7 @@ class For(TileOp):
         if self.unroll:
             out.line("#pragma unroll", self.at)
         with out.block(f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+            out.body(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,7 @@ class If(TileOp):
 
     def write(self, out: CudaWriter) -> None:
         with out.block(f"if ({self.mask}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+            out.body(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +97,7 @@ class UniformIf(TileOp):
 
     def write(self, out: CudaWriter) -> None:
         with out.block(f"if ({condition_text(self.condition)}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+            out.body(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +195,7 @@ class BlockRanges(TileOp):
             with out.block(f"{head}{condition} {{", self.at, tail="}" if is_last else ""):
                 if start:
                     out.line(f"const int {BLOCK} = blockIdx.x - {start};", self.at)
-                for op in body:
-                    op.write(out)
+                out.body(body)
             start += blocks
 
 
