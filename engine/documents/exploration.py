@@ -263,8 +263,6 @@ class RegroupDoc:
     """Why it cannot be, with the operators and figures; else the change in predicted time."""
     terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time"; less is better."""
-    kernels_before: int
-    kernels_after: int
 
 
 JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from engine.explore.hypothetical_schedules import why_loops_apart
 from engine.explore.interchange import neighbours, pins
 from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
-from engine.explore.scheduled_group import dimension_names
-from engine.explore.why_not_fused import why_loops_apart
+from engine.explore.scheduled_group import dimension_names, members_of
 from engine.kernels.families import family_of
 from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
@@ -77,19 +77,14 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
 
 def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
     """The marks with a number that the kernel goes by: the first author's, where dimensions have their own of each."""
-    marks = [(member, mark) for member in members(now) for mark in member.marks if isinstance(mark.value, int)]
+    own = members_of(places(now.schedule.root))
+    marks = [(member, mark) for member in own for mark in member.marks if isinstance(mark.value, int)]
     by_dimension = _menu(now).by_dimension
     found: dict[tuple[str, str], tuple[Member, Mark]] = {}
     for member, mark in sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author)):
         where = member.name if by_dimension else ""
         found.setdefault((mark.name, where), (member, mark))
     return [pair for pair in found.values() if pair[1].name in _TITLES]
-
-
-def members(now: Kernel) -> tuple[Member, ...]:
-    """Every dimension of a schedule, in the order of the tree."""
-    where = places(now.schedule.root).values()
-    return tuple({id(m): m for place in where for m in place.members}.values())
 
 
 def _steps(name: str, value: int) -> tuple[int, ...]:
@@ -185,9 +180,9 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
     """Each dimension in parallel where it runs in order, and in order where it runs in parallel."""
     where = places(now.schedule.root)
     for name in dimension_names(where):
-        own = {id(m): m for place in where.values() for m in place.members if m.name == name}
+        own = members_of(where, name)
         for flag in (True, False):
-            chosen = [m for m in own.values() if m.parallel is not flag]
+            chosen = [m for m in own if m.parallel is not flag]
             names = tuple(dict.fromkeys(s for m in chosen for s in m.rows))
             if not names or (not flag and len(chosen) < len(own)):
                 continue
@@ -199,7 +194,7 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
 def _splits(now: Kernel) -> Iterator[Candidate]:
     """Innermost dimensions in two loops."""
     where = places(now.schedule.root)
-    if any(mark.name == "split" for m in members(now) for mark in m.marks):
+    if any(mark.name == "split" for m in members_of(where) for mark in m.marks):
         return
     named = {p.members[-1].name: (p.members[-1], s) for s, p in reversed(where.items()) if p.members}
     for name, (member, statement) in reversed(named.items()):

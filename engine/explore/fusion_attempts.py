@@ -63,15 +63,11 @@ class Attempts:
 
     def _join(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))
-        places: list[tuple[str, ...]] = []
-        try:
-            self._forced.fit(group)
-        except BadInput as refused:
+        refused = self._why_illegal(group)
+        if refused is not None:
             return _refusal(refused, group)
-        for alike in self._places.alike(group):
-            named = tuple(alike[op] for op in group)
-            if not places or self._is_legal(named):
-                places.append(named)
+        everywhere = (tuple(alike[op] for op in group) for alike in self._places.alike(group))
+        places = [named for named in everywhere if named == group or self._why_illegal(named) is None]
         fixed = self._plan.fixed
         for named in places:
             fixed = join_operators(fixed, named)
@@ -130,12 +126,12 @@ class Attempts:
         change = self._refusion.change(around, release_operators(self._plan.fixed, operators))
         return self._document(fixed, tuple(operators), places, change, "the search decides again")
 
-    def _is_legal(self, group: Sequence[str]) -> bool:
+    def _why_illegal(self, group: Sequence[str]) -> BadInput | None:
         try:
             self._forced.fit(group)
-        except BadInput:
-            return False
-        return True
+        except BadInput as refused:
+            return refused
+        return None
 
     def _document(
         self, fixed: Fixed, operators: tuple[str, ...], places: int, change: PlanFigures | None, because: str

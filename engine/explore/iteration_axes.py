@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.documents.exploration import SpaceAxisDoc
-from engine.explore.scheduled_group import ScheduledGroup, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names, members_of
 from engine.recipe import AUTHORS
 from engine.scheduling.address import TreePosition
 from engine.scheduling.nodes import Mark, Member
@@ -56,13 +56,13 @@ def _limit_points(axes: list[SpaceAxisDoc], places: Mapping[str, TreePosition]) 
 
 def _default(places: Mapping[str, TreePosition], known: Sequence[str]) -> tuple[str, ...]:
     """The two innermost dimensions; with the one that runs in order inside them into the page."""
-    if len(known) >= 3 and not any(m.parallel for p in places.values() for m in p.members if m.name == known[-1]):
+    if len(known) >= 3 and not any(m.parallel for m in members_of(places, known[-1])):
         return known[-2], known[-3], known[-1]
     return tuple(reversed(known[-2:]))
 
 
 def _axis(name: str, limit: int, places: Mapping[str, TreePosition]) -> SpaceAxisDoc:
-    own = [m for place in places.values() for m in place.members if m.name == name]
+    own = members_of(places, name)
     extent = max(member.extent for member in own)
     mark = tile_mark(own)
     tile = mark.value if mark and isinstance(mark.value, int) else 1

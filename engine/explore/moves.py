@@ -84,17 +84,12 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     why_not = trial.why_not
     if kernel is not None and after is None:
         why_not = f"not one block of it fits an SM of {kernel.target.name}"
+    entries = candidate.lines or tuple(map(entry_text, candidate.change.entries))
     return MoveDoc(
-        kind=candidate.kind,
-        title=candidate.title,
-        statements=candidate.statements,
-        entries=candidate.lines or tuple(map(entry_text, candidate.change.entries)),
-        recipe="" if why_not else to_text(trial.advice),
-        time=after,
-        gain=1 - after.microseconds / before.microseconds if before and after else 0.0,
-        why_not=why_not,
+        candidate.kind, candidate.title, candidate.statements, entries, "" if why_not else to_text(trial.advice),
+        time=after, gain=1 - after.microseconds / before.microseconds if before and after else 0.0, why_not=why_not,
         witness=trial.witness,
-    )
+    )  # fmt: skip
 
 
 def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:

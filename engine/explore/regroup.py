@@ -45,8 +45,8 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> Regrou
     try:
         new = build_partition(program, left_out, plan.policy, machine, fixed, default_microseconds).figures()
     except BadInput as refused:
-        return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
-    return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)
+        return RegroupDoc(False, f"{refused.subject}: {refused.reason}", ())
+    return RegroupDoc(True, _change(old, new), _terms(old, new))
 
 
 def _terms(old: PlanFigures, new: PlanFigures) -> tuple[TermDoc, ...]:

@@ -116,20 +116,13 @@ def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
     times = timelines(tree, program)
     stamps = [stamp(point, times[point.statement.name]) for point in found]
     return SpaceDoc(
-        group=now.group.name,
-        recipe=to_text(now.advice),
-        dimensions=dimension_names(places),
-        axes=axes,
-        order=_order(now, times, [a.name for a in axes]),
-        requested=bool(picture.broken or picture.refusal),
-        statements=tuple(s.name for s in program.statements),
-        points=_points(found, stamps, times),
-        arrows=_arrows(now, found, stamps, times),
-        dependences=len(now.dependences),
-        violated=len(picture.broken),
+        now.group.name, to_text(now.advice), dimension_names(places), axes,
+        order=_order(now, times, [a.name for a in axes]), requested=bool(picture.broken or picture.refusal),
+        statements=tuple(s.name for s in program.statements), points=_points(found, stamps, times),
+        arrows=_arrows(now, found, stamps, times), dependences=len(now.dependences), violated=len(picture.broken),
         verdict=picture.refusal if picture.refusal and not picture.broken else verdict(now, picture.broken),
         repairs=picture.repairs,
-    )
+    )  # fmt: skip
 
 
 def verdict(now: ScheduledGroup, broken: Sequence[Witness]) -> str:
@@ -191,15 +184,11 @@ def _arrows(
     kept = _most_important(_direct(arrows))
     return tuple(
         ArrowDoc(
-            a.source,
-            a.sink,
-            a.dependence.array,
-            a.dependence.kind,
-            a.violated,
+            a.source, a.sink, a.dependence.array, a.dependence.kind, a.violated,
             _WORDS[a.dependence.kind].format(found[a.source], found[a.sink], a.dependence.array),
         )
         for a in kept
-    )
+    )  # fmt: skip
 
 
 def _direct(arrows: Mapping[tuple[int, int], _Arrow]) -> list[_Arrow]:

@@ -74,19 +74,11 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predict_group(group, machine) for group in plan.groups}
+    groups = tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups)
     untimed = ModelDoc(
-        name=graph.name,
-        path=str(graph.source or ""),
-        target=machine.name,
-        operators=operators,
-        nodes=nodes,
-        edges=edges,
-        groups=tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups),
-        unsupported=tuple(plan.unsupported.items()),
-        total=None,
-        seconds=(),
-        links=inside,
-    )
+        graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
+        unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
+    )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
@@ -94,15 +86,11 @@ def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[Opera
     node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
     for op in graph.operators:
         yield OperatorDoc(
-            name=op.name,
-            kind=op.kind,
-            inputs=tuple([name for name in op.inputs if name]),
-            outputs=op.outputs,
+            op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,
             shape=next((_shape(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
-            node=node_of.get(op.name, ""),
-            scope=op.scope,
+            node=node_of.get(op.name, ""), scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
-        )
+        )  # fmt: skip
 
 
 def _value_text(value: AttributeValue) -> str:
@@ -139,16 +127,11 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
         instance = group.instances[launch.instance]
         nodes.append(
             NodeDoc(
-                id=f"{group.name}#{launch.instance}",
-                group=group.name,
-                instance=launch.instance,
-                title=group.title,
-                shape=shape,
-                operators=instance.operators,
+                f"{group.name}#{launch.instance}", group.name, launch.instance, group.title, shape, instance.operators,
                 scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
                 fixed=not fixed.isdisjoint(instance.statements.values()),
             )
-        )
+        )  # fmt: skip
     return tuple(nodes)
 
 
@@ -194,20 +177,12 @@ def _group_doc(group: FusionGroup, plan: FusionPlan, prediction: Prediction | No
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
     ]
     return GroupDoc(
-        name=group.name,
-        title=group.title,
-        kind=group.kind,
-        shape=_loop_shape(group.program),
-        dtype=group.program.arrays[anchor.write.array].dtype,
-        instances=len(group.instances),
-        statements=tuple(map(str, group.program.statements)),
-        because=group.because,
-        boundaries=tuple(dict.fromkeys(neighbours)),
-        bytes=moved,
-        flops=flop_counts(group.program)[0],
-        bound=prediction.bound if prediction else "",
-        floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
-    )
+        group.name, group.title, group.kind, _loop_shape(group.program),
+        dtype=group.program.arrays[anchor.write.array].dtype, instances=len(group.instances),
+        statements=tuple(map(str, group.program.statements)), because=group.because,
+        boundaries=tuple(dict.fromkeys(neighbours)), bytes=moved, flops=flop_counts(group.program)[0],
+        bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
+    )  # fmt: skip
 
 
 def kernel_doc(kernel: Kernel) -> KernelDoc:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.records.faults import sqlite_errors
-from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
+from engine.records.nodes import PAUSED, RUNNING, Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
 from engine.support.errors import BadInput
@@ -163,12 +163,9 @@ def _round(row: tuple[Any, ...]) -> Round:
     )  # fmt: skip
 
 
-def is_alive(run: Run, now: float | None = None) -> bool:
-    """Whether a run has a recent heartbeat, and its process is not known to have ended since.
-
-    now: seconds since 1970, by default the present.
-    """
-    return run.state_at(time.time() if now is None else now) in ("running", "paused") and not _is_gone(run)
+def is_alive(run: Run) -> bool:
+    """Whether a run has a recent heartbeat, and its process is not known to have ended since."""
+    return run.state_at(time.time()) in (RUNNING, PAUSED) and not _is_gone(run)
 
 
 def _is_gone(run: Run) -> bool:
@@ -179,6 +176,6 @@ def _is_gone(run: Run) -> bool:
         os.kill(run.pid, 0)  # signal 0 is not delivered: the call only tells whether the process exists
     except ProcessLookupError:
         return True
-    except PermissionError:
-        return False
+    except PermissionError:  # it exists, and is another user's
+        pass
     return False

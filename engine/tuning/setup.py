@@ -50,18 +50,10 @@ def begin(
         raise _nothing(plan.graph, skipped)
     limits, runner = settings.limits, settings.runner
     request = Request(
-        source=settings.source,
-        target=recipe.target,
-        strategy=settings.strategy,
-        runner=runner.name,
-        origin=runner.origin,
-        trials=limits.trials,
-        minutes=None if math.isinf(limits.minutes) else limits.minutes,
-        seed=settings.seed,
-        groups=tuple(found),
-        dimensions=recipe.dimensions,
-        recipe=json.dumps(recipe.to_json()),
-    )
+        settings.source, recipe.target, settings.strategy, runner.name, runner.origin, limits.trials,
+        minutes=None if math.isinf(limits.minutes) else limits.minutes, seed=settings.seed, groups=tuple(found),
+        dimensions=recipe.dimensions, recipe=json.dumps(recipe.to_json()),
+    )  # fmt: skip
     progress = {name: _progress(one, settings) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
     reasons = [reason for one in found.values() for reason in refused_records(one)]
