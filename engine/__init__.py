@@ -14,7 +14,10 @@ The command line and the window stand on these verbs.
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,55 +90,24 @@ __all__ = [
     "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
 
-# Names are imported when first asked for: the window's process needs the documents and none of the compiler's stages.
-_NAMES = {
-    "api": "addresses chart check check_model compile fuse launch_record load mappings measure nvrtc predict",
-    "calibration": "calibrate",
-    "compilation": "default_recipe",
-    "cost.calibration": "Calibration keep_calibration",
-    "cost.nodes": "Prediction",
-    "documents.exploration": "FusionEdit",
-    "documents.model": "time_doc",
-    "execution.nodes": "Check Compiled Failure Timing",
-    "execution.nvrtc": "ARCHITECTURES",
-    "explore.decisions": "decisions",
-    "explore.fusion_attempts": "Attempts",
-    "explore.listing": "listing",
-    "explore.moves": "moves",
-    "explore.order": "order",
-    "explore.regroup": "regroup why_apart",
-    "explore.space": "space",
-    "explore.variant": "variant",
-    "explore.what_if": "what_if_of_chart",
-    "export.sources": "write_sources",
-    "fusion.nodes": "FusionGroup FusionPlan",
-    "fusion.stitching.nodes": "Fixed",
-    "graph.nodes": "OperatorGraph",
-    "kernels.nodes": "Kernel",
-    "present.comparison": "compare",
-    "present.explanation": "explain",
-    "present.model": "compiled_doc kernel_doc model_doc plan_bytes refused_doc",
-    "recipe": "Advice Entry Recipe entry",
-    "recipe_files": (
-        "complete_recipe fusion_choices merge_advice published_advice read_advice read_recipe replace_advice "
-        "write_published write_recipe"
-    ),
-    "scheduling.nodes": "Conflict",
-    "scheduling.untaken_entries": "NoKernel NotTaken",
-    "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
-    "tuning.ablation": "ablate",
-    "tuning.api": "tune",
-}
-"""Module of the engine -> the names of the library that it defines."""
-_MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
+    """Import a name of the library when it is first asked for.
+
+    The window's process needs the documents and none of the compiler's stages.
+    """
+    if name not in __all__:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    value = getattr(import_module(f"engine.{_MODULE[name]}"), name)
+    value = getattr(import_module(_defining_modules()[name]), name)
     globals()[name] = value
     return value
+
+
+@cache
+def _defining_modules() -> dict[str, str]:
+    """Name of the library -> the module that defines it, read from the imports above: nothing states them twice."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
 def __dir__() -> list[str]:

@@ -9,12 +9,12 @@ from itertools import chain
 
 from engine.explore.hypothetical_schedules import why_loops_apart
 from engine.explore.interchange import neighbours, pins
-from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
+from engine.explore.recipe_trial import AdviceChange
 from engine.explore.scheduled_group import dimension_names, members_of
 from engine.kernels.families import family_of
 from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
-from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
+from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry, Path, entry_at, walk_entries
 from engine.scheduling.address import places
 from engine.scheduling.nodes import Leaf, Mark, Member, statements_of, walk
 from engine.scheduling.nodes import Sequence as Sequenced
@@ -138,8 +138,9 @@ def pins_of_user(advice: Sequence[Advice], statements: Collection[str]) -> tuple
     """Where the user has pinned some of these statements already: a new order takes the place of the old one."""
     return tuple(
         path
-        for path, author, entry in entries_of(advice)
-        if author == "user" and entry.field == "pin" and (not entry.statements or set(entry.statements) & {*statements})
+        for path, author, entry in walk_entries(advice)
+        if author == "user" and entry.enabled and entry.field == "pin"
+        if not entry.statements or set(entry.statements) & {*statements}
     )
 
 
@@ -160,8 +161,8 @@ def _cuts(now: Kernel) -> Iterator[Candidate]:
 
 def _joins(now: Kernel) -> Iterator[Candidate]:
     """Cuts that an entry asks for and that can be left out, then neighbours that a dependence keeps apart."""
-    for path, _, entry in entries_of(now.advice):
-        if entry.field == "cut":
+    for path, _, entry in walk_entries(now.advice):
+        if entry.enabled and entry.field == "cut":
             text = str(entry).partition(": cut ")[2]
             off = entry_text(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
@@ -205,9 +206,9 @@ def _splits(now: Kernel) -> Iterator[Candidate]:
 
 def _rewrites(now: Kernel) -> Iterator[Candidate]:
     """Values that their readers compute again, and that are read from where they are kept again."""
-    for path, _, entry in entries_of(now.advice):
+    for path, _, entry in walk_entries(now.advice):
         match entry.field, entry.value:
-            case "rewrite", (_, str() as consumer):
+            case "rewrite", (_, str() as consumer) if entry.enabled:
                 off = entry_text(replace(entry, enabled=False))
                 title, names = f"Keep {entry.statements[0]} for {consumer}", (*entry.statements, consumer)
                 yield Candidate(RECOMPUTE, title, names, AdviceChange((), off=(path,)), lines=(off,))

@@ -74,10 +74,7 @@ class _CellSolver:
         number = self.problem.number[statement]
         members = self.where[statement].members[:depth]
         rows = (self.problem.row(number, m.rows[statement]) for m in members)
-        return tuple(row for row in rows if not self._is_constant(row))
-
-    def _is_constant(self, row: Row) -> bool:
-        return not isinstance(row, int) and not any(row.coefficients)
+        return tuple(row for row in rows if isinstance(row, int) or any(row.coefficients))
 
     def _violated_dependence(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
         """A dependence of a statement on itself that the iterator runs backwards, and two instances of it."""

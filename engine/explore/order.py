@@ -10,12 +10,11 @@ from engine.documents.exploration import OrderDoc
 from engine.explore.candidates import pins_of_user
 from engine.explore.hypothetical_schedules import interchange_dimensions
 from engine.explore.interchange import pins
-from engine.explore.iteration_axes import tile_mark
-from engine.explore.recipe_trial import AdviceChange, Path, apply_change, attempt, entry_at
+from engine.explore.recipe_trial import AdviceChange, apply_change, attempt
 from engine.explore.scheduled_group import ScheduledGroup, holding_part, schedule_group
-from engine.explore.space import check_order, verdict
+from engine.explore.space import check_order, tile_mark, verdict
 from engine.fusion.nodes import FusionGroup
-from engine.recipe import Entry, Recipe
+from engine.recipe import Entry, Path, Recipe, entry_at
 from engine.scheduling.nodes import Conflict
 from engine.scheduling.text import entry_text, to_text
 from engine.support.errors import BadInput

@@ -82,16 +82,9 @@ def entry(
     'S1 @ innermost: pin j'
     """
     fields: dict[str, Value | None] = {
-        "pin": pin,
-        "parallel": parallel,
-        "cut": cut,
-        "split": split,
-        "mark": mark,
-        "rewrite": rewrite,
-        "equal": equal,
-        "terms": terms,
-        "objective": objective,
-    }
+        "pin": pin, "parallel": parallel, "cut": cut, "split": split, "mark": mark, "rewrite": rewrite, "equal": equal,
+        "terms": terms, "objective": objective,
+    }  # fmt: skip
     given = [(name, value) for name, value in fields.items() if value is not None]
     if len(given) != 1:
         names = ", ".join(name for name, _ in given) or "none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.recipe.entries import Entry, checked_entry
@@ -19,6 +19,9 @@ AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune"
 NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
 """Why `_check_scenario`, the text form and `compose` refuse such an entry."""
 _MAX_ENTRIES = 100_000
+
+Path = tuple[int, ...]
+"""Place of an entry in the advice of a group: number of the advice, of the alternative at each level, of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,38 @@ def with_entries(advice: Sequence[Advice], author: str, entries: Sequence[Entry]
         result.append(Advice(author, Scenario()))
     scenario = result[position].scenario
     result[position] = Advice(author, replace(scenario, entries=(*scenario.entries, *entries)))
+    return tuple(result)
+
+
+def walk_entries(advice: Sequence[Advice]) -> Iterator[tuple[Path, str, Entry]]:
+    """(path, author, entry) of everything, each scenario's own entries before those of its alternatives."""
+
+    def below(scenario: Scenario, path: Path, author: str) -> Iterator[tuple[Path, str, Entry]]:
+        yield from (((*path, number), author, entry) for number, entry in enumerate(scenario.entries))
+        for number, alternative in enumerate(scenario.alternatives):
+            yield from below(alternative, (*path, number), author)
+
+    for number, one in enumerate(advice):
+        yield from below(one.scenario, (number,), one.author)
+
+
+def entry_at(advice: Sequence[Advice], path: Path) -> Entry:
+    """The entry at a path."""
+    return next(entry for at, _, entry in walk_entries(advice) if at == path)
+
+
+def replace_entry(advice: Sequence[Advice], path: Path, *entries: Entry) -> tuple[Advice, ...]:
+    """The advice with these entries, or none, in place of the one at a path."""
+
+    def change(scenario: Scenario, number: int, *below: int) -> Scenario:
+        if not below:
+            return replace(scenario, entries=(*scenario.entries[:number], *entries, *scenario.entries[number + 1 :]))
+        inner = list(scenario.alternatives)
+        inner[number] = change(inner[number], *below)
+        return replace(scenario, alternatives=tuple(inner))
+
+    result = list(advice)
+    result[path[0]] = replace(advice[path[0]], scenario=change(advice[path[0]].scenario, *path[1:]))
     return tuple(result)
 
 

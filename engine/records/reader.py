@@ -131,6 +131,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=CURRENT, isolation_level=None, check_same_thread=False)
 
 
+# The columns stand in the order of the fields.
+
+
 def _run(row: tuple[Any, ...], path: Path) -> Run:
     number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message, refused = row
     try:
@@ -144,23 +147,17 @@ def _run(row: tuple[Any, ...], path: Path) -> Run:
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    (
-        number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker, low,
-        high,
-    ) = row  # fmt: skip
+    number, trial, group, mapping, program, promised, state, microseconds, failure, *rest = row
     values = tuple((name, value) for name, value in json.loads(program))
-    return Attempt(
-        number, trial, group, mapping, values, math.inf if promised is None else promised, state,
-        None if failure else microseconds, failure, message, seconds, worker, low, high,
-    )  # fmt: skip
+    promised = math.inf if promised is None else promised
+    taken = None if failure else microseconds  # one whose result a check found wrong keeps its time in the file
+    return Attempt(number, trial, group, mapping, values, promised, state, taken, failure, *rest)
 
 
 def _round(row: tuple[Any, ...]) -> Round:
-    number, kind, group, mapping, reason, figures, best, attempts, seconds = row
-    return Round(
-        number, kind, group, mapping, reason, from_json(dict[str, float], json.loads(figures)),
-        math.inf if best is None else best, attempts, seconds,
-    )  # fmt: skip
+    number, kind, group, mapping, reason, figures, best, *rest = row
+    plain = from_json(dict[str, float], json.loads(figures))
+    return Round(number, kind, group, mapping, reason, plain, math.inf if best is None else best, *rest)
 
 
 def is_alive(run: Run) -> bool:

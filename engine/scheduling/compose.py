@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value, walk_entries
 from engine.scheduling.address import Address
 from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
 from engine.scheduling.rules import cut_parts, pinned_iterators
@@ -94,28 +94,20 @@ def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...])
 
 def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
     """BadInput when an entry names a statement that the program does not have (a recipe for another program)."""
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
-            if missing:
-                there = ", ".join(s.name for s in program.statements)
-                raise BadInput(
-                    "recipe",
-                    f"{one.author}: {entry_text(entry)}",
-                    f"there is no statement {missing[0]}",
-                    f"{program.name} has the statements {there}",
-                )
+    for _, author, entry in walk_entries(tuple(advice)):
+        missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
+        if missing:
+            there = f"{program.name} has the statements {', '.join(s.name for s in program.statements)}"
+            raise BadInput("recipe", f"{author}: {entry_text(entry)}", f"there is no statement {missing[0]}", there)
 
 
 def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
     """Names in entries that the program does not have."""
-    found = []
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = _missing(entry, program)
-            if missing:
-                found.append(Mismatch(one.author, entry, missing))
-    return tuple(found)
+    return tuple(
+        Mismatch(author, entry, missing)
+        for _, author, entry in walk_entries(tuple(advice))
+        if (missing := _missing(entry, program))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +117,6 @@ class Mismatch:
     author: str
     entry: Entry
     because: str
-
-
-def _entries(scenario: Scenario) -> list[Entry]:
-    return [*scenario.entries, *(e for alternative in scenario.alternatives for e in _entries(alternative))]
 
 
 def _statements(entry: Entry) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program, Task
-from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
+from engine.records.nodes import REUSED, Attempt, RefusedRecord, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
@@ -122,7 +122,7 @@ class Progress:
         return tuple(
             TaskRecord(
                 group.name, task.name, task.dimensions, task.funnel.total,
-                tuple(Sieved(d.rule, d.because, d.count, d.example) for d in task.funnel.dropped if d.count),
+                tuple(d for d in task.funnel.dropped if d.count),
                 len(task.programs), self.before, len(group.instances),
             )
             for task in self.problem.tasks
