@@ -197,6 +197,7 @@ def _splits(now: Kernel) -> Iterator[Candidate]:
     where = places(now.schedule.root)
     if any(mark.name == "split" for m in members_of(where) for mark in m.marks):
         return
+    # In reverse, so that of several statements under one dimension the first one is named.
     named = {p.members[-1].name: (p.members[-1], s) for s, p in reversed(where.items()) if p.members}
     for name, (member, statement) in reversed(named.items()):
         size = _half(now, member)

@@ -63,10 +63,11 @@ class _CellSolver:
         if broken is not None:
             dependence, witness = broken
             return CellDoc("impossible", False, f"breaks the {dependence}", witness, "")
+        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         if chosen:
-            state, because = self._current_state(member, position)
+            state, because = self._current_state(member, rows)
         else:
-            state, because = self._alternative_state(member, position, number, iterator)
+            state, because = self._alternative_state(member, rows, number, iterator)
         entry = "" if chosen else self._pin_line(number, above, iterator)
         return CellDoc(state, chosen, because, "", entry)
 
@@ -87,17 +88,19 @@ class _CellSolver:
                 return dependence, found.witness.text
         return None
 
-    def _current_state(self, member: Member, position: int) -> tuple[str, str]:
-        """The state of a dimension as it is."""
-        if member.parallel:
-            return "parallel", ""
-        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
-        choice = {self.problem.number[s]: self.problem.row(self.problem.number[s], r) for s, r in member.rows.items()}
-        return "legal", self._why_sequential(rows, choice)
+    def _choice(self, member: Member) -> dict[int, Row]:
+        """What each statement of a dimension iterates over there."""
+        number = self.problem.number
+        return {number[s]: self.problem.row(number[s], row) for s, row in member.rows.items()}
 
-    def _alternative_state(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
+    def _current_state(self, member: Member, rows: Mapping[int, Rows]) -> tuple[str, str]:
+        """The state of a dimension as it is.  rows: of its statements, outside it."""
+        return ("parallel", "") if member.parallel else ("legal", self._why_sequential(rows, self._choice(member)))
+
+    def _alternative_state(
+        self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int
+    ) -> tuple[str, str]:
         """The state of a dimension that a statement's other iterator would make."""
-        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         choice = self._shared_choice(rows, number, iterator)
         if choice is not None:
             because = self._why_sequential(rows, choice)
@@ -118,6 +121,7 @@ class _CellSolver:
         problem = self.problem
         for s, row in choice.items():
             statement = problem.statements[s]
+            # `reduced` has a bit for each iterator that the statement reduces over.
             if isinstance(row, int) and problem.reduced[s] >> row & 1 and statement.reduction:
                 over, name = statement.iterators[row].name, statement.reduction.operation
                 return f"{statement.name} takes the {name} over {over}"
@@ -132,7 +136,7 @@ class _CellSolver:
     def _why_apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
         """Why a statement cannot stay in the loop that it shares."""
         problem = self.problem
-        names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
+        names = self._choice(member)
         extent = problem.extents[number][iterator]
         for edge in self._edges(names):
             if number not in (edge.source, edge.sink):

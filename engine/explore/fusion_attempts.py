@@ -66,6 +66,7 @@ class Attempts:
         refused = self._why_illegal(group)
         if refused is not None:
             return _refusal(refused, group)
+        # What is legal here may not be at an equal place, where other launches read the values.
         everywhere = (tuple(alike[op] for op in group) for alike in self._places.alike(group))
         places = [named for named in everywhere if named == group or self._why_illegal(named) is None]
         fixed = self._plan.fixed

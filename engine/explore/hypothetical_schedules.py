@@ -58,7 +58,7 @@ def interchange_dimensions(tree: ScheduleTree, order: Sequence[str]) -> Schedule
                 owner = own.get(name)
                 if owner is not None:
                     rows.renamed[id(own[slot])] = owner
-            elif name in own:
+            elif name in own:  # no loop of its own stands in this place: it walks the dimension inside all others
                 rows.below.setdefault(statement, []).append(own[name])
     return ScheduleTree(_apply_rows(tree.root, rows))
 

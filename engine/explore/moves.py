@@ -45,6 +45,7 @@ def moves(
     found: list[MoveDoc] = []
     complete = True
     for candidate in candidates(now)[:MOST]:
+        # By its text: each call makes the candidates anew.
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:
             if (should_stop and should_stop()) or perf_counter() > deadline:

@@ -83,7 +83,7 @@ def dimension_names(where: Mapping[str, TreePosition]) -> tuple[str, ...]:
         for member in place.members:
             if member.name in found:
                 position = found.index(member.name) + 1
-            else:
+            else:  # right after the dimension around it, wherever another statement put that
                 found.insert(position, member.name)
                 position += 1
     return tuple(found)

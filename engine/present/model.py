@@ -83,7 +83,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
-    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
+    node_of = {op: node.id for node in nodes for op in node.operators}
     for op in graph.operators:
         yield OperatorDoc(
             op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,

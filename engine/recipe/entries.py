@@ -26,6 +26,7 @@ then the statement that a value is recomputed in)."""
 Value = bool | int | float | str | tuple["Value", ...]
 
 _WORD = re.compile(r"[A-Za-z_][\w.\-/]*", re.ASCII)
+# Words of the text form: a statement or dimension of such a name is written in quotes.
 _RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or", "rewrite")
 
 

@@ -167,22 +167,20 @@ def _without_version(data: Mapping[str, object], version: int) -> dict[str, obje
 
 def _check_advice(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """The advice of one group with every entry checked."""
+    count = sum(1 for _ in walk_entries(advice))
+    if count > _MAX_ENTRIES:
+        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
     found: list[Advice] = []
-    count = 0
     for number, one in enumerate(advice):
         where = f"groups.{group}[{number}]"
         if one.author not in AUTHORS:
             raise BadInput("recipe", f"{where}.author", f"{one.author!r} is unknown", f"one of {', '.join(AUTHORS)}")
-        scenario, size = _check_scenario(one.scenario, f"{where}.scenario")
-        count += size
-        found.append(Advice(one.author, scenario))
-    if count > _MAX_ENTRIES:
-        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
+        found.append(Advice(one.author, _check_scenario(one.scenario, f"{where}.scenario")))
     return tuple(found)
 
 
-def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
-    """The scenario with its entries checked, and their number."""
+def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> Scenario:
+    """The scenario with its entries checked.  inside: whether it is an alternative."""
     entries = []
     for number, item in enumerate(scenario.entries):
         try:
@@ -190,9 +188,7 @@ def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tup
             if inside and item.field == "rewrite":
                 raise BadInput("recipe", item.field, NOT_INSIDE)
         except BadInput as error:
-            raise BadInput(
-                "recipe", f"{where}.entries[{number}]", f"{error.subject} {error.reason}", error.hint
-            ) from None
-    inner = [_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
-    count = len(entries) + sum(size for _, size in inner)
-    return Scenario(tuple(entries), tuple(alternative for alternative, _ in inner), scenario.label), count
+            place, reason = f"{where}.entries[{number}]", f"{error.subject} {error.reason}"
+            raise BadInput("recipe", place, reason, error.hint) from None
+    inner = (_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives))
+    return Scenario(tuple(entries), tuple(inner), scenario.label)

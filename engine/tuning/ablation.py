@@ -18,12 +18,12 @@ Cost = Callable[[Kernel], float]
 """Microseconds of a kernel."""
 
 
-def _predicted(kernel: Kernel) -> float:
+def _predict_time(kernel: Kernel) -> float:
     return estimate_microseconds(kernel.facts, kernel.target)
 
 
 def ablate(
-    group: FusionGroup, best: Recipe, before: Recipe, cost: Cost = _predicted, origin: str = PREDICTED
+    group: FusionGroup, best: Recipe, before: Recipe, cost: Cost = _predict_time, origin: str = PREDICTED
 ) -> AblationDoc:
     """Undo each entry of `best` for a group in turn; where `before` decided the same thing, its entry comes back.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program, Task
-from engine.records.nodes import REUSED, Attempt, RefusedRecord, TaskRecord
+from engine.records.nodes import REUSED, Attempt, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
@@ -127,11 +127,6 @@ class Progress:
             )
             for task in self.problem.tasks
         )  # fmt: skip
-
-
-def refused_records(problem: SearchProblem) -> tuple[RefusedRecord, ...]:
-    """Mappings of a group that are not searched, as they are kept with the run."""
-    return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
 
 
 @dataclass(frozen=True, slots=True)

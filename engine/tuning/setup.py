@@ -12,12 +12,12 @@ from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan
 from engine.kernels.space import Dropped, Task
 from engine.recipe import Recipe
-from engine.records.nodes import Request
+from engine.records.nodes import RefusedRecord, Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.progress import Progress, TaskProgress, refused_records
+from engine.tuning.progress import Progress, TaskProgress
 from engine.tuning.runner import ReplayedRunner, Runner
 from engine.tuning.search import Search
 from engine.tuning.settings import SearchSettings, SearchTools
@@ -56,7 +56,7 @@ def begin(
     )  # fmt: skip
     progress = {name: _progress(one, settings) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
-    reasons = [reason for one in found.values() for reason in refused_records(one)]
+    reasons = [RefusedRecord(name, r.mapping, r.because, r.count) for name, one in found.items() for r in one.refused]
     # Refusals are worked out again: a newer version may refuse other mappings than the one that started the run.
     if settings.resume:
         log = _taken_over(store, request)
