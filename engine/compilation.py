@@ -24,7 +24,7 @@ from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
 from engine.support.errors import Fault, OverBudget, Unsupported
-from engine.target import target
+from engine.target import target as find_target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
@@ -35,15 +35,15 @@ Observer = Callable[[str, object, object], None]
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target_name: str | None = None, numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
-    target_name: another GPU than the plan was made for.
-    numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
+    target: another GPU than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
+    contractions round their operands; by default none is rounded.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    setting = Setting(target(target_name or what.target), numerics or {})
+    setting = Setting(find_target(target or what.target), numerics or {})
     advice = {group.name: advise(group, setting) for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
@@ -54,7 +54,7 @@ def default_microseconds(group: FusionGroup) -> float:
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
     try:
-        kernel = _compile_for_advice(group, default_recipe(group))
+        kernel = _compile_unchecked(group, default_recipe(group))
     except (Unsupported, OverBudget):  # one candidate that cannot be had is no reason to fuse nothing
         return math.inf
     return model_microseconds(kernel.facts, kernel.target)
@@ -62,7 +62,7 @@ def default_microseconds(group: FusionGroup) -> float:
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return family_of(group).advise(group, setting, _compile_for_advice)
+    return family_of(group).advise(group, setting, _compile_unchecked)
 
 
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -81,11 +81,11 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, 0.0, kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice), None).verdicts,
+        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice)).verdicts,
     )
 
 
-def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
+def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None = None) -> Kernel:
     """The kernel, whether or not it takes every required entry as given."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
@@ -113,7 +113,7 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
     tell("legality", solved.tree, (), solved.checking)
 
     try:
-        setting = Setting(target(recipe.target), recipe.numerics)
+        setting = Setting(find_target(recipe.target), recipe.numerics)
         tile = lower(replace(group, program=program), solved.tree, setting)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipeline_loops(tile, setting.machine)
@@ -128,23 +128,10 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
     tell("cuda", tile, source)
 
     return Kernel(
-        group=group,
-        recipe=recipe,
-        program=program,
-        dependences=needed,
-        schedule=solved.tree,
-        verdicts=tuple(_final(v, tile) for v in solved.verdicts),
-        log=solved.log,
-        tile=tile,
-        source=source,
-        facts=work_of_tile(program, tile, source),
-        timings=tuple(timings),
-    )
-
-
-def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe, whether or not it takes every required entry as given."""
-    return _compile_unchecked(group, recipe, None)
+        group, recipe, program=program, dependences=needed, schedule=solved.tree, log=solved.log, tile=tile,
+        verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
+        facts=work_of_tile(program, tile, source), timings=tuple(timings),
+    )  # fmt: skip
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

@@ -13,6 +13,7 @@ from app.cli.compile_job import CompileJob
 from app.cli.doctor import examine
 from engine import (
     BadInput,
+    Check,
     Conflict,
     EngineError,
     Failure,
@@ -185,7 +186,7 @@ def verify(job: CompileJob, whole: bool, json: bool) -> bool:
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
-            rows.append(_check_row(engine.check_doc(engine.check(kernel))))
+            rows.append(_check_row(engine.check(kernel)))
             texts.append(kernel.source.text)
     if job.only is None:
         left_out = job.plan.unsupported.items()
@@ -220,12 +221,13 @@ def _verify_whole(job: CompileJob, json: bool) -> bool:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
         result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
-    return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
+    return _report_checks([_check_row(check) for check in result.checks], json)
 
 
-def _check_row(document: Any) -> dict[str, Any]:
-    fields = fields_to_json(document)
-    return {"name": fields.pop("group"), **fields}
+def _check_row(check: Check) -> dict[str, Any]:
+    fields = fields_to_json(check)
+    findings = [[finding.line, finding.kind, finding.message] for finding in check.findings]
+    return {"name": fields.pop("group"), **fields, "findings": findings}
 
 
 def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:

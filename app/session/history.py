@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from app.session.speedup import Speedup, speedup
-from engine.documents.model import CheckDoc, Time
+from engine.documents.model import Check, Time
 
 FIRST = 0
 NO_STEP = -1
@@ -35,7 +35,7 @@ class Checked:
     """Memory instructions of whole warps."""
 
     @staticmethod
-    def of(check: CheckDoc) -> Checked:
+    def of(check: Check) -> Checked:
         """The figures of a check that a history keeps."""
         sectors = sum(count.sectors for count in check.counts)
         requests = sum(count.requests for count in check.counts)

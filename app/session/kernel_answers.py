@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc, ProblemDoc
+from engine.documents.model import Check, CompiledDoc, KernelDoc, ProblemDoc
 
 Key = tuple[str, str]
 """Group and advice."""
@@ -18,7 +18,7 @@ class KernelAnswers:
     kernels: dict[Key, KernelDoc] = field(default_factory=dict)
     refusals: dict[Key, ProblemDoc] = field(default_factory=dict)
     """Advice that gave no kernel at all."""
-    checks: dict[Key, CheckDoc] = field(default_factory=dict)
+    checks: dict[Key, Check] = field(default_factory=dict)
     shown: dict[str, KernelDoc] = field(default_factory=dict)
     """The last kernel of a group that could run, for schedule and code."""
 

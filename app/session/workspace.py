@@ -19,7 +19,7 @@ from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
+from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
 
@@ -122,7 +122,7 @@ class Workspace(QObject):
         """Why the applied advice gave no kernel at all."""
         return self._answers.refusals.get((group, self.recipe(group) or ""))
 
-    def check(self, group: str) -> CheckDoc | None:
+    def check(self, group: str) -> Check | None:
         """The check of the applied advice."""
         return self._answers.checks.get((group, self.recipe(group) or ""))
 
@@ -204,7 +204,7 @@ class Workspace(QObject):
             self._ask_kernel(group, text)
         self._settle(group)
 
-    def add_check(self, group: str, text: str, check: CheckDoc) -> None:
+    def add_check(self, group: str, text: str, check: Check) -> None:
         """Adds what a check of the kernel under this advice found."""
         self._answers.checks[group, text] = check
         self.learn(group, text, checked=Checked.of(check))

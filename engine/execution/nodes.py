@@ -88,9 +88,9 @@ class Check:
     elements_compared: int = 0
     orders: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    counts: tuple[SiteCount, ...] = ()
     message: str = ""
     """Why it failed or is unsupported."""
+    counts: tuple[SiteCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Entry
+from engine.records.nodes import Dropped as Dropped
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import SECTOR
@@ -41,17 +42,6 @@ class Program:
 
     def __str__(self) -> str:
         return f"{self.mapping}: {', '.join(f'{name} {value}' for name, value in self.values)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """What one rule removed."""
-
-    rule: str
-    because: str
-    count: int
-    example: str
-    """Its figures for the first one; "" where it dropped none."""
 
 
 @dataclass(frozen=True, slots=True)

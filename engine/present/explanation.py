@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.kernels.nodes import Kernel
 from engine.scheduling.nodes import Verdict
 from engine.scheduling.tree_text import show
 
 
-def explain_kernel(kernel: Kernel, prediction: Prediction) -> str:
-    """A page about one kernel."""
-    return "\n".join(_lines(kernel, prediction)) + "\n"
+def explain(kernel: Kernel, prediction: Prediction | None = None) -> str:
+    """Why the group is fused, scheduled, placed and predicted so, as text.  prediction: by default the estimate."""
+    return "\n".join(_lines(kernel, prediction or estimate(kernel.facts, kernel.target))) + "\n"
 
 
 def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:

@@ -135,16 +135,6 @@ class RecordStore:
             for row in self.connection.execute(query, values):
                 yield trial_of(row, self.path)
 
-    def best(self, origin: str, group: str, target: str, count: int = 1) -> tuple[Trial, ...]:
-        """The fastest trials of a group on a target, fastest first."""
-        query = (
-            f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND grp = ? AND target = ? "
-            "AND microseconds IS NOT NULL ORDER BY microseconds, number LIMIT ?"
-        )
-        with sqlite_errors(self.path):
-            rows = self.connection.execute(query, (origin, group, target, count)).fetchall()
-        return tuple(trial_of(row, self.path) for row in rows)
-
     def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Of each origin that has any: the number of times, and of failures by kind."""
         found: dict[str, tuple[int, dict[str, int]]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, walk_entries
 from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict, entries_of
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.support.errors import BadInput
@@ -87,17 +87,13 @@ def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...])
 
 def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
     """BadInput when an entry names a statement that the program does not have (a recipe for another program)."""
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
-            if missing:
-                there = ", ".join(s.name for s in program.statements)
-                hint = f"{program.name} has the statements {there}"
-                raise BadInput("recipe", f"{one.author}: {entry}", f"there is no statement {missing[0]}", hint)
+    for _, author, entry in walk_entries(tuple(advice)):
+        missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
+        if missing:
+            there = f"{program.name} has the statements {', '.join(s.name for s in program.statements)}"
+            raise BadInput("recipe", f"{author}: {entry}", f"there is no statement {missing[0]}", there)
 
 
-def _entries(scenario: Scenario) -> list[Entry]:
-    return [*scenario.entries, *(e for alternative in scenario.alternatives for e in _entries(alternative))]
 
 
 def _statements(entry: Entry) -> tuple[str, ...]:

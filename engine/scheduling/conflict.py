@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, Scenario, with_entries
+from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, entry_at, replace_entry, with_entries
 from engine.rewrite.apply import apply
 from engine.scheduling.nodes import (
     CUT,
@@ -69,20 +69,8 @@ def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...
     """The advice of a group after a repair."""
     if repair.placed is None:
         return with_entries(advice, "user", (repair.entry,))
-    number, *place = repair.placed.path
-    changed = _with_entry(advice[number].scenario, place, repair)
-    return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
-
-
-def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Scenario:
-    """The scenario with the entry of `repair` at (alternative numbers ..., entry number), or after it."""
-    number, *below = place
-    if not below:
-        kept = scenario.entries[: number + repair.added]
-        return replace(scenario, entries=(*kept, repair.entry, *scenario.entries[number + 1 :]))
-    inner = scenario.alternatives
-    changed = _with_entry(inner[number], below, repair)
-    return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
+    kept = (entry_at(advice, repair.placed.path),) if repair.added else ()
+    return replace_entry(advice, repair.placed.path, *kept, repair.entry)
 
 
 def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:

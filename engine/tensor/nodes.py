@@ -8,12 +8,13 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Iterator as Iterator_
 from dataclasses import dataclass
 from functools import cached_property
 
 from engine.graph.nodes import DTYPES
+from engine.support.grouping import group_by
 from engine.tensor.index import Index
 
 

@@ -7,9 +7,9 @@ Every operation writes its own text; here are the header, the parameters and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileProgram, operations
+from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
 from engine.tile.nodes.expressions import HELD, STORED
 from engine.tile.nodes.writer import CudaWriter, RegisterForms
 from engine.tile.source import CudaSource, Parameter
@@ -20,9 +20,38 @@ ARENA = "shared_memory"
 
 def print_cuda(program: TileProgram) -> CudaSource:
     """The CUDA text of a tile program."""
+    out, used = _write(program)
+    aligned = alignments(program)
+    return CudaSource(
+        text="\n".join(out.text) + "\n",
+        entry=program.name,
+        grid=(program.grid, 1, 1),
+        block=(program.threads, 1, 1),
+        shared_bytes=shared_map(program.buffers)[1],
+        buffers=tuple(
+            Parameter(
+                f"{b.name}_", b.name, b.dtype, b.elements, read=b.name in program.read,
+                written=b.name in program.written, alignment=aligned[b.name],
+            )
+            for b in used
+        ),
+        lines=tuple(out.lines),
+        footprints=program.footprints,
+        team=program.team,
+        workspaces=workspaces(program),
+    )  # fmt: skip
+
+
+def operation_lines(program: TileProgram) -> Sequence[tuple[TileOp, range]]:
+    """Each operation of a program with its lines of the CUDA text, from 1."""
+    return _write(program)[0].spans
+
+
+def _write(program: TileProgram) -> tuple[CudaWriter, Sequence[Buffer]]:
+    """The lines of a program, and the buffers that are its parameters beside workspaces."""
     out = CudaWriter(program.buffers, register_forms(program))
     used = [b for b in program.buffers.values() if b.scope == "global" and b.name in program.read | program.written]
-    own, aligned = workspaces(program), alignments(program)
+    own = workspaces(program)
     offsets, shared_bytes = shared_map(program.buffers)
     _write_header(out, program, shared_bytes)
     pointers = [*used, *(program.buffers[w.name] for w in own)]
@@ -40,26 +69,8 @@ def print_cuda(program: TileProgram) -> CudaSource:
         out.line(f"const int {BLOCK} = blockIdx.x;")
         out.line(f"const int {THREAD} = threadIdx.x;")
         out.line("")
-        for op in program.body:
-            op.write(out)
-    return CudaSource(
-        text="\n".join(out.text) + "\n",
-        entry=program.name,
-        grid=(program.grid, 1, 1),
-        block=(program.threads, 1, 1),
-        shared_bytes=shared_bytes,
-        buffers=tuple(
-            Parameter(
-                f"{b.name}_", b.name, b.dtype, b.elements, read=b.name in program.read,
-                written=b.name in program.written, alignment=aligned[b.name],
-            )
-            for b in used
-        ),
-        lines=tuple(out.lines),
-        footprints=program.footprints,
-        team=program.team,
-        workspaces=own,
-    )  # fmt: skip
+        out.body(program.body)
+    return out, used
 
 
 def _write_header(out: CudaWriter, program: TileProgram, shared_bytes: int) -> None:

@@ -107,7 +107,7 @@ class _KernelRuns:
         findings = tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind)))
         return Check(
             self.kernel.group.name, "fail" if failed else "pass", self.worst, wanted.relative, wanted.because,
-            self.blocks_run, self.kernel.source.grid[0], self.compared, ORDERS, findings, self.counts,
+            self.blocks_run, self.kernel.source.grid[0], self.compared, ORDERS, findings, counts=self.counts,
             message=self._why() if failed else "",
         )  # fmt: skip
 

@@ -80,13 +80,6 @@ def test_a_time_of_another_origin_is_refused() -> None:
         Trial(SUBJECT, "guessed", Failure("hang", ""))
 
 
-def test_the_fastest_come_first_and_failures_never(tmp_path: Path) -> None:
-    with RecordStore(tmp_path / "r.db") as store:
-        store.add_all([trial(3), trial(1), trial(0, outcome=Failure("compile", "no")), trial(2), trial(7, group="x")])
-        assert [one.microseconds for one in store.best(SYNTHETIC, "matmul_0", "h200", 2)] == [2.0, 3.0]
-        assert store.best(MEASURED, "matmul_0", "h200") == ()
-
-
 def work(path: str, log: str) -> None:
     """Run trials 0, 1, ... that are not kept yet, and say before and after each what was run and what was kept."""
     said = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -127,8 +120,6 @@ def test_many_trials_are_quick_and_all_or_none(tmp_path: Path) -> None:
         written = time.process_time()
         assert sum(1 for _ in store.trials(SYNTHETIC)) == 100_000
         read = time.process_time()
-        assert store.best(SYNTHETIC, "matmul_0", "h200")[0].microseconds == 1.0
-        assert time.process_time() - read < 1
         # A few seconds on an idle core; one commit or one query for each trial would take minutes.
         assert written - started < 20 and read - written < 20
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.documents.model import Time
+from engine.documents.model import Time, time_doc
 from engine.execution.nodes import MEASURED, Timing
-from engine.present.times import time_doc
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, Attempt, Round, Run, Trial
 from engine.records.reader import RunReader

@@ -185,16 +185,14 @@ class BlockRanges(TileOp):
             with out.block(f"{head}{condition} {{", self.at, tail="}" if is_last else ""):
                 if start:
                     out.line(f"const int {BLOCK} = blockIdx.x - {start};", self.at)
-                for op in body:
-                    op.write(out)
+                out.body(body)
             start += blocks
 
 
 def write_block(out: CudaWriter, head: str, body: tuple[TileOp, ...], at: Line) -> None:
     """Write operations in braces.  head: what stands before them, with the opening brace."""
     with out.block(head, at):
-        for op in body:
-            op.write(out)
+        out.body(body)
 
 
 def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
