@@ -103,20 +103,14 @@ def render(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[
         str | None,
-        typer.Option(
-            "--panel",
-            metavar="NAME",
-            help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.",
-        ),
+        typer.Option("--panel", metavar="NAME", help=f"Only this one: {', '.join(panel.name for panel in PANELS)}."),
     ] = None,
     perspective: Annotated[
         str, typer.Option("--perspective", metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")
     ] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")
-    ] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")] = None,
     tab: Annotated[
         str,
         typer.Option(
@@ -126,15 +120,9 @@ def render(
             "live, roofline; tuning: progress, promise, dimensions, ablation.",
         ),
     ] = "tree",
-    advice: Annotated[
-        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add, as text.")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
-    ] = None,
-    records: Annotated[
-        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show.")
-    ] = None,
+    advice: Annotated[Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add, as text.")] = None,
+    replay: Annotated[Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")] = None,
+    records: Annotated[Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show.")] = None,
     what_if: Annotated[
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
     ] = NO_DIMS,
@@ -168,9 +156,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
-def fuse(
-    file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False
-) -> None:
+def fuse(file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
 

@@ -22,13 +22,12 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
+        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark).",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Gpu = Annotated[
-    str | None,
-    typer.Option("--target", metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100."),
+    str | None, typer.Option("--target", metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100.")
 ]
 Target = Annotated[
     str | None,

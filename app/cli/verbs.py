@@ -11,17 +11,7 @@ import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
 from app.cli.doctor import examine
-from engine import (
-    BadInput,
-    Conflict,
-    EngineError,
-    Failure,
-    Illegal,
-    Kernel,
-    NoKernel,
-    NotTaken,
-    Unsupported,
-)
+from engine import BadInput, Conflict, EngineError, Failure, Illegal, Kernel, NoKernel, NotTaken, Unsupported
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
 from engine.support.serialization import fields_to_json, to_json

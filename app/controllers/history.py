@@ -198,5 +198,3 @@ def _event_figure(history: History, number: int) -> StepFigure:
     gain = (base.sectors - checked.sectors) / base.sectors
     detail = f"{amount(base.sectors, '').strip()} → {sectors} sectors"
     return StepFigure("Gain, counted", gain_text(gain), detail, _tone(gain))
-
-

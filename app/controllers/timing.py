@@ -188,10 +188,7 @@ class TimingController(QObject):
             return
         baseline, title = self._baseline(run)
         live = Live(
-            run.series(),
-            baseline.series() if baseline else None,
-            title,
-            run.against(baseline) if baseline else None,
+            run.series(), baseline.series() if baseline else None, title, run.against(baseline) if baseline else None
         )
         self.view.live.show_live(live, self.player.deck() if self.player else None)
 

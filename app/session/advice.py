@@ -66,10 +66,7 @@ def with_moved(text: str, path: Path, place: int) -> str:
     if path not in around or not 0 <= place < len(around):
         return text
     blocks = [list(read.lines[read.heads[each] : read.end(each)]) for each in around]
-    between = [
-        list(read.lines[read.end(before) : read.heads[after]])
-        for before, after in pairwise(around)
-    ]
+    between = [list(read.lines[read.end(before) : read.heads[after]]) for before, after in pairwise(around)]
     blocks.insert(place, blocks.pop(path[-1]))
     moved: list[str] = []
     for number, block in enumerate(blocks):

@@ -74,9 +74,7 @@ class UndoStack(QObject):
         history = self.workspace.histories[group]
         return history.draft or history.steps[history.next_step].text
 
-    def _is_groups(
-        self, group: str, can: Callable[[str], bool], step: Callable[[History], int], later: bool
-    ) -> bool:
+    def _is_groups(self, group: str, can: Callable[[str], bool], step: Callable[[History], int], later: bool) -> bool:
         """Whether it is the turn of the groups rather than of the selected group's advice."""
         if not can(FUSION) or self.fusing.is_busy:
             return False

@@ -7,15 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
 from PySide6.QtGui import QAction, QCloseEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QComboBox,
-    QMainWindow,
-    QMenu,
-    QToolBar,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QComboBox, QMainWindow, QMenu, QToolBar, QToolButton, QWidget
 
 from app.controllers.diff import DiffController
 from app.controllers.history import HistoryController

@@ -110,9 +110,7 @@ class Attachment(QObject):
         if follower is not None:
             self._files.run(lambda: follower.kept_trial(trial, group), on_result, on_error)
 
-    def bests(
-        self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]
-    ) -> None:
+    def bests(self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]) -> None:
         """The best trial of each group that became faster."""
         follower = self.follower
         if follower is not None:
