@@ -15,11 +15,10 @@ class MovesController(QuestionController):
     def __init__(self, panel: MovesView, verb: str, workspace: Workspace, queries: QueryQueue) -> None:
         super().__init__(panel, verb, workspace, queries)
         self._moves = panel
-        panel.apply_requested.connect(lambda text: workspace.edit(workspace.bus.selection.group, text))
+        panel.apply_requested.connect(lambda text: workspace.edit(self.group, text))
         panel.statements_selected.connect(workspace.bus.select_statements)
 
     def show_document(self, document: MovesDoc) -> None:
         """Shows the moves of the last legal advice."""
-        group = self.workspace.bus.selection.group
-        legal = self.workspace.legal_kernel(group)
-        self._moves.show_document(document, legal.time if legal else None, self.workspace.is_refused(group))
+        legal = self.workspace.legal_kernel(self.group)
+        self._moves.show_document(document, legal.time if legal else None, self.workspace.is_refused(self.group))

@@ -23,10 +23,9 @@ class Collector(QObject):
         gc.collect()
         gc.freeze()  # what the imports made stays anyway; leaving it out keeps collections short
         gc.disable()
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL_MS)
-        self._timer.timeout.connect(collect)
-        self._timer.start()
+        timer = QTimer(self)
+        timer.timeout.connect(collect)
+        timer.start(INTERVAL_MS)
 
 
 def collect() -> None:

@@ -121,7 +121,7 @@ class Wiring:
         constraints, workspace = self.panels.constraints, self.workspace
         constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
         for signal, change in (
-            (constraints.entry_requested, advice.with_entry),
+            (constraints.entry_requested, advice.with_pasted),
             (constraints.enabled_requested, advice.with_enabled),
             (constraints.stages_requested, advice.with_stages),
             (constraints.required_requested, advice.with_required),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -18,7 +19,6 @@ from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
-from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
 from views.tuning.run import RunSettings
 
@@ -168,7 +168,7 @@ class RunController(QObject):
         def start() -> None:
             self.attachment.start_after(order.records, begin)
 
-        self.attachment.run(write, start, lambda error: self._on_refused(path, error))
+        self.attachment.run(write, start, partial(self._on_refused, path))
 
     def _kill(self) -> None:
         """Ends a process that has not answered."""
@@ -192,9 +192,8 @@ class RunController(QObject):
                 self.changed.emit()
             self.grown.emit()
 
-    def _on_refused(self, path: Path, error: EngineError) -> None:
+    def _on_refused(self, path: Path, problem: ProblemDoc) -> None:
         self._is_starting = False
-        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.refusal = f"{path.name} cannot be used", problem
         self.workspace.add_problem("", problem)
         self.changed.emit()
