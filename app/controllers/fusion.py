@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import networkx as nx
 from PySide6.QtCore import QObject
 
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
-from app.controllers.packing_candidates import beside
 from app.session.fusion_edits import FusionEdits, Pair
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, FusionEdit, WhyDoc
 from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, ProblemDoc
@@ -17,6 +17,8 @@ from views.graph.handles import Handle
 from views.graph.view import GraphView
 
 MERGE, MOVE = "Merge with…", "Move to…"
+BESIDE = 8
+"""Launches without a connection that are offered: those closest to the one in the order of the launches."""
 
 
 class FusionController(QObject):
@@ -83,10 +85,9 @@ class FusionController(QObject):
         if handle is not None and model is not None:
             own = self._node(handle.node)
             near = [(_node_title(other), _join_wish(own, other)) for other in self._neighbours(own.id)]
-            others = beside(model.nodes, model.edges, own.id)
-            self._offer(
-                MERGE, [*near, *((f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in others)]
-            )
+            free = _unconnected(model.nodes, model.edges, own.id)
+            others = [(f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in free]
+            self._offer(MERGE, [*near, *others])
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""
@@ -242,6 +243,17 @@ class FusionController(QObject):
             if producer in first.operators and consumer in second.operators:
                 return producer, consumer
         return ()
+
+
+def _unconnected(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:
+    """The launches closest to one that neither need anything of it nor feed it: it can be packed with them."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(node.id for node in nodes)
+    graph.add_edges_from((e.source, e.target) for e in edges if e.source and e.target)  # "": the graph's own ends
+    connected = {name, *nx.ancestors(graph, name), *nx.descendants(graph, name)}
+    place = next(n for n, node in enumerate(nodes) if node.id == name)
+    free = [(abs(n - place), n) for n, node in enumerate(nodes) if node.id not in connected]
+    return [nodes[n] for _, n in sorted(free)[:BESIDE]]
 
 
 def _node_title(node: NodeDoc) -> str:

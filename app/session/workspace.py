@@ -8,16 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.session.client import Client, Pending
+from app.session.client import Client, MachineProbe, Pending
 from app.session.current_times import present_model, steps_without_time
 from app.session.edit_summaries import FIRST_TITLE, title_of
 from app.session.fusion_constraints import DormantHistory, heir, rename_histories, same_groups
 from app.session.history import Checked, History, HistoryRecord
-from app.session.kernel_answers import KernelAnswers
-from app.session.machine import MachineProbe
+from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
-from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
 from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
