@@ -8,6 +8,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -51,6 +52,11 @@ def main() -> None:
     sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
 
 
+def command(codes: str, name: str | None = None) -> Callable[[Callable[..., bool | None]], Callable[..., None]]:
+    """Registers a verb, by default under its function's name; `codes` ends its help."""
+    return lambda body: app.command(name, epilog=codes)(verb(body))
+
+
 @app.callback(invoke_without_command=True)
 def start(
     context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and stop.")] = False
@@ -68,8 +74,7 @@ def start(
         verb(_open_window)(None, None, {})
 
 
-@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
-@verb
+@command("Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.", "open")
 def open_(
     file: Annotated[str | None, Argument(metavar="FILE", help="What to open, else the example.")] = None,
     target: Gpu = None,
@@ -96,8 +101,7 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
     raise typer.Exit(code)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def render(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="PNG", help="Picture to write.")],
@@ -139,8 +143,7 @@ def render(
     output.say(f"{out}")
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
     """Operators and tensors of a file, and what is unsupported."""
     from app.cli import verbs
@@ -148,8 +151,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
     verbs.inspect(job(file, dim=dim), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def fuse(file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
@@ -157,8 +159,7 @@ def fuse(file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_D
     verbs.fuse(job(file, target, dim, policy=policy), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def recipe(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
@@ -173,8 +174,7 @@ def recipe(
     verbs.recipe(job(file, target, dim, group, None, tree), out)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def schedule(
     file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
     dim: Dims = NO_DIMS, json: Json = False,
@@ -185,10 +185,7 @@ def schedule(
     return verbs.schedule(job(file, target, dim, group, recipe, tree), json)
 
 
-@app.command(
-    epilog="Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC."
-)
-@verb
+@command("Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC.")
 def generate(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
@@ -204,8 +201,7 @@ def generate(
     return verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
 def verify(
     file: File,
     whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
@@ -217,8 +213,7 @@ def verify(
     return verbs.verify(job(file, target, dim, group, recipe), whole, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def predict(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
     json: Json = False,
@@ -229,8 +224,7 @@ def predict(
     verbs.predict(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
 def measure(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
     json: Json = False,
@@ -241,8 +235,7 @@ def measure(
     return verbs.measure(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
-@verb
+@command("Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
 def calibrate(
     files: Annotated[list[Path], Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")],
     target: Annotated[
@@ -256,8 +249,7 @@ def calibrate(
     verbs.calibrate(files, target, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def explain(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to explain.")],
@@ -269,8 +261,7 @@ def explain(
     verbs.explain(job(file, target, dim, group, recipe))
 
 
-@app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
 def compare(
     a: Annotated[Path, Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
     b: Annotated[Path, Argument(metavar="B", help="Another of the same kind.")],
@@ -289,8 +280,7 @@ def compare(
     return run(a, b, model, group, max_slowdown, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
@@ -302,8 +292,7 @@ def baseline(
     gate.baseline(job(file, target, dim, recipe=recipe), out)
 
 
-@app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
-@verb
+@command("Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def check(
     file: File,
     before: Annotated[Path, Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
@@ -318,8 +307,7 @@ def check(
     return gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def moves(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to look at.")],
@@ -331,8 +319,7 @@ def moves(
     verbs.moves(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit code: 0, whatever is missing.")
-@verb
+@command("Exit code: 0, whatever is missing.")
 def doctor(json: Json = False) -> None:
     """What this machine has, and what to install for the rest."""
     from app.cli import verbs
@@ -340,10 +327,8 @@ def doctor(json: Json = False) -> None:
     verbs.doctor(json)
 
 
-app.command("mappings", epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(
-    tuning_verbs.mappings
+command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(tuning_verbs.mappings)
+command("Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted.")(
+    tuning_verbs.tune
 )
-app.command(
-    "tune", epilog="Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted."
-)(tuning_verbs.tune)
-app.command("trials", epilog="Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)
+command("Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)

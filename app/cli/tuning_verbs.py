@@ -7,10 +7,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from app.cli.options import NO_DIMS, Dims, File, Group, Json, RecipeFile, Target, job, verb
+from app.cli.options import NO_DIMS, Dims, File, Group, Json, RecipeFile, Target, job
 
 
-@verb
 def mappings(
     file: File,
     check: Annotated[bool, Option("--check", help="Run their kernels on the CPU and compare.")] = False,
@@ -23,7 +22,6 @@ def mappings(
     return tuning_mappings.mappings(job(file, target, dim, group, recipe), check, every, json)
 
 
-@verb
 def tune(
     file: File,
     records: Annotated[
@@ -58,16 +56,11 @@ def tune(
     """Search mappings, tiles and pipelines of every group. Every finished trial is kept."""
     from app.cli import tuning
 
-    tuning.tune(
-        job(file, target, dim, group, recipe),
-        tuning.Wishes(
-            records, trials, minutes, patience, strategy, runner, resume, check, jobs, cluster, out, table, seed
-        ),
-        json,
-    )
+    limits = records, trials, minutes, patience, strategy, runner, resume
+    wishes = tuning.Wishes(*limits, check, jobs, cluster, out, table, seed)
+    tuning.tune(job(file, target, dim, group, recipe), wishes, json)
 
 
-@verb
 def trials(
     records: Annotated[Path, Argument(metavar="DB", help="File of records that `tune` wrote.")],
     run: Annotated[int | None, Option(metavar="N", help="The run to tell of, else the last.")] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from app.controllers.query_queue import QueryQueue, Question
 from app.controllers.question import GroupController
@@ -13,6 +14,8 @@ from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import AxisDrag
+
+Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +180,12 @@ class ExplorationController(GroupController):
         return replace(question, details={"axes": self._axes.get(self.group, ()), "order": order})
 
     def _known_space(self) -> SpaceDoc | None:
-        known = self.queries.answer(self._space_question())
-        return known if isinstance(known, SpaceDoc) else None
+        return self._known(self._space_question(), SpaceDoc)
+
+    def _known(self, question: Question | None, kind: type[Document]) -> Document | None:
+        """The document that answers a question; None where none has come, or the worker refused."""
+        found = self.queries.answer(question)
+        return found if isinstance(found, kind) else None
 
     def _show_trial(self) -> None:
         if self._trial is not None:
@@ -191,12 +198,9 @@ class ExplorationController(GroupController):
         self.schedule.space.show_space(document, self._preview is not None)
 
     def _show_addresses(self, document: WarpDoc) -> None:
-        before = self.queries.answer(self._baseline())
-        self.schedule.addresses.show_addresses(document, before if isinstance(before, WarpDoc) else None)
+        self.schedule.addresses.show_addresses(document, self._known(self._baseline(), WarpDoc))
 
     def _show_possible(self, moves: Question | None, decisions: Question | None) -> None:
         """What the menu of entries offers."""
-        tried, table = self.queries.answer(moves), self.queries.answer(decisions)
-        self.constraints.show_possible(
-            tried if isinstance(tried, MovesDoc) else None, table if isinstance(table, DecisionsDoc) else None
-        )
+        tried, table = self._known(moves, MovesDoc), self._known(decisions, DecisionsDoc)
+        self.constraints.show_possible(tried, table)

@@ -185,9 +185,8 @@ class TimingController(QObject):
             self.view.live.show_nothing()
             return
         baseline, title = self._baseline(run)
-        live = Live(
-            run.series(), baseline.series() if baseline else None, title, run.against(baseline) if baseline else None
-        )
+        comparison = (baseline.series(), title, run.against(baseline)) if baseline else (None, title, None)
+        live = Live(run.series(), *comparison)
         self.view.live.show_live(live, self.player.deck() if self.player else None)
 
     def _baseline(self, run: SampleRun) -> tuple[SampleRun | None, str]:

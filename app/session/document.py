@@ -194,9 +194,8 @@ class Document(QObject):
         try:
             act()
         except OSError as error:
-            problem = ProblemDoc(
-                "workspace", str(self._folder), f"edits cannot be kept there: {error.strerror}", "save often", "warning"
-            )
+            reason = f"edits cannot be kept there: {error.strerror}"
+            problem = ProblemDoc("workspace", str(self._folder), reason, "save often", "warning")
             self.workspace.add_problem("", problem)
 
     def _on_orphans(self, found: list[Orphan]) -> None:

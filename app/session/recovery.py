@@ -166,9 +166,7 @@ def _change(group: str, old: HistoryRecord | None, new: HistoryRecord, edits: in
     if old == new:
         return None
     before = old.steps if old else ()
-    steps = [
-        (number, step) for number, step in enumerate(new.steps) if number >= len(before) or step is not before[number]
-    ]
+    steps = [(n, step) for n, step in enumerate(new.steps) if n >= len(before) or step is not before[n]]
     known = dict(old.visited) if old else {}
     visited = tuple(pair for pair in new.visited if known.get(pair[0], NO_STEP) != pair[1])
     return JournalEntry(group, tuple(steps), new.current, new.baseline, visited, new.draft, edits)
@@ -182,9 +180,8 @@ def _follow(trails: dict[str, HistoryRecord], line: bytes) -> JournalEntry | Non
         return None
     before = trails.get(change.group, HistoryRecord(()))
     steps, visited = dict(enumerate(before.steps)) | dict(change.steps), dict(before.visited) | dict(change.visited)
-    trails[change.group] = HistoryRecord(
-        tuple(steps.values()), change.current, change.baseline, tuple(visited.items()), change.draft
-    )
+    kept = tuple(steps.values()), change.current, change.baseline, tuple(visited.items())
+    trails[change.group] = HistoryRecord(*kept, change.draft)
     return change
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
-from PySide6.QtGui import QAction, QCloseEvent
+from PySide6.QtGui import QAction, QCloseEvent, QIcon
 from PySide6.QtWidgets import QApplication, QComboBox, QMainWindow, QMenu, QToolBar, QToolButton, QWidget
 
 from app.controllers.diff import DiffController
@@ -108,9 +108,7 @@ class Window(QMainWindow):
         apply_theme(self, self.theme)
         for info in ACTIONS:
             if info.icon:
-                self.action(info.name).setIcon(
-                    icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"])
-                )
+                self.action(info.name).setIcon(self._icon(info.icon, "text-2"))
         self._show_draft(self.panels.constraints.text.is_draft)
 
     def set_perspective(self, name: str) -> None:
@@ -321,8 +319,10 @@ class Window(QMainWindow):
         button = self.tool_buttons["apply"]
         self.action("apply").setEnabled(draft)
         restyle(button, "primary", "true" if draft else "false")
-        token = "on-accent" if draft else "text-2"
-        self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
+        self.action("apply").setIcon(self._icon("apply", "on-accent" if draft else "text-2"))
+
+    def _icon(self, name: str, token: str) -> QIcon:
+        return icon(name, self.theme.colours[token], self.theme.colours["edge"])
 
     def _go_to(self, hit: Hit) -> None:
         if hit.statement:

@@ -102,10 +102,8 @@ class Shown:
             ("Strategy", request.strategy), ("Times", request.origin),
             ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
         )  # fmt: skip
-        title = f"Tuning {Path(request.source).stem}"
-        return Status(
-            title, self.state, len(self.trials), self.total, self._time_left(), facts, self.problem, run.message
-        )
+        title, count = f"Tuning {Path(request.source).stem}", len(self.trials)
+        return Status(title, self.state, count, self.total, self._time_left(), facts, self.problem, run.message)
 
     def _time_left(self) -> str:
         """How long it will take at the present pace; "" where it cannot be estimated."""
