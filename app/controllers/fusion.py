@@ -33,14 +33,13 @@ class FusionController(QObject):
         self._dragged: FusionEdit | None = None
         self._source: Handle = Handle("")
         self._target: Handle | None = None
-        self._titles: dict[str, str] = {}
-        self._options: dict[str, FusionEdit] = {}
+        self._options: dict[str, tuple[str, FusionEdit]] = {}
         view.tried.connect(self._try)
         view.dropped.connect(self._drop)
         view.edge_selected.connect(self.show_edge)
         view.card.chosen.connect(self._choose)
         view.card.closed.connect(lambda: self.show_edge(None))
-        self.chooser.chosen.connect(lambda key: fusing.carry_out(self._options[key]))
+        self.chooser.chosen.connect(lambda key: fusing.carry_out(self._options[key][1]))
         fusing.answered.connect(self._on_answer)
         fusing.refused.connect(self._on_refused)
         self.workspace.model_changed.connect(self._forget)
@@ -118,7 +117,7 @@ class FusionController(QObject):
         if line.links:
             self.view.card.show_told(link_told(line.links))
         else:
-            if self._is_boundary(line):
+            if all(_pair(line)):
                 self.fusing.ask(_pair(line))
             self._show_boundary()
 
@@ -127,12 +126,9 @@ class FusionController(QObject):
         if line is None or line.links:
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
-        known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
+        known = self.fusing.answer(_pair(line)) if all(_pair(line)) else None
         merged = self.fusing.ask(_join_wish(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
-
-    def _is_boundary(self, line: EdgeLine) -> bool:
-        return all(_pair(line))
 
     def _choose(self, name: str) -> None:
         line = self._line
@@ -140,10 +136,8 @@ class FusionController(QObject):
             self.split()
         elif name == "release":
             self.release()
-        elif line is not None and not line.links:
-            first, second = (self._node(end) for end in _pair(line))
-            if name == "merge":
-                self.fusing.carry_out(_join_wish(first, second))
+        elif name == "merge" and line is not None and not line.links:
+            self.fusing.carry_out(_join_wish(*map(self._node, _pair(line))))
 
     def _try(self, source: Handle, target: Handle | None) -> None:
         wish = self._dragged = self._wish(source, target)
@@ -184,9 +178,7 @@ class FusionController(QObject):
 
     def _offer(self, title: str, options: Iterable[tuple[str, FusionEdit]]) -> None:
         """Opens the chooser; what is known of each option follows."""
-        offered = list(options)
-        self._titles = {str(n): name for n, (name, _) in enumerate(offered)}
-        self._options = {str(n): wish for n, (_, wish) in enumerate(offered)}
+        self._options = {str(number): option for number, option in enumerate(options)}
         self.chooser.open(title)
         self._fill()
 
@@ -194,13 +186,12 @@ class FusionController(QObject):
         """Shows what is known of the options, and asks for the next that is not."""
         if not self.chooser.isVisible():
             return
-        known = {key: self.fusing.answer(wish) for key, wish in self._options.items()}
         rows = []
-        for key, answer in known.items():
-            _, sentence, outcome = trial_note(Handle(""), "", self._options[key], answer)
-            rows.append(Option(key, self._titles[key], sentence, outcome))
+        for key, (title, wish) in self._options.items():
+            _, sentence, outcome = trial_note(Handle(""), "", wish, self.fusing.answer(wish))
+            rows.append(Option(key, title, sentence, outcome))
         self.chooser.show_options(rows)
-        unknown = next((self._options[key] for key, answer in known.items() if answer is None), None)
+        unknown = next((wish for _, wish in self._options.values() if self.fusing.answer(wish) is None), None)
         if unknown is not None:
             self.fusing.ask(unknown)
 
@@ -235,14 +226,10 @@ class FusionController(QObject):
     def _kept_pair(self, line: EdgeLine) -> tuple[str, ...]:
         """The operators at the ends of an edge that are kept apart."""
         edge = next((tensor for tensor in line.tensors if tensor.fixed), None)
-        return self._apart(edge) if edge else ()
-
-    def _apart(self, edge: EdgeDoc) -> tuple[str, ...]:
-        first, second = self._node(edge.source), self._node(edge.target)
-        for producer, consumer in self.fusing.fixed.apart:
-            if producer in first.operators and consumer in second.operators:
-                return producer, consumer
-        return ()
+        if edge is None:
+            return ()
+        before, after = self._node(edge.source).operators, self._node(edge.target).operators
+        return next((pair for pair in self.fusing.fixed.apart if pair[0] in before and pair[1] in after), ())
 
 
 def _unconnected(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:

@@ -228,9 +228,8 @@ class Commands(QObject):
         self._window.show_colour("measured" if self._window.action("measured-times").isChecked() else "time")
 
     def _show_about(self) -> None:
-        box = QMessageBox(self._window)
+        box = QMessageBox(self._window, text="Loomscope")
         box.setWindowTitle("About Loomscope")
-        box.setText("Loomscope")
         box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()  # not exec: nothing may stop the event loop
