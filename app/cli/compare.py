@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import engine
 from app.cli import output
@@ -15,7 +14,7 @@ from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.recipe import diff
 from engine.regression import outcomes
 from engine.regression.outcomes import TimeRow, compare_manifests, compare_times
-from engine.support.serialization import to_json
+from engine.support.serialization import fields_to_json, to_json
 from views.format import duration, figure, percent
 
 TIME = "time"
@@ -42,7 +41,7 @@ def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limi
         raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")
     differences = diff(before, after)
     documents = () if model is None else tuple(_documents(model, a, before, b, after, only))
-    rows = [{**_plain(document), "slowdown": _slowdown(document)} for document in documents]
+    rows = [{**fields_to_json(document), "slowdown": _slowdown(document)} for document in documents]
     if json:
         output.document(a=str(a), b=str(b), differences=differences, rows=rows)
     else:
@@ -84,12 +83,6 @@ def _slowdown(document: DiffDoc) -> float:
     time = next(each for each in document.figures if each.name == TIME)
     assert time.a and time.b is not None, "both sides are predicted"
     return (time.b - time.a) / time.a
-
-
-def _plain(document: DiffDoc) -> dict[str, Any]:
-    plain = to_json(document)
-    assert isinstance(plain, dict)
-    return plain
 
 
 def _say(differences: Sequence[str], documents: Sequence[DiffDoc]) -> None:

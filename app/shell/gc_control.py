@@ -37,10 +37,7 @@ def collect() -> None:
     if gc.get_count()[0] > LARGE:
         gc.freeze()
         return
-    due = [
-        number
-        for number, (count, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
-        if count > limit
-    ]
+    counts = zip(gc.get_count(), gc.get_threshold(), strict=True)
+    due = [generation for generation, (count, threshold) in enumerate(counts) if count > threshold]
     if due:
         gc.collect(due[-1])

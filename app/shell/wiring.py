@@ -163,18 +163,16 @@ class Wiring:
 
     def _show_selection(self, selection: Selection) -> None:
         panels, group = self.panels, self.workspace.group(selection.group)
-        panels.outline.show_selection(selection.group)
-        panels.graph.show_selection(selection.group)
-        panels.timing.show_selection(selection.group)
+        for panel in (panels.outline, panels.graph, panels.timing):
+            panel.show_selection(selection.group)
         self._show_explanation()
         if group is not None:
             self._show_kernel(selection.group)
         self._show_statements(selection)
 
     def _show_statements(self, selection: Selection) -> None:
-        self.panels.schedule.show_selection(selection.statements)
-        self.panels.code.show_selection(selection.statements)
-        self.panels.constraints.show_selection(selection.statements)
+        for panel in (self.panels.schedule, self.panels.code, self.panels.constraints):
+            panel.show_selection(selection.statements)
 
     def _show_kernel(self, name: str) -> None:
         """Schedule and code show the last legal kernel, the constraints the one that was asked for if there is one."""

@@ -30,7 +30,7 @@ class Ablation(QObject):
         self.forget()
         self.view.show_ablation(None, f"{title}: every entry is taken back in turn…")
         on_kept = partial(self._on_kept, self._asked, group, title)
-        self.attachment.read(trial, group, on_kept, partial(self._refuse, self._asked))
+        self.attachment.read(lambda run: run.kept_trial(trial, group), on_kept, partial(self._refuse, self._asked))
 
     def forget(self) -> None:
         """Another run or group: nothing known is about it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, Signal
 
 from app.controllers.tuning.attachment import Attachment
-from app.controllers.tuning.follower import Best, Kept
+from app.controllers.tuning.follower import Best, Follower, Kept
 from app.controllers.tuning.preview import merge_advice
 from app.session.background import problem_of
 from app.session.workspace import Workspace
@@ -52,7 +52,7 @@ class Applying(QObject):
             self.workspace.bus.select_group(group)
             self._go_on(group)
 
-        self.attachment.read(trial, group, read, self.refused.emit)
+        self.attachment.read(lambda run: run.kept_trial(trial, group), read, self.refused.emit)
 
     def apply_all(self, run: int, trials: Trials) -> None:
         """Applies the best of every group that became faster in a run of the open model."""
@@ -67,7 +67,7 @@ class Applying(QObject):
                 self.workspace.want(group)
             self._go_on_together()
 
-        self.attachment.bests(read, self.refused.emit)
+        self.attachment.read(Follower.bests, read, self.refused.emit)
 
     def _go_on(self, group: str) -> None:
         """Asks for the step once the group's history is there; once the step is, it gets its remark and its time."""

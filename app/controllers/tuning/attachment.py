@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.controllers.tuning.follower import Best, Follower, Kept, RunUpdate
-from app.session.background import Background
+from app.controllers.tuning.follower import Follower, RunUpdate
+from app.session.background import Background, Result
 from engine.documents.model import ProblemDoc
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader, require_records
@@ -102,18 +102,12 @@ class Attachment(QObject):
             self._files.run(lambda: _mark_stopped(path, follower.number), lambda _: None, lambda _: None)
 
     def read(
-        self, trial: int, group: str, on_result: Callable[[Kept], None], on_error: Callable[[ProblemDoc], None]
-    ) -> None:
-        """What is kept of a trial of a group."""
-        follower = self.follower
-        if follower is not None:
-            self._files.run(lambda: follower.kept_trial(trial, group), on_result, on_error)
-
-    def bests(self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[ProblemDoc], None]) -> None:
-        """The best trial of each group that became faster."""
-        follower = self.follower
-        if follower is not None:
-            self._files.run(follower.bests, on_result, on_error)
+        self, look: Callable[[Follower], Result], on_result: Callable[[Result], None],
+        on_error: Callable[[ProblemDoc], None],
+    ) -> None:  # fmt: skip
+        """What a look at the run that is followed finds."""
+        if self.follower is not None:
+            self._files.run(partial(look, self.follower), on_result, on_error)
 
     def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[ProblemDoc], None]) -> None:
         """Does something with files on the same thread."""

@@ -77,7 +77,7 @@ class TrialPreview(QObject):
         chosen = self.chosen
         if chosen is not None and chosen.trial and not self.text and self.view.isVisible():
             on_kept, on_problem = partial(self._on_kept, chosen), partial(self._refuse, chosen)
-            self.attachment.read(chosen.trial, chosen.group, on_kept, on_problem)
+            self.attachment.read(lambda run: run.kept_trial(chosen.trial, chosen.group), on_kept, on_problem)
 
     def _on_kept(self, chosen: ChosenTrial, kept: Kept) -> None:
         if chosen is not self.chosen or self.text:
