@@ -15,23 +15,8 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from app.cli import output, tuning_verbs
-from app.cli.options import (
-    NO_DIMS,
-    NO_PROGRAMS,
-    Dims,
-    File,
-    Gpu,
-    Group,
-    Json,
-    Policy,
-    RecipeFile,
-    Target,
-    TreeFile,
-    job,
-    percentage,
-    verb,
-)
+from app.cli import options, output, tuning_verbs
+from app.cli.options import NOTHING, Dims, File, Gpu, Group, Json, RecipeFile, Target, TreeFile, job, percentage, verb
 from app.exit_codes import PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
@@ -78,7 +63,7 @@ def start(
 def open_(
     file: Annotated[str | None, Argument(metavar="FILE", help="What to open, else the example.")] = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Open the window."""
     from app.session.dimensions import dimensions_of
@@ -123,10 +108,10 @@ def render(
     advice: Annotated[Path | None, Option(metavar="FILE", help="Entries to add, as text.")] = None,
     replay: Annotated[Path | None, Option(metavar="FILE", help="Recorded times to show.")] = None,
     records: Annotated[Path | None, Option(metavar="DB", help="Tuning run to show.")] = None,
-    what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NO_DIMS,
+    what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NOTHING,
     tile: Annotated[int | None, Option(metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of
@@ -135,16 +120,16 @@ def render(
         from app.shell.render import PictureOptions, size_of
         from app.shell.render import render as draw
 
-        options = PictureOptions(
+        wanted = PictureOptions(
             size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
             dimensions_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
         )  # fmt: skip
-        draw(file, out, options)
+        draw(file, out, wanted)
     output.say(f"{out}")
 
 
 @command("Exit codes: 0 done, 2 bad input.")
-def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
+def inspect(file: File, dim: Dims = NOTHING, json: Json = False) -> None:
     """Operators and tensors of a file, and what is unsupported."""
     from app.cli import verbs
 
@@ -152,7 +137,9 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 
 
 @command("Exit codes: 0 done, 2 bad input.")
-def fuse(file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False) -> None:
+def fuse(
+    file: File, policy: options.Policy = None, target: Gpu = None, dim: Dims = NOTHING, json: Json = False
+) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
 
@@ -166,7 +153,7 @@ def recipe(
     group: Group = None,
     tree: TreeFile = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""
     from app.cli import verbs
@@ -177,7 +164,7 @@ def recipe(
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def schedule(
     file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
-    dim: Dims = NO_DIMS, json: Json = False,
+    dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Schedule trees, and what became of every entry of the recipe."""
     from app.cli import verbs
@@ -192,8 +179,8 @@ def generate(
     programs: Annotated[
         list[str],
         Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
-    ] = NO_PROGRAMS,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    ] = NOTHING,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """CUDA text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
@@ -205,7 +192,7 @@ def generate(
 def verify(
     file: File,
     whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
     from app.cli import verbs
@@ -215,7 +202,7 @@ def verify(
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def predict(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""
@@ -226,7 +213,7 @@ def predict(
 
 @command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
 def measure(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
 ) -> bool:  # fmt: skip
     """Time of every kernel on this machine's GPU."""
@@ -253,7 +240,7 @@ def calibrate(
 def explain(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to explain.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Why a group is fused, scheduled, placed and timed as it is."""
     from app.cli import verbs
@@ -284,7 +271,7 @@ def compare(
 def baseline(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
     from app.cli import regression as gate
@@ -299,7 +286,7 @@ def check(
     tolerance: Annotated[
         float, Option(metavar="P", parser=percentage, help="Let figures grow by P %.")
     ] = 0.0,
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Whether any figure of a baseline grew. A gate for continuous integration, which needs no GPU."""
     from app.cli import regression as gate
@@ -311,7 +298,7 @@ def check(
 def moves(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to look at.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> None:  # fmt: skip
     """Next steps of a group, each tried. Tells their predicted effects, or why they cannot be."""
     from app.cli import verbs

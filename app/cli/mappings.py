@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
 from engine.documents.mappings import WRONG, MappingDoc, MappingsDoc
-from engine.support.serialization import fields_to_json
 from views.format import plural
 
 SHOWN = 5
@@ -22,15 +20,10 @@ def mappings(job: CompileJob, check: bool, every: bool, json: bool) -> bool:
     groups = output.track(job.groups, len(job.groups), "mapping")
     found = [engine.mappings(group, recipe, emulate=check) for group in groups]
     if json:
-        output.document(groups=[_document(one) for one in found])
+        output.document(groups=list(map(output.row_about_group, found)))
     for one in () if json else found:
         _show(one, every)
     return not any(mapping.state == WRONG for one in found for mapping in one.mappings)
-
-
-def _document(found: MappingsDoc) -> dict[str, Any]:
-    fields = fields_to_json(found)
-    return {"name": fields.pop("group"), **fields}
 
 
 def _show(found: MappingsDoc, every: bool) -> None:

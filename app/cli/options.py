@@ -46,8 +46,8 @@ Policy = Annotated[
         help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
     ),
 ]
-NO_DIMS: list[str] = []
-NO_PROGRAMS: list[str] = []
+NOTHING: list[str] = []
+"""What an option that may be repeated is by default."""
 
 
 def percentage(text: str | float) -> float:
@@ -76,39 +76,36 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
             is_good = body(*arguments, **options)
             output.flush()
         except EngineError as error:
-            output.failure(error)
-            raise typer.Exit(error.exit_code) from error
+            failed = error
         except ImportError as error:
-            output.failure(MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`"))
-            raise typer.Exit(MissingCapability.exit_code) from error
+            failed = MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             output.discard()
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
-            output.failure(output.io_error(error))
-            raise typer.Exit(MissingCapability.exit_code) from error
-        except MemoryError as error:
-            short = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
-            output.failure(short)
-            raise typer.Exit(short.exit_code) from error
+            failed = output.io_error(error)
+        except MemoryError:
+            failed = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # the last resort: any exception becomes a message in place of a traceback
             from app.cli.fault import report_fault
 
-            fault = report_fault(error)
-            output.failure(fault)
-            raise typer.Exit(fault.exit_code) from error
-        if is_good is False:
-            raise typer.Exit(CHECK_FAILED)
+            failed = report_fault(error)
+        else:
+            if is_good is False:
+                raise typer.Exit(CHECK_FAILED)
+            return
+        output.failure(failed)
+        raise typer.Exit(failed.exit_code)
 
     return run
 
 
 def job(
-    file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
+    file: str, target: str | None = None, dim: list[str] = NOTHING, group: str | None = None,
     recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
 ) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""

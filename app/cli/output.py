@@ -89,22 +89,18 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
     """The exit code of a program, with errors of its streams reported; `pipe_closed` where the reader went away."""
     prepare()
     code: str | int | None = None
-    try:
-        with _writing():  # help: a verb tells its own
-            program()
-    except SystemExit as end:
-        code = end.code
-    except OSError as error:
-        failure(io_error(error))
-        code = 3
-    try:
-        flush()
-    except BrokenPipeError:
-        discard()
-        code = pipe_closed
-    except OSError as error:
-        failure(io_error(error))
-        code = 3
+    for step in (program, flush):
+        try:
+            with _writing():  # help: a verb tells its own
+                step()
+        except SystemExit as end:
+            code = end.code
+        except BrokenPipeError:
+            discard()
+            code = pipe_closed
+        except OSError as error:
+            failure(io_error(error))
+            code = 3
     return code
 
 
@@ -137,6 +133,14 @@ def discard() -> None:
         sys.stdout.lost = False
     else:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def row_about_group(document: object) -> dict[str, Any]:
+    """A document about a group for the one that is printed, where `name` is the group's."""
+    from engine.support.serialization import fields_to_json
+
+    fields = fields_to_json(document)
+    return {"name": fields.pop("group"), **fields}
 
 
 def say(text: str) -> None:

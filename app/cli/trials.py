@@ -139,14 +139,14 @@ def _show_runs(runs: Sequence[Run], kept: Kept) -> None:
         output.say("no run is kept")
         return
     now = time.time()
-    cells = (
-        (
-            str(run.number), run.started, run.state_at(now), Path(run.request.source).name, run.request.target,
-            run.request.strategy, run.request.runner, run.message,
-        )
-        for run in runs
-    )  # fmt: skip
-    output.table("", ("run>", "started", "state", "file", "target", "strategy", "runner", "ended"), cells)
+
+    def cells(run: Run) -> tuple[str, ...]:
+        request, state = run.request, (run.started, run.state_at(now))
+        what = Path(request.source).name, request.target, request.strategy, request.runner
+        return str(run.number), *state, *what, run.message
+
+    columns = ("run>", "started", "state", "file", "target", "strategy", "runner", "ended")
+    output.table("", columns, map(cells, runs))
 
 
 def _show(run: Run, found: Sequence[MappingResult], rounds: Sequence[Round]) -> None:

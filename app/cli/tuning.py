@@ -166,20 +166,16 @@ def _signals_interrupt(search: Search) -> Iterator[None]:
 
 def _document(search: Search, wishes: Wishes) -> dict[str, Any]:
     failures = sum((one.failures for one in search.progress.values()), Counter[str]())
+    progress = search.progress.items()
     return {
-        "run": search.log.number,
-        "origin": search.runner.origin,
-        "ended": search.why_ended or "interrupted",
-        "best": {name: _best(search, one) for name, one in search.progress.items() if one.winner is not None},
-        "trials": search.spent,
-        "failures": dict(failures),
-        "reused": sum(one.reused for one in search.progress.values()),
-        "repeated": search.repeated,
-        "funnels": {name: dict(map(_funnel, one.problem.tasks)) for name, one in search.progress.items()},
+        "run": search.log.number, "origin": search.runner.origin, "ended": search.why_ended or "interrupted",
+        "best": {name: _best(search, one) for name, one in progress if one.winner is not None},
+        "trials": search.spent, "failures": dict(failures), "reused": sum(one.reused for _, one in progress),
+        "repeated": search.repeated, "funnels": {name: dict(map(_funnel, one.problem.tasks)) for name, one in progress},
         "skipped": dict(search.skipped),
         "unchecked": {name: note for name, note in _notes(search).items() if "not checked" in note},
         "records": str(wishes.records),
-    }
+    }  # fmt: skip
 
 
 def _best(search: Search, one: Progress) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from app.cli.options import NO_DIMS, Dims, File, Group, Json, RecipeFile, Target, job
+from app.cli.options import NOTHING, Dims, File, Group, Json, RecipeFile, Target, job
 
 
 def mappings(
     file: File,
     check: Annotated[bool, Option("--check", help="Run their kernels on the CPU and compare.")] = False,
     every: Annotated[bool, Option("--all", help="All mappings, not the cheapest of each intrinsic.")] = False,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Every way to compute sums of products by an intrinsic. Tells why the others cannot."""
     from app.cli import mappings as tuning_mappings
@@ -51,7 +51,7 @@ def tune(
     out: Annotated[Path | None, Option("-o", "--output", metavar="R.json", help="Recipe with the best.")] = None,
     table: Annotated[Path | None, Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
     seed: Annotated[int, Option(metavar="N", help="Of everything that is drawn by chance.")] = 0,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> None:  # fmt: skip
     """Search mappings, tiles and pipelines of every group. Every finished trial is kept."""
     from app.cli import tuning

@@ -123,13 +123,10 @@ def schedule(job: CompileJob, json: bool) -> bool:
 def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
     """Legality is of dependences and required entries; the kernel, or why there is none, stands beside it."""
     row = {
-        "name": document.group,
-        "legal": document.legal,
-        "tree": to_json(document.schedule),
+        "name": document.group, "legal": document.legal, "tree": to_json(document.schedule),
         "verdicts": [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries],
-        "repairs": [repair.text for repair in document.repairs],
-        "milliseconds": document.milliseconds,
-    }
+        "repairs": [repair.text for repair in document.repairs], "milliseconds": document.milliseconds,
+    }  # fmt: skip
     if document.has_kernel:
         return {**row, "kernel": {"family": kind, "launches": 1}}
     return {**row, "refused": {"because": document.refused}} if document.legal else row
@@ -171,7 +168,7 @@ def verify(job: CompileJob, whole: bool, json: bool) -> bool:
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
-            rows.append(_check_row(engine.check_doc(engine.check(kernel))))
+            rows.append(output.row_about_group(engine.check_doc(engine.check(kernel))))
             texts.append(kernel.source.text)
     if job.only is None:
         left_out = job.plan.unsupported.items()
@@ -199,12 +196,7 @@ def _verify_whole(job: CompileJob, json: bool) -> bool:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
         result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
-    return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
-
-
-def _check_row(document: Any) -> dict[str, Any]:
-    fields = fields_to_json(document)
-    return {"name": fields.pop("group"), **fields}
+    return _report_checks([output.row_about_group(engine.check_doc(check)) for check in result.checks], json)
 
 
 def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:

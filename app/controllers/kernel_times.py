@@ -129,10 +129,10 @@ def _is_tensor(group: GroupDoc) -> bool:
 
 def where(times: Iterable[Time], machine: Target) -> str:
     """Where times of one origin come from: "H200 model, uncalibrated", "NVIDIA H200, 2026-11-18"."""
-    places = dict.fromkeys(
-        f"{machine.name.upper()} model{', ' if time.note else ''}{time.note}"
-        if time.origin == "predicted"
-        else ", ".join(filter(None, (time.device, time.date[:10]))) or time.note
-        for time in times
-    )
-    return "; ".join(filter(None, places))
+    return "; ".join(filter(None, dict.fromkeys(_place(time, machine) for time in times)))
+
+
+def _place(time: Time, machine: Target) -> str:
+    if time.origin == "predicted":
+        return f"{machine.name.upper()} model{', ' if time.note else ''}{time.note}"
+    return ", ".join(filter(None, (time.device, time.date[:10]))) or time.note

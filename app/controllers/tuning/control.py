@@ -156,18 +156,14 @@ class RunController(QObject):
         workspace, path = self.workspace, recipe_beside(order.records)
         known = {name: history.step.text for name, history in workspace.histories.items() if workspace.group(name)}
         fixed = fixed_now(workspace.histories)
-
-        def write() -> None:
-            write_present(path, order.target, order.dimensions, fixed, known)
+        write = partial(write_present, path, order.target, order.dimensions, fixed, known)
 
         def begin() -> None:
             self._is_starting = False
             self.process.start(order, self.command)
             self.changed.emit()
 
-        def start() -> None:
-            self.attachment.start_after(order.records, begin)
-
+        start = partial(self.attachment.start_after, order.records, begin)
         self.attachment.run(write, start, partial(self._on_refused, path))
 
     def _kill(self) -> None:
