@@ -182,13 +182,13 @@ def _progress() -> Progress:
 
 def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
     """An error in the user's words: the subject first, the hint on its own line, or the changes that resolve it."""
-    stderr.print(f"{error.subject}: {error.reason}", markup=False, style="red" if stderr.is_terminal else None)
+    warn(f"{error.subject}: {error.reason}")
     if repairs:
-        stderr.print("  tried and found to help, one at a time:", markup=False)
+        note("  tried and found to help, one at a time:")
         for repair in repairs:
-            stderr.print(f"    {repair}", markup=False)
+            note(f"    {repair}")
     elif error.hint:
-        stderr.print(f"  hint: {error.hint}", markup=False)
+        note(f"  hint: {error.hint}")
 
 
 def note(text: str) -> None:
@@ -197,7 +197,7 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """A line beside the result: why the exit code is not 0."""
+    """A line beside the result, red on a terminal: why the exit code is not 0."""
     stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
 
 

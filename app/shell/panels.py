@@ -84,7 +84,7 @@ PANELS = (
     PanelInfo("constraints", "views.constraints.view:ConstraintsView",
               "What was asked for, by whom, and what came of it", {"Schedule": Column(2, 0.62)}),
     PanelInfo("moves", "views.moves.view:MovesView", "Next steps that are possible, with their predicted gains",
-              {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.moves:MovesController"),
+              {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.question:MovesController"),
     PanelInfo("code", "views.code.view:CodeView", "CUDA text, PTX and SASS",
               {"Schedule": Column(0), "Pipeline": Column(0)}),
     PanelInfo("timing", "views.timing.view:TimingView", "Predicted and measured times, live samples, roofline",

@@ -249,7 +249,7 @@ class Window(QMainWindow):
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
         workspace.machine.changed.connect(self._show_device)
-        self.files.title_changed.connect(self._show_title)
+        self.document.state_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_statements())
         panels.constraints.draft_changed.connect(self._show_draft)

@@ -92,6 +92,11 @@ class Shown:
         title = next((each.title for each in model.groups if each.name == group), group)
         return group if title in ambiguous_titles(model) else title
 
+    def trial(self, row: int) -> tuple[str, int, str]:
+        """A trial's group, where its recipe is kept (0 for nowhere), and what it is called."""
+        trials = self.trials
+        return trials.text("group", row), int(trials.column("trial")[row]), f"Trial {int(trials.number[row]):,}"
+
     def status(self) -> Status:
         """The run in the panel's words."""
         run = self.run

@@ -85,9 +85,8 @@ class TuningController(QObject):
     def apply(self, row: int) -> None:
         """Makes a trial's recipe a step of its group's history."""
         if self.shown is not None and row != NONE and self.control.is_ours:
-            trial = int(self.shown.trials.column("trial")[row])
-            said = f"Trial {int(self.shown.trials.number[row]):,} of run {self.shown.follower.number}"
-            self.applying.apply(self.shown.trials.text("group", row), trial, said)
+            group, trial, title = self.shown.trial(row)
+            self.applying.apply(group, trial, f"{title} of run {self.shown.follower.number}")
 
     def apply_best(self) -> None:
         """Makes the best recipe of the shown group a step of its history."""
@@ -104,8 +103,7 @@ class TuningController(QObject):
         """Asks what each entry of the shown group's best recipe is worth."""
         best = self.best
         if self.shown is not None and best != NONE and self.control.is_ours:
-            trial = int(self.shown.trials.column("trial")[best])
-            self.ablation.start(self.group, trial, f"Trial {int(self.shown.trials.number[best]):,}")
+            self.ablation.start(*self.shown.trial(best))
 
     def action_states(self) -> dict[str, bool]:
         """Which of the actions can be done now."""
@@ -208,9 +206,7 @@ class TuningController(QObject):
         time, failure = float(trials.microseconds[row]), trials.text("kind", row)
         came = failure if np.isnan(time) else f"{figure(time)} µs {origin}"
         outcome = ", ".join(filter(None, (came, trials.program(row))))
-        title = f"Trial {int(trials.number[row]):,}"
-        trial = int(trials.column("trial")[row])
-        return ChosenTrial(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
+        return ChosenTrial(*self.shown.trial(row), outcome, failure, self.control.is_ours)
 
     def _find_group(self) -> None:
         """Turns to a group of the run where none is shown yet: the selected one, else where the search is busy."""
