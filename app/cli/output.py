@@ -89,7 +89,7 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
     """The exit code of a program, with errors of its streams reported; `pipe_closed` where the reader went away."""
     prepare()
     code: str | int | None = None
-    for step in (program, flush):
+    for step in (program, flush):  # what waits is written also where the program ended with an error
         try:
             with _writing():  # help: a verb tells its own
                 step()
@@ -156,7 +156,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         name, right = column.removesuffix(">"), column.endswith(">")
         drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
     for row in rows:
-        drawn.add_row(*(_plain(cell) for cell in row))
+        drawn.add_row(*(cell.replace("[", r"\[") for cell in row))  # brackets are shapes here, not rich's markup
     with _writing():
         stdout.print(drawn)
 
@@ -199,8 +199,3 @@ def note(text: str) -> None:
 def warn(text: str) -> None:
     """A line beside the result, red on a terminal: why the exit code is not 0."""
     stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
-
-
-def _plain(cell: str) -> str:
-    """Square brackets are shapes here, not rich's markup."""
-    return cell.replace("[", r"\[")

@@ -180,9 +180,9 @@ class ExplorationController(GroupController):
         return replace(question, details={"axes": self._axes.get(self.group, ()), "order": order})
 
     def _known_space(self) -> SpaceDoc | None:
-        return self._known(self._space_question(), SpaceDoc)
+        return self._document_of(self._space_question(), SpaceDoc)
 
-    def _known(self, question: Question | None, kind: type[Document]) -> Document | None:
+    def _document_of(self, question: Question | None, kind: type[Document]) -> Document | None:
         """The document that answers a question; None where none has come, or the worker refused."""
         found = self.queries.answer(question)
         return found if isinstance(found, kind) else None
@@ -198,9 +198,9 @@ class ExplorationController(GroupController):
         self.schedule.space.show_space(document, self._preview is not None)
 
     def _show_addresses(self, document: WarpDoc) -> None:
-        self.schedule.addresses.show_addresses(document, self._known(self._baseline(), WarpDoc))
+        self.schedule.addresses.show_addresses(document, self._document_of(self._baseline(), WarpDoc))
 
     def _show_possible(self, moves: Question | None, decisions: Question | None) -> None:
         """What the menu of entries offers."""
-        tried, table = self._known(moves, MovesDoc), self._known(decisions, DecisionsDoc)
+        tried, table = self._document_of(moves, MovesDoc), self._document_of(decisions, DecisionsDoc)
         self.constraints.show_possible(tried, table)

@@ -84,7 +84,7 @@ class FusionController(QObject):
         if handle is not None and model is not None:
             own = self._node(handle.node)
             near = [(_node_title(other), _join_wish(own, other)) for other in self._neighbours(own.id)]
-            free = _unconnected(model.nodes, model.edges, own.id)
+            free = _launches_beside(model.nodes, model.edges, own.id)
             others = [(f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in free]
             self._offer(MERGE, [*near, *others])
 
@@ -116,10 +116,10 @@ class FusionController(QObject):
             return
         if line.links:
             self.view.card.show_told(link_told(line.links))
-        else:
-            if all(_pair(line)):
-                self.fusing.ask(_pair(line))
-            self._show_boundary()
+            return
+        if all(_pair(line)):  # an edge from or to the graph's own ends has no second kernel to ask about
+            self.fusing.ask(_pair(line))
+        self._show_boundary()
 
     def _show_boundary(self) -> None:
         line = self._line
@@ -232,7 +232,7 @@ class FusionController(QObject):
         return next((pair for pair in self.fusing.fixed.apart if pair[0] in before and pair[1] in after), ())
 
 
-def _unconnected(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:
+def _launches_beside(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:
     """The launches closest to one that neither need anything of it nor feed it: it can be packed with them."""
     graph = nx.DiGraph()
     graph.add_nodes_from(node.id for node in nodes)

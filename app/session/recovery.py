@@ -178,7 +178,7 @@ def _follow(trails: dict[str, HistoryRecord], line: bytes) -> JournalEntry | Non
         change = from_json(JournalEntry, json.loads(line))
     except (ValueError, BadInput):
         return None
-    before = trails.get(change.group, HistoryRecord(()))
+    before = trails.get(change.group, HistoryRecord(()))  # a group whose first kernel came after the journal began
     steps, visited = dict(enumerate(before.steps)) | dict(change.steps), dict(before.visited) | dict(change.visited)
     kept = tuple(steps.values()), change.current, change.baseline, tuple(visited.items())
     trails[change.group] = HistoryRecord(*kept, change.draft)

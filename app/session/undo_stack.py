@@ -92,4 +92,5 @@ class UndoStack(QObject):
         """Steps that are new were made just now."""
         history = self.workspace.histories.get(group)
         if history is not None:
+            # By identity: a group's history keeps it when other groups give it another name.
             self._made.setdefault((id(history), history.current), next(self._clock))

@@ -147,7 +147,7 @@ class Commands(QObject):
             **{name: partial(window.set_theme, name) for name in THEMES},
             **{name.lower(): partial(window.set_perspective, name) for name in PERSPECTIVES},
         }
-        for name, react in reactions.items():
+        for name, react in reactions.items():  # `triggered` carries whether the action is checked, which nobody asks
             window.action(name).triggered.connect(lambda _=False, react=react: react())
 
     def _show_groups(self) -> None:

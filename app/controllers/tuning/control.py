@@ -82,7 +82,7 @@ class RunController(QObject):
         """The run in the panel's words; None where there is none."""
         if self.shown is not None and self.shown.run is not None:
             return self.shown.status()
-        return BEGINNING if self.is_live else None
+        return BEGINNING if self.is_live else None  # its process runs, but nothing is in the records yet
 
     def start(self, settings: RunSettings) -> None:
         """Starts a run of the open model with its present advice; it is followed like any other."""
