@@ -132,5 +132,5 @@ def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
         why_not = rule.condition(situation)
         if not why_not:
             made = rule.action(made, situation)
-        told.append(Applied(rule.name, not why_not, why_not or rule.because, len(made)))
+        told.append(Applied(rule.name, why_not or rule.because, len(made)))
     return made, tuple(told)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
-from engine.scheduling.address import Address
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario
 from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
 from engine.scheduling.rules import cut_parts, pinned_iterators
-from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
@@ -107,26 +105,6 @@ def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
                 )
 
 
-def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
-    """Names in entries that the program does not have."""
-    found = []
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = _missing(entry, program)
-            if missing:
-                found.append(Mismatch(one.author, entry, missing))
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """An entry that matches nothing, in whole or in part, and why."""
-
-    author: str
-    entry: Entry
-    because: str
-
-
 def _entries(scenario: Scenario) -> list[Entry]:
     return [*scenario.entries, *(e for alternative in scenario.alternatives for e in _entries(alternative))]
 
@@ -141,32 +119,3 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     if entry.field == "rewrite":
         inside = tuple(name for name in pinned_iterators(entry.value) if name not in REWRITES)
     return entry.statements + inside
-
-
-def _coefficient_names(value: Value) -> tuple[str, ...]:
-    """Every word in the value of a `terms` or `objective` entry."""
-    if isinstance(value, tuple):
-        return tuple(name for part in value for name in _coefficient_names(part))
-    return (value,) if isinstance(value, str) else ()
-
-
-def _missing(entry: Entry, program: TensorProgram) -> str:
-    """The first name of an entry that the program does not have; "" when it has all.
-
-    A dimension may be called like an iterator with a number after it, where a name was already taken on its path.
-    """
-    statements = {s.name for s in program.statements}
-    for name in _statements(entry):
-        if name not in statements:
-            return f"there is no statement {name}"
-    iterators = {i.name for s in program.statements for i in s.iterators}
-    for name in pinned_iterators(entry.value) if entry.field == "pin" else ():
-        if name not in iterators:
-            return f"there is no iterator {name}"
-    for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():
-        if name not in iterators | statements and name not in (CONST, SKEW, SHIFT, *RELATIONS):
-            return f"there is no iterator {name}"
-    name = Address.of(entry.dimension).name
-    if name and name not in iterators and name.rstrip("0123456789") not in iterators:
-        return f"there is no dimension {name}"
-    return ""

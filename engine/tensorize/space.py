@@ -96,13 +96,6 @@ class PublishedSpace:
             block = (part[0] * row_warps, part[1] * column_warps, self.fragment * chunk)
             yield GemmConfig(block, part, stages, sets)
 
-    def without_pipelines(self) -> PublishedSpace:
-        """The published baseline: the same tiles, nothing pipelined."""
-        one = (1,)
-        return PublishedSpace(
-            self.row_tiles, self.column_tiles, self.chunks, self.row_warps, self.column_warps, one, register_stages=one
-        )
-
 
 ALCOP_SPACES: Mapping[str, PublishedSpace] = {
     "dense": PublishedSpace(row_tiles=(1, 2, 4), column_tiles=(1, 2), chunks=(2, 4)),

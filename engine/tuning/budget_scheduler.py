@@ -189,8 +189,3 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     kept = tuple(ranked[:count] if count else ranked)
     because = f"{len(kept)} of {len(times)} by speed, {len(raised)} raised by chance"
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
-
-
-def trials_charged(selected: int, each: int, as_published: bool = False) -> int:
-    """Trials that a round takes from the budget: all that it ran; as published, only those of one mapping."""
-    return each if as_published else selected * each
