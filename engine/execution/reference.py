@@ -57,7 +57,7 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     a logarithm, the inputs that lead there are positive.
     """
     values = _draw_all(graph, seed, frozenset())
-    suspects = _suspects(graph)
+    suspects = domain_inputs(graph)
     if suspects and check_finite(_evaluate_operators(graph, values), _masks(graph)):
         values = _draw_all(graph, seed, suspects)
     return values
@@ -153,8 +153,9 @@ def weight_values(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
 
 
 def _draw_all(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
-    ranges = _ranges(graph)
-    values = {name: _input(graph, name, seed, ranges, name in positive) for name in graph.inputs}
+    values = {
+        name: _input(graph, name, seed, drawn) for name, drawn in distributions(graph, graph.inputs, positive).items()
+    }
     for name, constant in graph.constants.items():
         if constant.fill is not None:
             values[name] = weight_values(graph.tensors[name], constant.fill, seed)
@@ -169,21 +170,20 @@ def _ranges(graph: OperatorGraph) -> dict[str, object]:
     return metadata(read_model(graph.source), "light.inputs")
 
 
-def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
-    """What the values of every graph input are drawn from; positive where that may become necessary."""
-    ranges, suspects = _ranges(graph), _suspects(graph)
-    return {name: _distribution(graph, name, ranges, name in suspects) for name in graph.inputs}
+def distributions(graph: OperatorGraph, names: Iterable[str], positive: Collection[str]) -> dict[str, Distribution]:
+    """Input tensor -> what its values are drawn from; positive: those without a given range that shall be above 0."""
+    ranges = _ranges(graph)
+    return {name: _distribution(graph, name, ranges, name in positive) for name in names}
 
 
-def _suspects(graph: OperatorGraph) -> frozenset[str]:
+def domain_inputs(graph: OperatorGraph) -> frozenset[str]:
     """Inputs without a given range from which a root or a logarithm is computed."""
     is_without_ranges = graph.dialect == "akg" or graph.source is None
     return _inputs_leading_to(graph, _POSITIVE_DOMAIN) if is_without_ranges else frozenset()
 
 
-def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, object], positive: bool) -> np.ndarray:
+def _input(graph: OperatorGraph, name: str, seed: int, drawn: Distribution) -> np.ndarray:
     tensor, stream = graph.tensors[name], _random_stream(seed, f"input:{name}")
-    drawn = _distribution(graph, name, ranges, positive)
     match drawn.kind:
         case "true":
             return np.ones(tensor.shape, bool)
@@ -302,9 +302,8 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: i
         unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
         if not unknown:
             raise
-    ranges = _ranges(graph)
     known = [name for name in sorted(unknown) if name in graph.tensors and graph.tensors[name].dtype in INPUT_DTYPES]
-    drawn = {name: _input(graph, name, seed, ranges, False) for name in known}
+    drawn = {name: _input(graph, name, seed, how) for name, how in distributions(graph, known, ()).items()}
     rest = read_model(graph.source)
     _leave_out(rest, unknown, graph, names)
     return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}

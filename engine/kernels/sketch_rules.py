@@ -117,5 +117,5 @@ def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
         is_applied = rule.name in situation.offers or not rule.otherwise
         made = replace(made, dimensions={**made.dimensions, **situation.offers.get(rule.name, {})})
         because = rule.because if is_applied else situation.refuses.get(rule.name, rule.otherwise)
-        told.append(Applied(rule.name, is_applied, because, len(made)))
+        told.append(Applied(rule.name, because, len(made)))
     return made, tuple(told)

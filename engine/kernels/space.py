@@ -74,7 +74,6 @@ class Applied:
     """What a rule of the table did."""
 
     rule: str
-    is_applied: bool
     because: str
     opened: int
     """Combinations after it."""
@@ -82,8 +81,6 @@ class Applied:
 
 RESOURCE_NAMES = ("blocks", "threads", "serial_steps", "stages", "shared_bytes", "registers", "l2_bytes")
 """Fields of `Work` in the order in which features have them."""
-PROMISED = "promised"
-"""Name of the feature that is the modelled time."""
 
 
 class Template(Protocol):
@@ -127,17 +124,12 @@ class Task:
         """What pruning left."""
         return self.funnel.left
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """What `features` holds: every dimension, every figure of `FIGURES`, the promised time."""
-        return (*self.dimensions, *RESOURCE_NAMES, PROMISED)
-
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
         return self.template.rank(program)
 
     def features(self, program: Program) -> tuple[float, ...]:
-        """Figures for learned models, one for each of `feature_names`.
+        """Figures for learned models: every dimension, every resource of `RESOURCE_NAMES`, the promised time.
 
         Numbers and figures as the logarithm to base 2 of one more; words as their place among the choices.
         """

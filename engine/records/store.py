@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -82,14 +82,6 @@ class RecordStore:
         """Keep a trial; False where the same one is kept already, which then stays."""
         with sqlite_errors(self.path):
             return self.connection.execute(_INSERT, _row(trial, now())).rowcount == 1
-
-    def add_all(self, trials: Iterable[Trial]) -> int:
-        """Keep many trials at once, all of them or none; how many were new."""
-        with sqlite_errors(self.path):
-            before, finished = self.connection.total_changes, now()
-            with self.transaction():
-                self.connection.executemany(_INSERT, (_row(trial, finished) for trial in trials))
-            return self.connection.total_changes - before
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
