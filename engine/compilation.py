@@ -85,8 +85,10 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     )
 
 
-def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
-    """The kernel, whether or not it takes every required entry as given."""
+def _compile_unchecked(
+    group: FusionGroup, recipe: Recipe, observe: Observer | None, fitting_only: bool = False
+) -> Kernel:
+    """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()
@@ -114,7 +116,7 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
 
     try:
         setting = Setting(target(recipe.target), recipe.numerics)
-        tile = lower(replace(group, program=program), solved.tree, setting)
+        tile = lower(replace(group, program=program), solved.tree, setting, fitting_only)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipeline_loops(tile, setting.machine)
     except Unsupported as refused:
@@ -143,8 +145,8 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe, whether or not it takes every required entry as given."""
-    return _compile_unchecked(group, recipe, None)
+    """The kernel of a recipe by the group's own family, whether or not it takes every required entry as given."""
+    return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:
