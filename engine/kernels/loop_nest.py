@@ -136,18 +136,21 @@ def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], p
 
 
 def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
-    """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
+    """The loops of these families are made of one iterator each, which runs through the whole loop in each statement."""
     for band in walk(tree.root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():
-                if row.terms and plain_iterator(row) is None:
-                    raise Unsupported(
-                        "codegen",
-                        f"schedule of {program.name}",
-                        f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
-                        f"nearest is one iterator there: pin {' or '.join(row.iterators())} "
-                        "in place of the terms, equal or objective that asks for more",
-                    )
+                iterator = plain_iterator(row)
+                if not row.terms or member.extent == (iterator and program.statement(statement).extents[iterator]):
+                    continue
+                what = f"over {row}" if iterator is None else f"{program.statement(statement).extents[iterator]} times"
+                raise Unsupported(
+                    "codegen",
+                    f"schedule of {program.name}",
+                    f"{statement} runs {what} in dimension {member.name} of {member.extent}, but a loop is one iterator",
+                    f"nearest is one iterator there: pin {' or '.join(row.iterators())} "
+                    "in place of the terms, equal or objective that asks for more",
+                )
 
 
 def _is_outer(band: Band, program: TensorProgram) -> bool:
