@@ -246,6 +246,8 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         explain=explain_kernel(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
         intrinsic=kernel.tile.intrinsic,
+        family=kernel.family,
+        misfit=kernel.tile.misfit,
         bound=prediction.bound,
     )
 
