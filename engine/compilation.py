@@ -54,7 +54,7 @@ def default_microseconds(group: FusionGroup) -> float:
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
     try:
-        kernel = _compile_unchecked(group, default_recipe(group))
+        kernel = _compile_for_advice(group, default_recipe(group))
     except (Unsupported, OverBudget):  # one candidate that cannot be had is no reason to fuse nothing
         return math.inf
     return model_microseconds(kernel.facts, kernel.target)
@@ -62,7 +62,7 @@ def default_microseconds(group: FusionGroup) -> float:
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return family_of(group).advise(group, setting, _compile_unchecked)
+    return family_of(group).advise(group, setting, _compile_for_advice)
 
 
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -85,8 +85,10 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     )
 
 
-def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None = None) -> Kernel:
-    """The kernel, whether or not it takes every required entry as given."""
+def _compile_unchecked(
+    group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False
+) -> Kernel:
+    """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()
@@ -114,7 +116,7 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
 
     try:
         setting = Setting(find_target(recipe.target), recipe.numerics)
-        tile = lower(replace(group, program=program), solved.tree, setting)
+        tile = lower(replace(group, program=program), solved.tree, setting, fitting_only)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipeline_loops(tile, setting.machine)
     except Unsupported as refused:
@@ -132,6 +134,11 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
         verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
         facts=work_of_tile(program, tile, source), timings=tuple(timings),
     )  # fmt: skip
+
+
+def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
+    """The kernel of a recipe by the group's own family, whether or not it takes every required entry as given."""
+    return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

@@ -115,12 +115,14 @@ def schedule(job: CompileJob, json: bool) -> bool:
             document = engine.kernel_doc(kernel)
         else:
             document = engine.refused_doc(group, job.recipe, kernel)
-        rows.append(_schedule_row(group.kind, document))
+        rows.append(_schedule_row(document))
         if not json:
             output.say(f"{group.name}  {group.title}")
             match kernel:
                 case Kernel():
                     output.say(show(kernel.schedule, kernel.program))
+                    if kernel.tile.misfit:
+                        output.say(f"a general kernel; {kernel.tile.misfit}\n")
                 case NoKernel() | NotTaken():
                     output.say(show(kernel.scheduled.tree, kernel.program))
                     output.say(f"legal, but there is no kernel: {kernel.subject}: {kernel.reason}\n")
@@ -131,7 +133,7 @@ def schedule(job: CompileJob, json: bool) -> bool:
     return holds
 
 
-def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
+def _schedule_row(document: KernelDoc) -> dict[str, Any]:
     """Legality is of dependences and required entries; the kernel, or why there is none, stands beside it."""
     row = {
         "name": document.group, "legal": document.legal, "tree": to_json(document.schedule),
@@ -139,7 +141,8 @@ def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
         "repairs": [repair.text for repair in document.repairs], "milliseconds": document.milliseconds,
     }  # fmt: skip
     if document.has_kernel:
-        return {**row, "kernel": {"family": kind, "launches": 1}}
+        misfit = {"misfit": document.misfit} if document.misfit else {}
+        return {**row, "kernel": {"family": document.family, "launches": 1, **misfit}}
     return {**row, "refused": {"because": document.refused}} if document.legal else row
 
 

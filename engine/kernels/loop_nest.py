@@ -126,15 +126,27 @@ def _bad_schedule(program: TensorProgram, reason: str, hint: str) -> Unsupported
 
 
 def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
-    """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
+    """The loops of these families are made of one iterator each, which runs through the whole loop in each statement."""
     for band in walk(tree.root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():
-                if row.terms and plain_iterator(row) is None:
-                    reason = f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator"
-                    nearest = f"nearest is one iterator there: pin {' or '.join(row.iterators())}"
-                    hint = f"{nearest} in place of the terms, equal or objective that asks for more"
-                    raise _bad_schedule(program, reason, hint)
+                iterator = plain_iterator(row)
+                if not row.terms or _runs_through(program.statement(statement), iterator, member):
+                    continue
+                extents = program.statement(statement).extents
+                what = f"over {row}" if iterator is None else f"{extents[iterator]} times"
+                where = f"dimension {member.name} of {member.extent}"
+                nearest = f"nearest is one iterator there: pin {' or '.join(row.iterators())}"
+                raise _bad_schedule(
+                    program,
+                    f"{statement} runs {what} in {where}, but a loop is one iterator",
+                    f"{nearest} in place of the terms, equal or objective that asks for more",
+                )
+
+
+def _runs_through(statement: Statement, iterator: str | None, member: Member) -> bool:
+    """Whether a statement's iterator takes every value of a dimension."""
+    return iterator is not None and statement.extents[iterator] == member.extent
 
 
 def _is_outer(band: Band, program: TensorProgram) -> bool:

@@ -33,6 +33,10 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     for line in kernel.log:
         yield f"  scheduler: {line}"
     yield ""
+    yield f"Which kernel follows it: {kernel.family}"
+    if kernel.tile.misfit:
+        yield f"  no faster family fits: {kernel.tile.misfit}"
+    yield ""
     yield "Where results live"
     for statement in kernel.program.statements:
         yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"

@@ -212,6 +212,8 @@ def kernel_doc(kernel: Kernel) -> KernelDoc:
         explain=explain(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
         intrinsic=kernel.tile.intrinsic,
+        family=kernel.family,
+        misfit=kernel.tile.misfit,
         bound=prediction.bound,
     )
 

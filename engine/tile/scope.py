@@ -55,6 +55,8 @@ class Scope:
             yield Index()
             return
         self.extents[name] = extent
+        for known in (self.definitions, self.values_of):  # a variable of a body closed before may have had the name
+            known.pop(name, None)
         self.depth[name] = len(self.bodies)
         self._open()
         yield Index.of(name)
