@@ -14,52 +14,54 @@ The command line and the window stand on these verbs.
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api import (
         addresses,
-        attempts,
-        calibrate,
         chart,
         check,
         check_model,
         compile,
-        decisions,
-        explain,
         fuse,
         launch_record,
-        listing,
         load,
         mappings,
         measure,
-        moves,
         nvrtc,
-        order,
         predict,
-        regroup,
-        space,
-        variant,
-        what_if,
-        why_apart,
     )
+    from engine.calibration import calibrate
+    from engine.compilation import default_recipe
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
     from engine.documents.exploration import FusionEdit
+    from engine.documents.model import time_doc
     from engine.execution.nodes import Check, Compiled, Failure, Timing
+    from engine.explore.decisions import decisions
+    from engine.explore.fusion_attempts import Attempts
+    from engine.explore.listing import listing
+    from engine.explore.moves import moves
+    from engine.explore.order import order
+    from engine.explore.regroup import regroup, why_apart
+    from engine.explore.space import space
+    from engine.explore.variant import variant
+    from engine.explore.what_if import what_if_of_chart
     from engine.export.sources import write_sources
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.fusion.stitching.nodes import Fixed
     from engine.graph.nodes import OperatorGraph
     from engine.kernels.nodes import Kernel
     from engine.present.comparison import compare
-    from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
-    from engine.present.times import time_doc
+    from engine.present.explanation import explain
+    from engine.present.model import compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
         complete_recipe,
-        default_recipe,
         fusion_choices,
         merge_advice,
         published_advice,
@@ -73,60 +75,40 @@ if TYPE_CHECKING:
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
     from engine.target import ARCHITECTURES
-    from engine.tuning.api import ablate, tune
+    from engine.tuning.ablation import ablate
+    from engine.tuning.api import tune
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
-    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel",
-    "NotTaken", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "FusionEdit", "ablate", "addresses", "attempts",
-    "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "complete_recipe",
-    "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
-    "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order",
-    "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup",
-    "replace_advice", "space", "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe",
-    "write_sources",
+    "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError",
+    "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability",
+    "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate",
+    "addresses", "calibrate", "chart", "check", "check_model", "compare", "compile", "compiled_doc",
+    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
+    "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves",
+    "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc",
+    "regroup", "replace_advice", "space", "time_doc", "tune", "variant", "what_if_of_chart", "why_apart",
+    "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
-
-# Names are imported when first asked for: the window's process needs the documents and none of the compiler's stages.
-_NAMES = {
-    "api": (
-        "addresses attempts calibrate chart check check_model compile decisions explain fuse launch_record listing "
-        "load mappings measure moves nvrtc order predict regroup space variant what_if why_apart"
-    ),
-    "kernels.nodes": "Kernel",
-    "cost.calibration": "Calibration keep_calibration",
-    "cost.nodes": "Prediction",
-    "documents.exploration": "FusionEdit",
-    "execution.nodes": "Check Compiled Failure Timing",
-    "export.sources": "write_sources",
-    "fusion.nodes": "FusionGroup FusionPlan",
-    "fusion.stitching.nodes": "Fixed",
-    "graph.nodes": "OperatorGraph",
-    "present.comparison": "compare",
-    "present.model": "check_doc compiled_doc kernel_doc model_doc plan_bytes refused_doc",
-    "present.times": "time_doc",
-    "recipe": "Advice Entry Recipe entry",
-    "recipe_files": (
-        "complete_recipe default_recipe fusion_choices merge_advice published_advice read_advice read_recipe "
-        "replace_advice write_published write_recipe"
-    ),
-    "scheduling.nodes": "Conflict",
-    "scheduling.untaken_entries": "NoKernel NotTaken",
-    "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
-    "target": "ARCHITECTURES",
-    "tuning.api": "ablate tune",
-}
-"""Module of the engine -> the names of the library that it defines."""
-_MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
+    """Import a name of the library when it is first asked for.
+
+    The window's process needs the documents and none of the compiler's stages.
+    """
+    if name not in __all__:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    value = getattr(import_module(f"engine.{_MODULE[name]}"), name)
+    value = getattr(import_module(_defining_modules()[name]), name)
     globals()[name] = value
     return value
+
+
+@cache
+def _defining_modules() -> dict[str, str]:
+    """Name of the library -> the module that defines it, read from the imports above: nothing states them twice."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
 def __dir__() -> list[str]:

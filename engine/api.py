@@ -6,7 +6,7 @@ What only checking, measuring and explaining need is imported when first used.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,23 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_group, default_microseconds
-from engine.compilation import default_recipe as _default_recipe
-from engine.cost.calibration import Calibration
+from engine.compilation import Observer, compile_group, default_microseconds, default_recipe
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
-from engine.documents.exploration import (
-    DecisionsDoc,
-    MoveDoc,
-    MovesDoc,
-    OrderDoc,
-    RegroupDoc,
-    SpaceDoc,
-    WarpDoc,
-    WhyDoc,
-)
+from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
-from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
+from engine.documents.pipeline import ChartDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.plan import fold_program, plan
@@ -46,13 +35,11 @@ from engine.suite import is_reference, model_file
 from engine.support.errors import BadInput, EngineError, MissingCapability
 from engine.support.garbage_collection import cycles_left_alone
 from engine.target import DEFAULT_TARGET
-from engine.target import target as _target
+from engine.target import target as find_target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
-from engine.tensorize.space import GemmConfig
 
 if TYPE_CHECKING:
-    from engine.explore.fusion_attempts import Attempts
     from engine.verify.model import ModelCheck
 
 
@@ -71,35 +58,11 @@ def fuse(
 
     Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
     """
-    machine = _target(target)
+    machine = find_target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
         return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
-
-
-def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
-    """Why two launches, "GROUP#INSTANCE", are not one kernel, with the cost terms.  Raises BadInput."""
-    from engine.explore.regroup import why
-
-    return why(plan, producer, consumer)
-
-
-def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> RegroupDoc:
-    """What a plan would be with other groups fixed: legal or not, and the predicted change.  Changes nothing."""
-    from engine.explore.regroup import regroup as tried
-
-    return tried(plan, fixed, _target(target or plan.target))
-
-
-def attempts(plan: FusionPlan, target: str | None = None) -> Attempts:
-    """Tries edits of a plan's groups, each in milliseconds, and changes nothing: `.attempt(FusionEdit("join", ...))`.
-
-    What a legal wish would fix is for `fuse` to carry out.
-    """
-    from engine.explore.fusion_attempts import Attempts
-
-    return Attempts(plan, _target(target or plan.target))
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -152,7 +115,7 @@ def check_model(
 
     if plan.source is not graph:
         raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
-    return run(plan, recipe or _default_recipe(plan), seed=seed, progress=progress)
+    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress)
 
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
@@ -206,40 +169,6 @@ def launch_record(kernel: Kernel, count: int = 1) -> Launched:
     return Launched(kernel.group.name, kernel.group.kind, count, facts, to_text(kernel.advice))
 
 
-def calibrate(files: Sequence[str | Path], target: str | None = None) -> Calibration:
-    """Fit the figures of a target to files of measured times; `keep_calibration` makes predictions use them.
-
-    target: by default the one that the files' device is.  Raises BadInput for files of another device, without measured
-    times of kernels, or with too few.
-    """
-    from engine.calibration import calibrate as fitted
-
-    return fitted(files, target)
-
-
-def explain(kernel: Kernel) -> str:
-    """Why the group is fused, scheduled, placed and predicted so, as text."""
-    from engine.present.explanation import explain_kernel
-
-    return explain_kernel(kernel, predict(kernel))
-
-
-def moves(
-    group: FusionGroup,
-    recipe: Recipe | None = None,
-    should_stop: Callable[[], bool] | None = None,
-    known: dict[str, MoveDoc | None] | None = None,
-) -> MovesDoc:
-    """Next steps from a recipe (by default the advisers'), each tried: its predicted effect, or why it cannot be.
-
-    should_stop: asked before each trial; once it says so, what was found is the answer.  known: findings of an earlier
-    call for the same group and recipe, to go on from.  Raises what `compile` raises where the recipe makes no kernel.
-    """
-    from engine.explore.moves import moves as tried
-
-    return tried(group, recipe or _default_recipe(group), should_stop or (lambda: False), known)
-
-
 def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = False) -> MappingsDoc:
     """Every mapping of a group to every intrinsic known, as entries; compiled where kernels can take them.
 
@@ -247,40 +176,7 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
     """
     from engine.explore.intrinsic_mappings import group_mappings
 
-    return group_mappings(group, recipe or _default_recipe(group), check if emulate else None)
-
-
-def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
-    """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
-    from engine.explore.decisions import decisions as table
-    from engine.explore.scheduled_group import schedule_group
-
-    return table(schedule_group(group, recipe or _default_recipe(group)))
-
-
-def space(
-    group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = (), order: Sequence[str] = ()
-) -> SpaceDoc:
-    """The iteration space along one to three dimensions of the schedule: across, down, into the page.
-
-    order: dimensions, outermost first, to be shown in this order whether it can hold or not; so are required entries
-    that cannot hold together.  Raises BadInput for a name that is no dimension.
-    """
-    from engine.explore.space import space as drawn
-
-    return drawn(group, recipe or _default_recipe(group), axes, order)
-
-
-def order(
-    group: FusionGroup, recipe: Recipe | None = None, order: Sequence[str] = (), tiles: Mapping[str, int] | None = None
-) -> OrderDoc:
-    """What asking for dimensions in another order, outermost first, or for tiles of some would say, and if it may be.
-
-    tiles: dimension -> values of one tile, 1 for none.  Raises BadInput for a name that is no dimension.
-    """
-    from engine.explore.order import order as asked
-
-    return asked(group, recipe or _default_recipe(group), order, tiles or {})
+    return group_mappings(group, recipe or default_recipe(group), check if emulate else None)
 
 
 def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
@@ -314,36 +210,6 @@ def chart(kernel: Kernel) -> ChartDoc:
     except MissingCapability:
         registers = None
     return drawn(kernel, registers)
-
-
-def what_if(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:
-    """What other knobs would give the contraction of a chart, by the model alone: milliseconds, and no kernel is made.
-
-    Raises BadInput for a chart without knobs and for an unknown target.
-    """
-    from engine.explore.what_if import what_if_of_chart
-
-    return what_if_of_chart(chart, knobs, target)
-
-
-def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc:
-    """The kernel of a contraction at other knobs, compiled by NVRTC, and the advice that asks for it.
-
-    Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs.
-    """
-    from engine.explore.variant import variant as compiled
-
-    return compiled(group, recipe, knobs)
-
-
-def listing(kernel: Kernel, language: str) -> ListingDoc:
-    """The kernel in "PTX" or "SASS" for its target, its lines linked to the CUDA text.
-
-    Without NVIDIA's disassembler the listing of SASS says so and is empty.  Raises BadInput for another language.
-    """
-    from engine.explore.listing import listing as listed
-
-    return listed(kernel, language)
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -24,7 +24,7 @@ from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
 from engine.support.errors import Fault, OverBudget, Unsupported
-from engine.target import target
+from engine.target import target as find_target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
@@ -35,15 +35,15 @@ Observer = Callable[[str, object, object], None]
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target_name: str | None = None, numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
-    target_name: another GPU than the plan was made for.
-    numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
+    target: another GPU than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
+    contractions round their operands; by default none is rounded.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    setting = Setting(target(target_name or what.target), numerics or {})
+    setting = Setting(find_target(target or what.target), numerics or {})
     advice = {group.name: advise(group, setting) for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
@@ -81,12 +81,14 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, 0.0, kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice), None).verdicts,
+        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice)).verdicts,
     )
 
 
-def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
-    """The kernel, whether or not it takes every required entry as given."""
+def _compile_unchecked(
+    group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False
+) -> Kernel:
+    """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()
@@ -113,8 +115,8 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
     tell("legality", solved.tree, (), solved.checking)
 
     try:
-        setting = Setting(target(recipe.target), recipe.numerics)
-        tile = lower(replace(group, program=program), solved.tree, setting)
+        setting = Setting(find_target(recipe.target), recipe.numerics)
+        tile = lower(replace(group, program=program), solved.tree, setting, fitting_only)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipeline_loops(tile, setting.machine)
     except Unsupported as refused:
@@ -128,23 +130,16 @@ def _compile_unchecked(group: FusionGroup, recipe: Recipe, observe: Observer | N
     tell("cuda", tile, source)
 
     return Kernel(
-        group=group,
-        recipe=recipe,
-        program=program,
-        dependences=needed,
-        schedule=solved.tree,
-        verdicts=tuple(_final(v, tile) for v in solved.verdicts),
-        log=solved.log,
-        tile=tile,
-        source=source,
+        group, recipe, program=program, dependences=needed, schedule=solved.tree, log=solved.log, tile=tile,
+        verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
         facts=work_of_tile(program, tile, source, family_of(group).registers(program, tile, setting.machine)),
         timings=tuple(timings),
-    )
+    )  # fmt: skip
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe, whether or not it takes every required entry as given."""
-    return _compile_unchecked(group, recipe, None)
+    """The kernel of a recipe by the group's own family, whether or not it takes every required entry as given."""
+    return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

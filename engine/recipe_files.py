@@ -6,11 +6,11 @@ What a stage cannot follow is refused here, by the file, group and entry that as
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.compilation import default_recipe as _default_recipe
+from engine.compilation import default_recipe
 from engine.fusion.choices import choices_of
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.stitching.nodes import Fixed
@@ -68,17 +68,6 @@ def write_recipe(recipe: Recipe, path: str | Path) -> None:
     write_whole(path, recipe.dumps(), "recipe")
 
 
-def default_recipe(
-    what: FusionGroup | FusionPlan, target: str | None = None, numerics: Mapping[str, str] | None = None
-) -> Recipe:
-    """What every adviser proposes for a group or for all groups of a plan.
-
-    target: another GPU than the plan was made for.  numerics: {"tensor_cores": "tf32"} lets float32 contractions round
-    their operands; by default none is rounded.
-    """
-    return _default_recipe(what, target, numerics)
-
-
 def replace_advice(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     """The recipe with a group's advice replaced by what `text` says (`engine/scheduling/text.py` has the grammar).
 
@@ -118,7 +107,7 @@ def complete_recipe(recipe: Recipe, plan: FusionPlan, source: str = "recipe") ->
             hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
             raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
         _validate(advice, plan.group(name), f"{source}, group {name}")
-    proposed = _default_recipe(plan, recipe.target, recipe.numerics)
+    proposed = default_recipe(plan, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 
 

@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
@@ -39,7 +39,6 @@ from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.graph.nodes import OperatorGraph
 from engine.scheduling.nodes import Conflict
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
@@ -59,15 +58,6 @@ KEPT = 256
 """Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The open file, its plan and the target GPU."""
-
-    graph: OperatorGraph
-    plan: FusionPlan
-    target: str
-
-
 class Service:
     """Answers requests about one open file; compiled kernels and tried moves are cached by group and recipe.
 
@@ -76,8 +66,8 @@ class Service:
 
     def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
         self._is_awaited = is_awaited
-        self._opened: Opened | None = None
-        self._known_attempts: Attempts | None = None
+        self._opened: FusionPlan | None = None
+        self._attempts: Attempts | None = None
         self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
         self._findings: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         """(question, group, recipe) -> what its function found before it was broken off."""
@@ -108,7 +98,7 @@ class Service:
             "group": lambda: group,
             "recipe": lambda: recipe,
             "kernel": kernel,
-            "plan": lambda: self._file().plan,
+            "plan": self._plan,
             "should_stop": lambda: self._is_awaited,
             "known": lambda: _keep(self._findings, (verb, *_key(arguments)), dict),
         }
@@ -137,41 +127,39 @@ class Service:
         fixed = _read_fixed(arguments)
         plan = time_stage("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
         keep = partial(_ahead, send)
-        document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target, keep))
-        self._open_plan(Opened(graph, plan, target))
+        document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
+        self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
-        opened, fixed = self._file(), _read_fixed(arguments)
+        before, fixed = self._plan(), _read_fixed(arguments)
+        assert before.source is not None, "it was fused from a file"
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
-        plan = engine.fuse(opened.graph, target=opened.target, fixed=fixed)
+        plan = engine.fuse(before.source, target=before.target, fixed=fixed)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
-        document = engine.model_doc(opened.graph, plan, opened.target, partial(_ahead, send))
-        self._open_plan(replace(opened, plan=plan))
+        document = engine.model_doc(before.source, plan, keep=partial(_ahead, send))
+        self._open_plan(plan)
         return document
 
-    def _open_plan(self, opened: Opened) -> None:
+    def _open_plan(self, plan: FusionPlan) -> None:
         """Replace the open plan and clear the caches about the groups of the old one."""
-        self._opened = opened
-        self._known_attempts = None
+        self._opened, self._attempts = plan, None
         self._kernels.clear()
         self._findings.clear()
 
     def _attempt(self, arguments: Arguments, send: Send) -> Any:
         """Legality and effect of a fusion edit of the present plan."""
-        opened = self._file()
-        if self._known_attempts is None:
-            self._known_attempts = engine.attempts(opened.plan, target=opened.target)
+        self._attempts = self._attempts or Attempts(self._plan())
         wish = FusionEdit(_text(arguments, "kind"), _read(arguments, "operators", tuple[str, ...], ()))
-        return to_json(self._known_attempts.attempt(wish))
+        return to_json(self._attempts.attempt(wish))
 
     def _why(self, arguments: Arguments, send: Send) -> Any:
         pair = _text(arguments, "producer"), _text(arguments, "consumer")
-        return to_json(engine.why_apart(self._file().plan, *pair))
+        return to_json(engine.why_apart(self._plan(), *pair))
 
     def _regroup(self, arguments: Arguments, send: Send) -> Any:
-        return to_json(engine.regroup(self._file().plan, _read_fixed(arguments), target=self._file().target))
+        return to_json(engine.regroup(self._plan(), _read_fixed(arguments)))
 
     def _ablation(self, arguments: Arguments, send: Send) -> Any:
         """The recipe of a request entry by entry, against the one that its text "before" says."""
@@ -185,7 +173,7 @@ class Service:
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
         send("progress", {"text": f"running {kernel.group.name} on the CPU", "done": 1, "total": 2})
-        return to_json(engine.check_doc(engine.check(kernel)))
+        return to_json(engine.check(kernel))
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
@@ -238,11 +226,11 @@ class Service:
     def _group_and_recipe(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
         name, text = _key(arguments)
-        group = _group(self._file().plan, name)
-        recipe = engine.default_recipe(group, target=self._file().target)
+        group = _group(self._plan(), name)
+        recipe = engine.default_recipe(group)
         return group, recipe if text is None else engine.replace_advice(recipe, group, text)
 
-    def _file(self) -> Opened:
+    def _plan(self) -> FusionPlan:
         if self._opened is None:
             raise BadInput("service", "file", "none is open yet", "send `open` first")
         return self._opened

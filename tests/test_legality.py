@@ -38,7 +38,7 @@ def row(tree: str, *more: str, code: int = 0) -> dict[str, object]:
 def test_a_schedule_with_a_kernel_names_its_family() -> None:
     (found,) = document("schedule", SOFTMAX)["groups"]
     assert found["legal"] is True and "refused" not in found
-    assert found["kernel"] == {"family": "row reduction", "launches": 1}
+    assert found["kernel"] == {"family": "reduction", "launches": 1}
 
 
 @pytest.mark.parametrize("more", [(), ("--group", GROUP)])

@@ -31,6 +31,9 @@ def strategy(hint: Any, depth: int = 0) -> st.SearchStrategy[Any]:
         return st.lists(strategy(item, depth + 1), max_size=2).map(tuple)
     if get_origin(hint) is tuple:
         return st.tuples(*(strategy(item, depth + 1) for item in get_args(hint)))
+    if get_origin(hint) is Mapping:
+        key, item = get_args(hint)
+        return st.dictionaries(strategy(key), strategy(item, depth + 1), max_size=2)
     if get_args(hint):
         return st.one_of(*(strategy(option, depth) for option in get_args(hint)))
     plain = {str: st.text(max_size=4), int: st.integers(), bool: st.booleans(), type(None): st.none()}

@@ -13,7 +13,7 @@ import pytest
 
 import engine
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, ProblemDoc
+from engine.documents.model import Check, KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.measure import gpu_name
 from engine.fusion.nodes import FusionGroup
 from engine.scheduling.text import to_text
@@ -147,7 +147,7 @@ def kernel_of(advice: str) -> KernelDoc:
 
 
 def test_check_and_compile_answer_their_documents() -> None:
-    check = from_json(CheckDoc, last(OPEN, ("check", {"group": "softmax_0", "recipe": None}))["value"])
+    check = from_json(Check, last(OPEN, ("check", {"group": "softmax_0", "recipe": None}))["value"])
     assert check.status == "pass"
     compiled = last(OPEN, ("compile", {"group": "softmax_0", "recipe": None}))["value"]
     assert compiled["group"] == "softmax_0"

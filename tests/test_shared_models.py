@@ -95,6 +95,7 @@ def test_bert_to_cuda_text_within_its_bound() -> None:
 
 
 @needs_shared
+@pytest.mark.slow(sentinel=True)
 def test_bert_end_to_end() -> None:
     graph = engine.load(SHARED / "models" / f"{BERTS[0]}.onnx")
     result = engine.check_model(graph, engine.fuse(graph))

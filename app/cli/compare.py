@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
-from app.cli.outcomes import compare_two_manifests, compare_two_times
 from engine import BadInput, Recipe, Unsupported
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.recipe import diff
 from engine.regression import outcomes
-from engine.support.serialization import to_json
-from views.format import figure, percent
+from engine.regression.outcomes import TimeRow, compare_manifests, compare_times
+from engine.support.serialization import fields_to_json, to_json
+from views.format import duration, figure, percent
 
 TIME = "time"
 
@@ -30,9 +29,9 @@ def compare(a: Path, b: Path, model: str | None, only: str | None, limit: float 
         option = "--model" if model else "--group"
         raise BadInput("command line", option, f"goes with recipes; {a} holds a {kind}", "leave it out")
     if kind == outcomes.TIMES:
-        return compare_two_times(a, b, limit, json)
+        return _compare_times(a, b, limit, json)
     if kind == outcomes.MANIFEST:
-        return compare_two_manifests(a, b, limit, json)
+        return _compare_manifests(a, b, limit, json)
     return _compare_recipes(a, b, model, only, limit, json)
 
 
@@ -42,7 +41,7 @@ def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limi
         raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")
     differences = diff(before, after)
     documents = () if model is None else tuple(_documents(model, a, before, b, after, only))
-    rows = [{**_plain(document), "slowdown": _slowdown(document)} for document in documents]
+    rows = [{**fields_to_json(document), "slowdown": _slowdown(document)} for document in documents]
     if json:
         output.document(a=str(a), b=str(b), differences=differences, rows=rows)
     else:
@@ -86,12 +85,6 @@ def _slowdown(document: DiffDoc) -> float:
     return (time.b - time.a) / time.a
 
 
-def _plain(document: DiffDoc) -> dict[str, Any]:
-    plain = to_json(document)
-    assert isinstance(plain, dict)
-    return plain
-
-
 def _say(differences: Sequence[str], documents: Sequence[DiffDoc]) -> None:
     for line in differences or ("no difference",):
         output.say(line)
@@ -113,3 +106,43 @@ def _say_lines(what: str, lines: Sequence[DiffLine]) -> None:
 def _cells(each: FigureDoc) -> tuple[str, ...]:
     a, b = ("" if value is None else figure(value) for value in (each.a, each.b))
     return each.name, a, b, each.unit, each.origin
+
+
+def _compare_times(a: Path, b: Path, limit: float | None, json: bool) -> bool:
+    """Prints the change of every kernel's time; whether none is surely slower than `limit` percent allow."""
+    rows = compare_times(a, b)
+    if json:
+        output.document(a=str(a), b=str(b), rows=to_json(rows))
+    else:
+        columns = ("kernel", "A>", "B>", "change>", "origin", "verdict", "because")
+        output.table("", columns, (_time_cells(row) for row in rows))
+    slow = [row for row in rows if limit is not None and row.slower_than(limit / 100)]
+    for row in slow:
+        assert row.ratio is not None
+        output.warn(f"{row.name}: {row.origin} {percent(row.ratio - 1)} slower, {limit:g} % are allowed")
+    return not slow
+
+
+def _compare_manifests(a: Path, b: Path, limit: float | None, json: bool) -> bool:
+    """Prints the figures of generated kernels that differ; always True: a manifest holds nothing to be slower in."""
+    if limit is not None:
+        raise BadInput("command line", "--max-slowdown", "manifests hold no times", "compare files of times instead")
+    rows = compare_manifests(a, b)
+    if json:
+        output.document(a=str(a), b=str(b), rows=to_json(rows))
+    elif rows:
+        cells = ((row.name or "the model", row.figure, _value_text(row.a), _value_text(row.b)) for row in rows)
+        output.table("", ("kernel", "figure", "A>", "B>"), cells)
+    else:
+        output.say("no difference")
+    return True
+
+
+def _time_cells(row: TimeRow) -> tuple[str, ...]:
+    times = ("" if time is None else duration(time) for time in (row.a, row.b))
+    change = "" if row.ratio is None else f"{100 * (row.ratio - 1):+.1f} %"
+    return row.name, *times, change, row.origin, row.verdict, row.because
+
+
+def _value_text(value: float | str | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, str) else f"{value:,}"

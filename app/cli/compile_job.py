@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.recipe import Recipe
 
 
-
 @dataclass(frozen=True)
 class CompileJob:
     """The operands that most verbs share; each stage runs when it is first asked for."""

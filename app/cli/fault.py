@@ -16,15 +16,12 @@ from engine.support.user_data import data_folder
 
 def report_fault(error: Exception) -> Fault:
     """The fault to show for an unexpected exception; it names the file that holds the traceback."""
-    path = _write_report(_report(error))
+    lines = traceback.format_exception(error)
+    machine = f"Python {platform.python_version()}, {platform.platform()}"
+    path = _write_report(f"arguments: {sys.argv[1:]}\n{machine}\n\n{''.join(lines)}")
     what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     where = f"please report it with the file {path}" if path else "no report could be written: is the disk full?"
     return Fault("start", "a fault of loomscope", f"this is not your doing ({what})", where)
-
-
-def _report(error: Exception) -> str:
-    lines = traceback.format_exception(error)
-    return f"arguments: {sys.argv[1:]}\nPython {platform.python_version()}, {platform.platform()}\n\n{''.join(lines)}"
 
 
 def _write_report(text: str) -> Path | None:

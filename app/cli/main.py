@@ -8,28 +8,15 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from app.cli import output, tuning_verbs
-from app.cli.options import (
-    NO_DIMS,
-    NO_PROGRAMS,
-    Dims,
-    File,
-    Gpu,
-    Group,
-    Json,
-    Policy,
-    RecipeFile,
-    Target,
-    TreeFile,
-    job,
-    percentage,
-    verb,
-)
+from app.cli import options, output, tuning_verbs
+from app.cli.options import NOTHING, Dims, File, Gpu, Group, Json, RecipeFile, Target, TreeFile, job, percentage, verb
 from app.exit_codes import PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
@@ -50,10 +37,14 @@ def main() -> None:
     sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
 
 
+def command(codes: str, name: str | None = None) -> Callable[[Callable[..., bool | None]], Callable[..., None]]:
+    """Registers a verb, by default under its function's name; `codes` ends its help."""
+    return lambda body: app.command(name, epilog=codes)(verb(body))
+
+
 @app.callback(invoke_without_command=True)
 def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and stop.")] = False
 ) -> None:
     """Open the window where no verb is given."""
     if version:
@@ -68,12 +59,11 @@ def start(
         verb(_open_window)(None, None, {})
 
 
-@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
-@verb
+@command("Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.", "open")
 def open_(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help="What to open, else the example.")] = None,
+    file: Annotated[str | None, Argument(metavar="FILE", help="What to open, else the example.")] = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Open the window."""
     from app.session.dimensions import dimensions_of
@@ -96,51 +86,32 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
     raise typer.Exit(code)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def render(
     file: File,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[
-        str | None,
-        typer.Option(
-            "--panel",
-            metavar="NAME",
-            help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.",
-        ),
+        str | None, Option(metavar="NAME", help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.")
     ] = None,
-    perspective: Annotated[
-        str, typer.Option("--perspective", metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")
-    ] = "explore",
-    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
-    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")
-    ] = None,
+    perspective: Annotated[str, Option(metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")] = "explore",
+    size: Annotated[str, Option(metavar="WxH", help="Pixels.")] = "1440x900",
+    theme: Annotated[str, Option(metavar="NAME", help="dark or light.")] = "dark",
+    group: Annotated[str | None, Option(metavar="NAME", help="The dearest one by default.")] = None,
     tab: Annotated[
         str,
-        typer.Option(
-            "--tab",
+        Option(
             metavar="NAME",
             help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
             "live, roofline; tuning: progress, promise, dimensions, ablation.",
         ),
     ] = "tree",
-    advice: Annotated[
-        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add, as text.")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
-    ] = None,
-    records: Annotated[
-        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show.")
-    ] = None,
-    what_if: Annotated[
-        list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
-    ] = NO_DIMS,
-    tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
+    advice: Annotated[Path | None, Option(metavar="FILE", help="Entries to add, as text.")] = None,
+    replay: Annotated[Path | None, Option(metavar="FILE", help="Recorded times to show.")] = None,
+    records: Annotated[Path | None, Option(metavar="DB", help="Tuning run to show.")] = None,
+    what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NOTHING,
+    tile: Annotated[int | None, Option(metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of
@@ -149,27 +120,25 @@ def render(
         from app.shell.render import PictureOptions, size_of
         from app.shell.render import render as draw
 
-        options = PictureOptions(
+        wanted = PictureOptions(
             size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
             dimensions_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
         )  # fmt: skip
-        draw(file, out, options)
+        draw(file, out, wanted)
     output.say(f"{out}")
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
-def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
+@command("Exit codes: 0 done, 2 bad input.")
+def inspect(file: File, dim: Dims = NOTHING, json: Json = False) -> None:
     """Operators and tensors of a file, and what is unsupported."""
     from app.cli import verbs
 
     verbs.inspect(job(file, dim=dim), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def fuse(
-    file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: options.Policy = None, target: Gpu = None, dim: Dims = NOTHING, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
@@ -177,15 +146,14 @@ def fuse(
     verbs.fuse(job(file, target, dim, policy=policy), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 2 bad input.")
 def recipe(
     file: File,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
     tree: TreeFile = None,
     target: Gpu = None,
-    dim: Dims = NO_DIMS,
+    dim: Dims = NOTHING,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""
     from app.cli import verbs
@@ -193,57 +161,48 @@ def recipe(
     verbs.recipe(job(file, target, dim, group, None, tree), out)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def schedule(
     file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
-    dim: Dims = NO_DIMS, json: Json = False,
-) -> None:  # fmt: skip
+    dim: Dims = NOTHING, json: Json = False,
+) -> bool:  # fmt: skip
     """Schedule trees, and what became of every entry of the recipe."""
     from app.cli import verbs
 
-    if not verbs.schedule(job(file, target, dim, group, recipe, tree), json):
-        raise typer.Exit(1)
+    return verbs.schedule(job(file, target, dim, group, recipe, tree), json)
 
 
-@app.command(
-    epilog="Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC."
-)
-@verb
+@command("Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC.")
 def generate(
     file: File,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
     programs: Annotated[
         list[str],
-        typer.Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
-    ] = NO_PROGRAMS,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
-) -> None:  # fmt: skip
+        Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
+    ] = NOTHING,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+) -> bool:  # fmt: skip
     """CUDA text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
 
-    if not verbs.generate(job(file, target, dim, group, recipe), out, programs, json):
-        raise typer.Exit(1)
+    return verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
 def verify(
     file: File,
-    whole: Annotated[bool, typer.Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
-) -> None:  # fmt: skip
+    whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+) -> bool:  # fmt: skip
     """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
     from app.cli import verbs
 
-    if not verbs.verify(job(file, target, dim, group, recipe), whole, json):
-        raise typer.Exit(1)
+    return verbs.verify(job(file, target, dim, group, recipe), whole, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def predict(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""
@@ -252,28 +211,22 @@ def predict(
     verbs.predict(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
 def measure(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Time of every kernel on this machine's GPU."""
     from app.cli import verbs
 
-    if not verbs.measure(job(file, target, dim, group, recipe), json):
-        raise typer.Exit(1)
+    return verbs.measure(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
-@verb
+@command("Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
 def calibrate(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")
-    ],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")],
     target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="GPU", help="GPU whose figures are fitted; by default the files' own."),
+        str | None, Option(metavar="GPU", help="GPU whose figures are fitted; by default the files' own.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -283,12 +236,11 @@ def calibrate(
     verbs.calibrate(files, target, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def explain(
     file: File,
-    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to explain.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    group: Annotated[str, Option(metavar="NAME", help="The group to explain.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Why a group is fused, scheduled, placed and timed as it is."""
     from app.cli import verbs
@@ -296,34 +248,30 @@ def explain(
     verbs.explain(job(file, target, dim, group, recipe))
 
 
-@app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same kind.")],
+    a: Annotated[Path, Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
+    b: Annotated[Path, Argument(metavar="B", help="Another of the same kind.")],
     model: Annotated[
-        str | None, typer.Option("--model", metavar="FILE", help="Compare schedules, code and figures of its kernels.")
+        str | None, Option(metavar="FILE", help="Compare schedules, code and figures of its kernels.")
     ] = None,
     group: Group = None,
     max_slowdown: Annotated[
-        float | None,
-        typer.Option("--max-slowdown", metavar="P", parser=percentage, help="Fail where a kernel of B is P % slower."),
+        float | None, Option(metavar="P", parser=percentage, help="Fail where a kernel of B is P % slower.")
     ] = None,
     json: Json = False,
-) -> None:
+) -> bool:
     """What changes from one file to another. Both are recipes (with a model, its kernels), times or manifests."""
     from app.cli.compare import compare as run
 
-    if not run(a, b, model, group, max_slowdown, json):
-        raise typer.Exit(1)
+    return run(a, b, model, group, max_slowdown, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
-@verb
+@command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
     from app.cli import regression as gate
@@ -331,29 +279,26 @@ def baseline(
     gate.baseline(job(file, target, dim, recipe=recipe), out)
 
 
-@app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
-@verb
+@command("Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def check(
     file: File,
-    before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
+    before: Annotated[Path, Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="P", parser=percentage, help="Let figures grow by P %.")
+        float, Option(metavar="P", parser=percentage, help="Let figures grow by P %.")
     ] = 0.0,
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
-) -> None:  # fmt: skip
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+) -> bool:  # fmt: skip
     """Whether any figure of a baseline grew. A gate for continuous integration, which needs no GPU."""
     from app.cli import regression as gate
 
-    if not gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json):
-        raise typer.Exit(1)
+    return gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
-@verb
+@command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def moves(
     file: File,
-    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to look at.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+    group: Annotated[str, Option(metavar="NAME", help="The group to look at.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> None:  # fmt: skip
     """Next steps of a group, each tried. Tells their predicted effects, or why they cannot be."""
     from app.cli import verbs
@@ -361,8 +306,7 @@ def moves(
     verbs.moves(job(file, target, dim, group, recipe), json)
 
 
-@app.command(epilog="Exit code: 0, whatever is missing.")
-@verb
+@command("Exit code: 0, whatever is missing.")
 def doctor(json: Json = False) -> None:
     """What this machine has, and what to install for the rest."""
     from app.cli import verbs
@@ -370,10 +314,8 @@ def doctor(json: Json = False) -> None:
     verbs.doctor(json)
 
 
-app.command("mappings", epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(
-    tuning_verbs.mappings
+command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(tuning_verbs.mappings)
+command("Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted.")(
+    tuning_verbs.tune
 )
-app.command(
-    "tune", epilog="Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted."
-)(tuning_verbs.tune)
-app.command("trials", epilog="Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)
+command("Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
 from engine.documents.mappings import WRONG, MappingDoc, MappingsDoc
-from engine.support.serialization import fields_to_json
 from views.format import plural
 
 SHOWN = 5
@@ -19,19 +17,13 @@ SHOWN = 5
 def mappings(job: CompileJob, check: bool, every: bool, json: bool) -> bool:
     """Mappings of each group; whether no kernel of them is wrong."""
     recipe = job.recipe
-    found = [
-        engine.mappings(group, recipe, emulate=check) for group in output.track(job.groups, len(job.groups), "mapping")
-    ]
+    groups = output.track(job.groups, len(job.groups), "mapping")
+    found = [engine.mappings(group, recipe, emulate=check) for group in groups]
     if json:
-        output.document(groups=[_document(one) for one in found])
+        output.document(groups=list(map(output.row_about_group, found)))
     for one in () if json else found:
         _show(one, every)
     return not any(mapping.state == WRONG for one in found for mapping in one.mappings)
-
-
-def _document(found: MappingsDoc) -> dict[str, Any]:
-    fields = fields_to_json(found)
-    return {"name": fields.pop("group"), **fields}
 
 
 def _show(found: MappingsDoc, every: bool) -> None:
@@ -44,12 +36,8 @@ def _show(found: MappingsDoc, every: bool) -> None:
         shown += listed if every else listed[:SHOWN]
     output.say(title)
     if shown:
-        cells = (
-            (m.intrinsic, m.binding, " ".join(m.outer), f"{m.calls:,}", f"{m.padding:.1%}", m.state, m.why_not)
-            for m in shown
-        )
         columns = ("intrinsic", "axes", "loops around", "calls>", "padding>", "state", "why not")
-        output.table("", columns, cells)
+        output.table("", columns, map(_cells, shown))
     if len(shown) < len(found.mappings):
         totals = ", ".join(f"{plural(number, 'mapping')} to {name}" for name, number in count.items())
         output.say(f"{totals}; all of them with --all")
@@ -59,3 +47,7 @@ def _show(found: MappingsDoc, every: bool) -> None:
     for because, names in reasons.items():
         output.say(f"none to {', '.join(names)}: {because}")
     output.say("")
+
+
+def _cells(m: MappingDoc) -> tuple[str, ...]:
+    return m.intrinsic, m.binding, " ".join(m.outer), f"{m.calls:,}", f"{m.padding:.1%}", m.state, m.why_not

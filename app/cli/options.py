@@ -1,5 +1,7 @@
 """What the verbs of the command line share: their options, and how their errors reach the user.
 
+An option without a flag of its own is called as the parameter that it stands at.
+
 The engine and Qt are imported inside functions, so that `--help` is quick.
 """
 
@@ -11,46 +13,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from app.cli import output
-from app.exit_codes import INTERRUPTED, PIPE_CLOSED
+from app.exit_codes import CHECK_FAILED, INTERRUPTED, PIPE_CLOSED
 
 if TYPE_CHECKING:
     from app.cli.compile_job import CompileJob
 
 File = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="FILE",
-        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
+        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark).",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Gpu = Annotated[
-    str | None,
-    typer.Option("--target", metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100."),
-]
+Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
+Gpu = Annotated[str | None, Option(metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100.")]
 Target = Annotated[
-    str | None,
-    typer.Option("--target", metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100."),
+    str | None, Option(metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
 ]
-Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
-Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
-RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
+Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]
+RecipeFile = Annotated[Path | None, Option(metavar="FILE", help="Recipe instead of all advisers'.")]
 TreeFile = Annotated[
-    Path | None,
-    typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
+    Path | None, Option(metavar="FILE", help="Advice for the group: our text, or a published JSON file.")
 ]
 Policy = Annotated[
     str | None,
-    typer.Option(
-        "--policy",
+    Option(
         metavar="NAME",
         help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
     ),
 ]
-NO_DIMS: list[str] = []
-NO_PROGRAMS: list[str] = []
+NOTHING: list[str] = []
+"""What an option that may be repeated is by default."""
 
 
 def percentage(text: str | float) -> float:
@@ -64,8 +61,8 @@ def percentage(text: str | float) -> float:
     return value
 
 
-def verb(body: Callable[..., None]) -> Callable[..., None]:
-    """A command whose engine errors become a message and an exit code, never a traceback.
+def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
+    """A command whose engine errors become a message and an exit code, never a traceback; False is a failed check.
 
     A library that is missing is told as such, a fault of ours with a report file.  An interrupt, and a reader of
     standard output that goes away (`| head`), end it without a word.
@@ -76,40 +73,39 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         from engine.support.errors import EngineError, MissingCapability, OverBudget
 
         try:
-            body(*arguments, **options)
+            is_good = body(*arguments, **options)
             output.flush()
         except EngineError as error:
-            output.failure(error)
-            raise typer.Exit(error.exit_code) from error
+            failed = error
         except ImportError as error:
-            output.failure(MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`"))
-            raise typer.Exit(MissingCapability.exit_code) from error
+            failed = MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             output.discard()
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
-            output.failure(output.io_error(error))
-            raise typer.Exit(MissingCapability.exit_code) from error
-        except MemoryError as error:
-            short = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
-            output.failure(short)
-            raise typer.Exit(short.exit_code) from error
+            failed = output.io_error(error)
+        except MemoryError:
+            failed = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # the last resort: any exception becomes a message in place of a traceback
             from app.cli.fault import report_fault
 
-            fault = report_fault(error)
-            output.failure(fault)
-            raise typer.Exit(fault.exit_code) from error
+            failed = report_fault(error)
+        else:
+            if is_good is False:
+                raise typer.Exit(CHECK_FAILED)
+            return
+        output.failure(failed)
+        raise typer.Exit(failed.exit_code)
 
     return run
 
 
 def job(
-    file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
+    file: str, target: str | None = None, dim: list[str] = NOTHING, group: str | None = None,
     recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
 ) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""

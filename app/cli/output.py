@@ -89,22 +89,18 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
     """The exit code of a program, with errors of its streams reported; `pipe_closed` where the reader went away."""
     prepare()
     code: str | int | None = None
-    try:
-        with _writing():  # help: a verb tells its own
-            program()
-    except SystemExit as end:
-        code = end.code
-    except OSError as error:
-        failure(io_error(error))
-        code = 3
-    try:
-        flush()
-    except BrokenPipeError:
-        discard()
-        code = pipe_closed
-    except OSError as error:
-        failure(io_error(error))
-        code = 3
+    for step in (program, flush):  # what waits is written also where the program ended with an error
+        try:
+            with _writing():  # help: a verb tells its own
+                step()
+        except SystemExit as end:
+            code = end.code
+        except BrokenPipeError:
+            discard()
+            code = pipe_closed
+        except OSError as error:
+            failure(io_error(error))
+            code = 3
     return code
 
 
@@ -139,6 +135,14 @@ def discard() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def row_about_group(document: object) -> dict[str, Any]:
+    """A document about a group for the one that is printed, where `name` is the group's."""
+    from engine.support.serialization import fields_to_json
+
+    fields = fields_to_json(document)
+    return {"name": fields.pop("group"), **fields}
+
+
 def say(text: str) -> None:
     """A line for people, printed as it is."""
     with _writing():
@@ -152,7 +156,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         name, right = column.removesuffix(">"), column.endswith(">")
         drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
     for row in rows:
-        drawn.add_row(*(_plain(cell) for cell in row))
+        drawn.add_row(*(cell.replace("[", r"\[") for cell in row))  # brackets are shapes here, not rich's markup
     with _writing():
         stdout.print(drawn)
 
@@ -178,13 +182,13 @@ def _progress() -> Progress:
 
 def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
     """An error in the user's words: the subject first, the hint on its own line, or the changes that resolve it."""
-    stderr.print(f"{error.subject}: {error.reason}", markup=False, style="red" if stderr.is_terminal else None)
+    warn(f"{error.subject}: {error.reason}")
     if repairs:
-        stderr.print("  tried and found to help, one at a time:", markup=False)
+        note("  tried and found to help, one at a time:")
         for repair in repairs:
-            stderr.print(f"    {repair}", markup=False)
+            note(f"    {repair}")
     elif error.hint:
-        stderr.print(f"  hint: {error.hint}", markup=False)
+        note(f"  hint: {error.hint}")
 
 
 def note(text: str) -> None:
@@ -193,10 +197,5 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """A line beside the result: why the exit code is not 0."""
+    """A line beside the result, red on a terminal: why the exit code is not 0."""
     stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
-
-
-def _plain(cell: str) -> str:
-    """Square brackets are shapes here, not rich's markup."""
-    return cell.replace("[", r"\[")

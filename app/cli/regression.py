@@ -24,10 +24,8 @@ def baseline(job: CompileJob, out: Path) -> None:
 def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
     """Count again; whether nothing grew by more than `tolerance` percent."""
     before = gate.read_baseline(path)
-    asked = job.asked_target or before.target
-    found = _take_baseline(
-        replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions})
-    )
+    target, dimensions = job.asked_target or before.target, {**before.dimensions, **job.asked_dimensions}
+    found = _take_baseline(replace(job, asked_target=target, asked_dimensions=dimensions))
     result = gate.compare(before, found, tolerance / 100)
     if json:
         output.document(
@@ -36,12 +34,8 @@ def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
         return not result.regressions
     for note in result.notes:
         output.say(note)
-    rows = (
-        (change.group or "the model", change.figure, _cell(change.before), _cell(change.after), _word(change))
-        for change in result.changes
-    )
     if result.changes:
-        output.table("", ("group", "figure", "before>", "now>", ""), rows)
+        output.table("", ("group", "figure", "before>", "now>", ""), map(_cells, result.changes))
     worse = len(result.regressions)
     output.say(f"{plural(worse, 'regression')} in {_totals(found)}" if worse else f"no regression in {_totals(found)}")
     return not worse
@@ -57,8 +51,9 @@ def _totals(found: gate.Baseline) -> str:
     return f"{plural(whole['kernels'], 'kernel')}, {whole['sectors']:,} sectors, {whole['conflicts']:,} bank conflicts"
 
 
-def _cell(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _cells(change: gate.FigureChange) -> tuple[str, ...]:
+    before, after = ("" if value is None else f"{value:,}" for value in (change.before, change.after))
+    return change.group or "the model", change.figure, before, after, _word(change)
 
 
 def _word(change: gate.FigureChange) -> str:

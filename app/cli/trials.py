@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from engine.support.files import check_place
 from engine.support.serialization import to_json
 from engine.tuning.statistics import rank_correlation, variance_explained
 from views.format import duration, figure, percent, plural
+
+Kept = Mapping[str, tuple[int, Mapping[str, int]]]
+"""Origin -> how many times of it the records hold, and how many failures of each kind."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +96,12 @@ def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Mappin
         importance[name] = variance_explained(times, np.array(values, np.int32)) if timed else 0.0
     failures = Counter(one.failure for one in attempts if one.failure)
     best = min(timed, key=lambda one: (one.microseconds, one.number), default=None)
-    return MappingResult(
-        group, mapping, len(attempts), dict(failures), best, rank_correlation(promised, times), importance
-    )
+    correlation = rank_correlation(promised, times)
+    return MappingResult(group, mapping, len(attempts), dict(failures), best, correlation, importance)
 
 
 def _document(
-    runs: Sequence[Run],
-    chosen: Run | None,
-    found: Sequence[MappingResult],
-    rounds: Sequence[Round],
-    kept: dict[str, Any],
+    runs: Sequence[Run], chosen: Run | None, found: Sequence[MappingResult], rounds: Sequence[Round], kept: Kept
 ) -> dict[str, Any]:
     now = time.time()
     return {
@@ -132,7 +131,7 @@ def _document(
     }  # fmt: skip
 
 
-def _show_runs(runs: Sequence[Run], kept: dict[str, Any]) -> None:
+def _show_runs(runs: Sequence[Run], kept: Kept) -> None:
     for origin, (times, failures) in kept.items():
         failed = ", ".join(f"{count} {kind}" for kind, count in failures.items())
         output.say(f"{plural(times, 'time')} {origin}" + (f"; failures: {failed}" if failed else ""))
@@ -140,38 +139,38 @@ def _show_runs(runs: Sequence[Run], kept: dict[str, Any]) -> None:
         output.say("no run is kept")
         return
     now = time.time()
-    cells = (
-        (
-            str(run.number), run.started, run.state_at(now), Path(run.request.source).name, run.request.target,
-            run.request.strategy, run.request.runner, run.message,
-        )
-        for run in runs
-    )  # fmt: skip
-    output.table("", ("run>", "started", "state", "file", "target", "strategy", "runner", "ended"), cells)
+
+    def cells(run: Run) -> tuple[str, ...]:
+        request, state = run.request, (run.started, run.state_at(now))
+        what = Path(request.source).name, request.target, request.strategy, request.runner
+        return str(run.number), *state, *what, run.message
+
+    columns = ("run>", "started", "state", "file", "target", "strategy", "runner", "ended")
+    output.table("", columns, map(cells, runs))
 
 
 def _show(run: Run, found: Sequence[MappingResult], rounds: Sequence[Round]) -> None:
-    cells = (
-        (
-            one.group, one.mapping, str(one.attempts), str(sum(one.failures.values())),
-            _best(one.best),
-            f"{one.correlation:.2f}" if one.correlation == one.correlation else "",
-            ", ".join(
-                f"{name} {percent(part)}"
-                for name, part in sorted(one.importance.items(), key=lambda each: -each[1])[:3] if part > 0
-            ),
-        )
-        for one in found
-    )  # fmt: skip
     columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
-    output.table(f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, cells)
+    output.table(
+        f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, map(_cells, found)
+    )
     if run.refused:
-        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refusal_rows(run))
+        rows = ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)
+        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), rows)
     spent = Counter[str]()
     for one in rounds:
         spent[one.group] += one.attempts
     where = ", ".join(f"{name} {count}" for name, count in spent.most_common())
     output.say(f"{plural(len(rounds), 'round')}; attempts of each group: {where}" if where else "no round ended")
+
+
+def _cells(one: MappingResult) -> tuple[str, ...]:
+    """A row about one mapping, with the three dimensions that explain most of its times."""
+    correlation = "" if math.isnan(one.correlation) else f"{one.correlation:.2f}"
+    dearest = sorted(one.importance.items(), key=lambda each: -each[1])[:3]
+    importance = ", ".join(f"{name} {percent(part)}" for name, part in dearest if part > 0)
+    failed = str(sum(one.failures.values()))
+    return one.group, one.mapping, str(one.attempts), failed, _best(one.best), correlation, importance
 
 
 def _best(best: Attempt | None) -> str:
@@ -180,7 +179,3 @@ def _best(best: Attempt | None) -> str:
         return ""
     spread = f" ({figure(best.low)} to {figure(best.high)})" if best.low and best.high else ""
     return duration(best.microseconds) + spread
-
-
-def _refusal_rows(run: Run) -> Iterator[tuple[str, ...]]:
-    return ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)

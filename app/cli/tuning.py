@@ -165,25 +165,17 @@ def _signals_interrupt(search: Search) -> Iterator[None]:
 
 
 def _document(search: Search, wishes: Wishes) -> dict[str, Any]:
-    failures: Counter[str] = Counter()
-    for one in search.progress.values():
-        failures += one.failures
+    failures = sum((one.failures for one in search.progress.values()), Counter[str]())
+    progress = search.progress.items()
     return {
-        "run": search.log.number,
-        "origin": search.runner.origin,
-        "ended": search.why_ended or "interrupted",
-        "best": {name: _best(search, one) for name, one in search.progress.items() if one.winner is not None},
-        "trials": search.spent,
-        "failures": dict(failures),
-        "reused": sum(one.reused for one in search.progress.values()),
-        "repeated": search.repeated,
-        "funnels": {
-            name: {task.name: _funnel(task) for task in one.problem.tasks} for name, one in search.progress.items()
-        },
+        "run": search.log.number, "origin": search.runner.origin, "ended": search.why_ended or "interrupted",
+        "best": {name: _best(search, one) for name, one in progress if one.winner is not None},
+        "trials": search.spent, "failures": dict(failures), "reused": sum(one.reused for _, one in progress),
+        "repeated": search.repeated, "funnels": {name: dict(map(_funnel, one.problem.tasks)) for name, one in progress},
         "skipped": dict(search.skipped),
         "unchecked": {name: note for name, note in _notes(search).items() if "not checked" in note},
         "records": str(wishes.records),
-    }
+    }  # fmt: skip
 
 
 def _best(search: Search, one: Progress) -> dict[str, Any]:
@@ -195,9 +187,10 @@ def _best(search: Search, one: Progress) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _funnel(task: Task) -> dict[str, Any]:
+def _funnel(task: Task) -> tuple[str, dict[str, Any]]:
+    """A task's name, and how many of its programs each rule dropped."""
     dropped = {d.rule: d.count for d in task.funnel.dropped}
-    return {"total": task.funnel.total, "dropped": dropped, "left": len(task.programs)}
+    return task.name, {"total": task.funnel.total, "dropped": dropped, "left": len(task.programs)}
 
 
 def _notes(search: Search) -> dict[str, str]:
@@ -208,18 +201,15 @@ def _notes(search: Search) -> dict[str, str]:
 
 def _show(search: Search) -> None:
     def row(name: str, one: Progress) -> tuple[str, ...]:
-        left = len(one.problem.programs)
-        known = one.before < float("inf")
-        return (
-            name, str(len(one.tasks)), f"{one.problem.total:,}", f"{left:,}", str(one.trials),
-            str(one.failures.total()), duration(one.before) if known else "",
-            duration(min(one.before, one.time)) if known or one.winner else "",
-            str(program_of(one.winner)) if one.winner and one.gain > 0 else "as it was",
-        )  # fmt: skip
+        programs = f"{one.problem.total:,}", f"{len(one.problem.programs):,}"
+        is_known = one.before < float("inf")
+        best = duration(min(one.before, one.time)) if is_known or one.winner else ""
+        program = str(program_of(one.winner)) if one.winner and one.gain > 0 else "as it was"
+        counts = str(len(one.tasks)), *programs, str(one.trials), str(one.failures.total())
+        return name, *counts, duration(one.before) if is_known else "", best, program
 
-    columns = (
-        "group", "mappings>", "programs>", "after pruning>", "trials>", "failed>", "before>", "best>", "program",
-    )  # fmt: skip
+    counts = ("mappings>", "programs>", "after pruning>", "trials>", "failed>")
+    columns = ("group", *counts, "before>", "best>", "program")
     title = TITLES.get(search.runner.origin, f"Times of origin {search.runner.origin}")
     output.table(title, columns, [row(name, one) for name, one in search.progress.items()])
     checked = [name for name, one in search.progress.items() if one.note == "agrees with the reference"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from app.cli.compile_job import CompileJob
 from app.cli.doctor import examine
 from engine import (
     BadInput,
+    Check,
     Conflict,
     EngineError,
     Failure,
@@ -38,7 +40,7 @@ def inspect(job: CompileJob, json: bool) -> None:
                 {"name": op.name, "kind": op.kind, "inputs": op.inputs, "outputs": op.outputs, "scope": op.scope}
                 for op in graph.operators
             ],
-            unsupported=[{"operator": name, "reason": reason} for name, reason in unsupported.items()],
+            unsupported=_unsupported_rows(unsupported),
             tensors=[{"name": t.name, "shape": t.shape, "dtype": t.dtype} for t in graph.tensors.values()],
         )
         return
@@ -68,16 +70,14 @@ def fuse(job: CompileJob, json: bool) -> None:
             **figures,
             groups=[
                 {
-                    "name": group.name,
-                    "instances": len(group.instances),
-                    "operators": group.instances[0].operators,
+                    "name": group.name, "instances": len(group.instances), "operators": group.instances[0].operators,
                     "schemes": [{"array": e.array, "scheme": e.scheme, "because": e.because} for e in group.edges],
                     "because": group.because,
                 }
                 for group in plan.groups
             ],
-            unsupported=[{"operator": name, "reason": reason} for name, reason in plan.unsupported.items()],
-        )
+            unsupported=_unsupported_rows(plan.unsupported),
+        )  # fmt: skip
         return
     output.say(
         f"{plan.graph}: {plural(figures['operators'], 'operator')} in {plural(figures['kernels'], 'kernel')} of "
@@ -115,12 +115,14 @@ def schedule(job: CompileJob, json: bool) -> bool:
             document = engine.kernel_doc(kernel)
         else:
             document = engine.refused_doc(group, job.recipe, kernel)
-        rows.append(_schedule_row(group.kind, document))
+        rows.append(_schedule_row(document))
         if not json:
             output.say(f"{group.name}  {group.title}")
             match kernel:
                 case Kernel():
                     output.say(show(kernel.schedule, kernel.program))
+                    if kernel.tile.misfit:
+                        output.say(f"a general kernel; {kernel.tile.misfit}\n")
                 case NoKernel() | NotTaken():
                     output.say(show(kernel.scheduled.tree, kernel.program))
                     output.say(f"legal, but there is no kernel: {kernel.subject}: {kernel.reason}\n")
@@ -131,18 +133,16 @@ def schedule(job: CompileJob, json: bool) -> bool:
     return holds
 
 
-def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
+def _schedule_row(document: KernelDoc) -> dict[str, Any]:
     """Legality is of dependences and required entries; the kernel, or why there is none, stands beside it."""
     row = {
-        "name": document.group,
-        "legal": document.legal,
-        "tree": to_json(document.schedule),
+        "name": document.group, "legal": document.legal, "tree": to_json(document.schedule),
         "verdicts": [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries],
-        "repairs": [repair.text for repair in document.repairs],
-        "milliseconds": document.milliseconds,
-    }
+        "repairs": [repair.text for repair in document.repairs], "milliseconds": document.milliseconds,
+    }  # fmt: skip
     if document.has_kernel:
-        return {**row, "kernel": {"family": kind, "launches": 1}}
+        misfit = {"misfit": document.misfit} if document.misfit else {}
+        return {**row, "kernel": {"family": document.family, "launches": 1, **misfit}}
     return {**row, "refused": {"because": document.refused}} if document.legal else row
 
 
@@ -161,15 +161,12 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
         return not missing
     rows = (
         (
-            kernel["group"],
-            kernel["file"],
-            " x ".join(map(str, kernel["grid"])),
-            str(kernel["block"][0]),
+            kernel["group"], kernel["file"], " x ".join(map(str, kernel["grid"])), str(kernel["block"][0]),
             amount(kernel["shared_bytes"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]
-    )
+    )  # fmt: skip
     output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
     return not missing
 
@@ -185,7 +182,7 @@ def verify(job: CompileJob, whole: bool, json: bool) -> bool:
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
-            rows.append(_check_row(engine.check_doc(engine.check(kernel))))
+            rows.append(_check_row(engine.check(kernel)))
             texts.append(kernel.source.text)
     if job.only is None:
         left_out = job.plan.unsupported.items()
@@ -198,21 +195,14 @@ def verify(job: CompileJob, whole: bool, json: bool) -> bool:
 
 def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
     """What every line of a kernel asked of memory."""
-    cells = (
-        (
-            str(count["line"]),
-            count["kind"],
-            f"{count['width']} B",
-            f"{count['requests']:,}",
-            f"{count['sectors']:,}" if count["sectors"] else "",
-            figure(count["sectors"] / count["requests"]) if count["sectors"] else "",
-            f"{count['conflicts']:,}" if count["kind"].startswith("shared") else "",
-            lines[count["line"] - 1].strip(),
-        )
-        for count in counts
-    )
+
+    def row(line: int, kind: str, width: int, requests: int, sectors: int, conflicts: int, **_: Any) -> tuple[str, ...]:
+        figures = (f"{sectors:,}", figure(sectors / requests)) if sectors else ("", "")
+        shared = f"{conflicts:,}" if kind.startswith("shared") else ""
+        return str(line), kind, f"{width} B", f"{requests:,}", *figures, shared, lines[line - 1].strip()
+
     columns = ("line>", "access", "width>", "requests>", "sectors>", "a request>", "conflicts>", "CUDA")
-    output.table("\nCounted over the blocks that ran", columns, cells)
+    output.table("\nCounted over the blocks that ran", columns, (row(**count) for count in counts))
 
 
 def _verify_whole(job: CompileJob, json: bool) -> bool:
@@ -220,12 +210,12 @@ def _verify_whole(job: CompileJob, json: bool) -> bool:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
         result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
-    return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
+    return _report_checks([_check_row(check) for check in result.checks], json)
 
 
-def _check_row(document: Any) -> dict[str, Any]:
-    fields = fields_to_json(document)
-    return {"name": fields.pop("group"), **fields}
+def _check_row(check: Check) -> dict[str, Any]:
+    findings = [[finding.line, finding.kind, finding.message] for finding in check.findings]
+    return {**output.row_about_group(check), "findings": findings}
 
 
 def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
@@ -234,23 +224,20 @@ def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
     if json:
         output.document(summary=summary, groups=rows)
     else:
-        cells = (
-            (
-                row["name"],
-                row["status"],
-                f"{float(row['max_error']):.2g}" if "max_error" in row else "",
-                f"{row['tolerance']:.2g}" if "tolerance" in row else "",
-                f"{row['blocks_run']:,}/{row['blocks_total']:,}" if "blocks_run" in row else "",
-                f"{row['elements_compared']:,}" if "elements_compared" in row else "",
-                ", ".join(row.get("orders", ())),
-                row.get("message", ""),
-            )
-            for row in rows
-        )
         columns = ("name", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
-        output.table("", columns, cells)
+        output.table("", columns, map(_check_cells, rows))
         output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
     return summary["fail"] == 0
+
+
+def _check_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row of what was checked; one that came to no comparison has no figures."""
+    figures = ("",) * 4
+    if "max_error" in row:
+        blocks = f"{row['blocks_run']:,}/{row['blocks_total']:,}"
+        error, tolerance = f"{float(row['max_error']):.2g}", f"{row['tolerance']:.2g}"
+        figures = (error, tolerance, blocks, f"{row['elements_compared']:,}")
+    return row["name"], row["status"], *figures, ", ".join(row.get("orders", ())), row.get("message", "")
 
 
 def predict(job: CompileJob, json: bool) -> None:
@@ -261,18 +248,11 @@ def predict(job: CompileJob, json: bool) -> None:
             rows.append({"group": group.name, "unsupported": kernel.reason})
             continue
         found = engine.predict(kernel)
-        rows.append(
-            {
-                "group": group.name,
-                "instances": len(group.instances),
-                "origin": found.origin,
-                "microseconds": found.microseconds,
-                "samples": [],
-                "note": found.note,
-                "bound": found.bound,
-                "terms": to_json(found.terms),
-            }
-        )
+        rows.append({
+            "group": group.name, "instances": len(group.instances), "origin": found.origin,
+            "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
+            "terms": to_json(found.terms),
+        })  # fmt: skip
     _report_times(job, rows, json)
 
 
@@ -300,19 +280,14 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
         environment = {"model": job.graph.name, "target": job.target}
         output.document(environment=environment, kernels=rows, microseconds=total)
         return
-    cells = (
-        (
-            row["group"],
-            str(row["instances"]),
-            duration(row["microseconds"]),
-            duration(row["microseconds"] * row["instances"]),
-            f"{figure(100 * row['microseconds'] * row['instances'] / total)} %",
-            row["origin"],
-            row.get("bound", ""),
-        )
-        for row in sorted(timed, key=lambda row: -row["microseconds"] * row["instances"])
-    )
-    output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
+
+    def cells(all_of_row: float, row: dict[str, Any]) -> tuple[str, ...]:
+        times = str(row["instances"]), duration(row["microseconds"]), duration(all_of_row)
+        return row["group"], *times, f"{figure(100 * all_of_row / total)} %", row["origin"], row.get("bound", "")
+
+    ordered = sorted(((row["microseconds"] * row["instances"], row) for row in timed), key=lambda each: -each[0])
+    columns = ("group", "times>", "each>", "all>", "share>", "origin", "bound")
+    output.table("", columns, (cells(*each) for each in ordered))
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:
@@ -331,15 +306,11 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
         return
     figures = (
         (
-            name,
-            f"{one.before:.3g}",
-            f"{one.value:.3g}",
-            one.unit,
-            f"{100 * (one.value / one.before - 1):+.1f} %",
+            name, f"{one.before:.3g}", f"{one.value:.3g}", one.unit, f"{100 * (one.value / one.before - 1):+.1f} %",
             str(one.rows),
         )
         for name, one in found.figures.items()
-    )
+    )  # fmt: skip
     title = f"{found.target}: {found.device}, {found.note}"
     output.table(title, ("figure", "before>", "after>", "unit", "change>", "rows>"), figures)
     errors = ((one.kind, str(one.rows), f"{one.before:.1%}", f"{one.after:.1%}") for one in found.errors)
@@ -381,6 +352,10 @@ def doctor(json: bool) -> None:
     output.table("", ("what", "found", "needed for", "how to get it"), cells)
 
 
-def _say_unsupported(unsupported: Any) -> None:
+def _unsupported_rows(unsupported: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"operator": name, "reason": reason} for name, reason in unsupported.items()]
+
+
+def _say_unsupported(unsupported: Mapping[str, str]) -> None:
     for name, reason in unsupported.items():
         output.say(f"unsupported: {name}: {reason}")

@@ -46,10 +46,8 @@ class DiffController(QObject):
             if asked == self._asked:
                 self.view.show_refusal(problem.sentence)
 
-        arguments = {"group": group, "a": before.text, "b": after.text}
-        self._workspace.client.request(
-            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, show, refuse)
-        )
+        arguments, pending = {"group": group, "a": before.text, "b": after.text}, Pending(DiffDoc, show, refuse)
+        self._workspace.client.request("diff", arguments, f"Comparing two steps of {group}", pending)
 
     def _further(self, group: str, a: HistoryStep, b: HistoryStep) -> Iterator[FigureDoc]:
         """What was measured, counted and compiled of two steps; one origin a figure."""
@@ -70,7 +68,6 @@ def _compiler_figures(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[Figu
     old, new = ({each.architecture: each for each in kernel.compiled} if kernel else {} for kernel in (a, b))
     for name in dict.fromkeys((*old, *new)):
         sides = old.get(name), new.get(name)
-        registers = (float(side.registers) if side else None for side in sides)
-        spilled = (float(side.spill_bytes) if side else None for side in sides)
-        yield FigureDoc(f"registers, {name}", "", next(registers), next(registers), "compiled", True)
-        yield FigureDoc(f"spilled, {name}", "B", next(spilled), next(spilled), "compiled", True)
+        for figure, unit, field in (("registers", "", "registers"), ("spilled", "B", "spill_bytes")):
+            before, after = (float(getattr(side, field)) if side else None for side in sides)
+            yield FigureDoc(f"{figure}, {name}", unit, before, after, "compiled", True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-from PySide6.QtCore import QObject
+from typing import TypeVar
 
 from app.controllers.query_queue import QueryQueue, Question
-from app.session.advice import with_entry
+from app.controllers.question import GroupController
+from app.session.advice import with_pasted
 from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import AxisDrag
+
+Document = TypeVar("Document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,14 @@ class OrderPreview:
     """The axes in the order in use."""
 
 
-class ExplorationController(QObject):
+class ExplorationController(GroupController):
     """Keeps iteration space, decisions, addresses and offers in step with the selected group's advice."""
 
     def __init__(
         self, schedule: ScheduleView, constraints: ConstraintsView, workspace: Workspace, queries: QueryQueue
     ) -> None:
-        super().__init__()
+        super().__init__(workspace, queries, schedule, constraints)
         self.schedule, self.constraints = schedule, constraints
-        self.workspace, self.queries = workspace, queries
         self._axes: dict[str, tuple[str, ...]] = {}
         """Group -> the dimensions that the user chose to draw."""
         self._counted: set[Question] = set()
@@ -44,33 +45,18 @@ class ExplorationController(QObject):
         self._dropped: Question | None = None
         """An order that was let go before the worker said what it means."""
         self._preview: OrderPreview | None = None
-        self.queries.answered.connect(self._on_answered)
-        self.queries.state_changed.connect(self.refresh)
+        queries.answered.connect(self._on_answered)
         workspace.model_changed.connect(self._forget)
-        workspace.kernel_changed.connect(lambda _: self.refresh())
-        workspace.bus.changed.connect(lambda _: self.refresh())
-        for panel in (schedule, constraints):
-            panel.shown.connect(self.refresh)
         schedule.tab_selected.connect(lambda _: self.refresh())
         constraints.instances_requested.connect(lambda _: schedule.select_tab(SPACE))
         schedule.space.repair_requested.connect(self._apply)
         schedule.space.axes_requested.connect(self._choose_axes)
-        schedule.decisions.entry_requested.connect(lambda line: workspace.change(self.group, with_entry, line))
+        schedule.decisions.entry_requested.connect(lambda line: workspace.change(self.group, with_pasted, line))
         schedule.addresses.asked.connect(self._count)
         schedule.space.preview_accepted.connect(self._accept_preview)
         schedule.space.preview_dropped.connect(self._drop_preview)
         schedule.space.canvas.tried.connect(self._try)
         schedule.space.canvas.dropped.connect(self._drop)
-
-    @property
-    def group(self) -> str:
-        """Name of the selected group."""
-        return self.workspace.bus.selection.group
-
-    def question(self, verb: str, legal: bool = False) -> Question | None:
-        """The question about the selected group's advice, or its last `legal` one; None until that is known."""
-        recipe = self.workspace.legal_recipe(self.group) if legal else self.workspace.recipe(self.group)
-        return None if recipe is None else Question(verb, self.group, recipe)
 
     def refresh(self) -> None:
         """Says what the visible panels want, and shows what is known."""
@@ -194,8 +180,12 @@ class ExplorationController(QObject):
         return replace(question, details={"axes": self._axes.get(self.group, ()), "order": order})
 
     def _known_space(self) -> SpaceDoc | None:
-        known = self.queries.answer(self._space_question())
-        return known if isinstance(known, SpaceDoc) else None
+        return self._document_of(self._space_question(), SpaceDoc)
+
+    def _document_of(self, question: Question | None, kind: type[Document]) -> Document | None:
+        """The document that answers a question; None where none has come, or the worker refused."""
+        found = self.queries.answer(question)
+        return found if isinstance(found, kind) else None
 
     def _show_trial(self) -> None:
         if self._trial is not None:
@@ -208,12 +198,9 @@ class ExplorationController(QObject):
         self.schedule.space.show_space(document, self._preview is not None)
 
     def _show_addresses(self, document: WarpDoc) -> None:
-        before = self.queries.answer(self._baseline())
-        self.schedule.addresses.show_addresses(document, before if isinstance(before, WarpDoc) else None)
+        self.schedule.addresses.show_addresses(document, self._document_of(self._baseline(), WarpDoc))
 
     def _show_possible(self, moves: Question | None, decisions: Question | None) -> None:
         """What the menu of entries offers."""
-        tried, table = self.queries.answer(moves), self.queries.answer(decisions)
-        self.constraints.show_possible(
-            tried if isinstance(tried, MovesDoc) else None, table if isinstance(table, DecisionsDoc) else None
-        )
+        tried, table = self._document_of(moves, MovesDoc), self._document_of(decisions, DecisionsDoc)
+        self.constraints.show_possible(tried, table)

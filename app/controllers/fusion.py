@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import networkx as nx
 from PySide6.QtCore import QObject
 
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
-from app.controllers.packing_candidates import beside
 from app.session.fusion_edits import FusionEdits, Pair
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, FusionEdit, WhyDoc
 from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, ProblemDoc
@@ -17,6 +17,8 @@ from views.graph.handles import Handle
 from views.graph.view import GraphView
 
 MERGE, MOVE = "Merge with…", "Move to…"
+BESIDE = 8
+"""Launches without a connection that are offered: those closest to the one in the order of the launches."""
 
 
 class FusionController(QObject):
@@ -31,14 +33,13 @@ class FusionController(QObject):
         self._dragged: FusionEdit | None = None
         self._source: Handle = Handle("")
         self._target: Handle | None = None
-        self._titles: dict[str, str] = {}
-        self._options: dict[str, FusionEdit] = {}
+        self._options: dict[str, tuple[str, FusionEdit]] = {}
         view.tried.connect(self._try)
         view.dropped.connect(self._drop)
         view.edge_selected.connect(self.show_edge)
         view.card.chosen.connect(self._choose)
         view.card.closed.connect(lambda: self.show_edge(None))
-        self.chooser.chosen.connect(lambda key: fusing.carry_out(self._options[key]))
+        self.chooser.chosen.connect(lambda key: fusing.carry_out(self._options[key][1]))
         fusing.answered.connect(self._on_answer)
         fusing.refused.connect(self._on_refused)
         self.workspace.model_changed.connect(self._forget)
@@ -83,10 +84,9 @@ class FusionController(QObject):
         if handle is not None and model is not None:
             own = self._node(handle.node)
             near = [(_node_title(other), _join_wish(own, other)) for other in self._neighbours(own.id)]
-            others = beside(model.nodes, model.edges, own.id)
-            self._offer(
-                MERGE, [*near, *((f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in others)]
-            )
+            free = _launches_beside(model.nodes, model.edges, own.id)
+            others = [(f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in free]
+            self._offer(MERGE, [*near, *others])
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""
@@ -116,22 +116,19 @@ class FusionController(QObject):
             return
         if line.links:
             self.view.card.show_told(link_told(line.links))
-        else:
-            if self._is_boundary(line):
-                self.fusing.ask(_pair(line))
-            self._show_boundary()
+            return
+        if all(_pair(line)):  # an edge from or to the graph's own ends has no second kernel to ask about
+            self.fusing.ask(_pair(line))
+        self._show_boundary()
 
     def _show_boundary(self) -> None:
         line = self._line
         if line is None or line.links:
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
-        known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
+        known = self.fusing.answer(_pair(line)) if all(_pair(line)) else None
         merged = self.fusing.ask(_join_wish(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
-
-    def _is_boundary(self, line: EdgeLine) -> bool:
-        return all(_pair(line))
 
     def _choose(self, name: str) -> None:
         line = self._line
@@ -139,10 +136,8 @@ class FusionController(QObject):
             self.split()
         elif name == "release":
             self.release()
-        elif line is not None and not line.links:
-            first, second = (self._node(end) for end in _pair(line))
-            if name == "merge":
-                self.fusing.carry_out(_join_wish(first, second))
+        elif name == "merge" and line is not None and not line.links:
+            self.fusing.carry_out(_join_wish(*map(self._node, _pair(line))))
 
     def _try(self, source: Handle, target: Handle | None) -> None:
         wish = self._dragged = self._wish(source, target)
@@ -183,9 +178,7 @@ class FusionController(QObject):
 
     def _offer(self, title: str, options: Iterable[tuple[str, FusionEdit]]) -> None:
         """Opens the chooser; what is known of each option follows."""
-        offered = list(options)
-        self._titles = {str(n): name for n, (name, _) in enumerate(offered)}
-        self._options = {str(n): wish for n, (_, wish) in enumerate(offered)}
+        self._options = {str(number): option for number, option in enumerate(options)}
         self.chooser.open(title)
         self._fill()
 
@@ -193,13 +186,12 @@ class FusionController(QObject):
         """Shows what is known of the options, and asks for the next that is not."""
         if not self.chooser.isVisible():
             return
-        known = {key: self.fusing.answer(wish) for key, wish in self._options.items()}
         rows = []
-        for key, answer in known.items():
-            _, sentence, outcome = trial_note(Handle(""), "", self._options[key], answer)
-            rows.append(Option(key, self._titles[key], sentence, outcome))
+        for key, (title, wish) in self._options.items():
+            _, sentence, outcome = trial_note(Handle(""), "", wish, self.fusing.answer(wish))
+            rows.append(Option(key, title, sentence, outcome))
         self.chooser.show_options(rows)
-        unknown = next((self._options[key] for key, answer in known.items() if answer is None), None)
+        unknown = next((wish for _, wish in self._options.values() if self.fusing.answer(wish) is None), None)
         if unknown is not None:
             self.fusing.ask(unknown)
 
@@ -234,14 +226,21 @@ class FusionController(QObject):
     def _kept_pair(self, line: EdgeLine) -> tuple[str, ...]:
         """The operators at the ends of an edge that are kept apart."""
         edge = next((tensor for tensor in line.tensors if tensor.fixed), None)
-        return self._apart(edge) if edge else ()
+        if edge is None:
+            return ()
+        before, after = self._node(edge.source).operators, self._node(edge.target).operators
+        return next((pair for pair in self.fusing.fixed.apart if pair[0] in before and pair[1] in after), ())
 
-    def _apart(self, edge: EdgeDoc) -> tuple[str, ...]:
-        first, second = self._node(edge.source), self._node(edge.target)
-        for producer, consumer in self.fusing.fixed.apart:
-            if producer in first.operators and consumer in second.operators:
-                return producer, consumer
-        return ()
+
+def _launches_beside(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:
+    """The launches closest to one that neither need anything of it nor feed it: it can be packed with them."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(node.id for node in nodes)
+    graph.add_edges_from((e.source, e.target) for e in edges if e.source and e.target)  # "": the graph's own ends
+    connected = {name, *nx.ancestors(graph, name), *nx.descendants(graph, name)}
+    place = next(n for n, node in enumerate(nodes) if node.id == name)
+    free = [(abs(n - place), n) for n, node in enumerate(nodes) if node.id not in connected]
+    return [nodes[n] for _, n in sorted(free)[:BESIDE]]
 
 
 def _node_title(node: NodeDoc) -> str:

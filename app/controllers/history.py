@@ -7,7 +7,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.session.fusion_constraints import FUSION, fixed_of
 from app.session.fusion_edits import FusionEdits
 from app.session.history import FIRST, PREDICTED, History, HistoryStep
-from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import GroupDoc
 from views.format import amount, duration, figure, origin_of, plural
@@ -34,7 +33,7 @@ class HistoryController(QObject):
         self._soon = QTimer(self, singleShot=True, interval=0)  # several changes in one event are shown once
         self._soon.timeout.connect(self._show_summary)
         workspace.history_changed.connect(self._on_changed)
-        workspace.bus.changed.connect(self._on_selected)
+        workspace.bus.changed.connect(lambda _: self._show())
         workspace.model_changed.connect(view.show_nothing)
         view.step_selected.connect(lambda _: self._show_summary())
         view.step_requested.connect(self._go)
@@ -70,9 +69,6 @@ class HistoryController(QObject):
         else:
             self.workspace.go(self.group, number)
 
-    def _on_selected(self, selection: Selection) -> None:
-        self._show()
-
     def _on_changed(self, group: str) -> None:
         if group == self.group:
             self._show()
@@ -105,22 +101,16 @@ def _chip(history: History, number: int) -> Chip:
 def _tip(step: HistoryStep) -> str:
     """Everything known about a step, one origin a line."""
     lines = [step.title]
-    for time in (step.predicted, step.measured):
-        if time is not None:
-            lines.append(f"{duration(time.microseconds)} {origin_of(time)}")
+    times = filter(None, (step.predicted, step.measured))
+    lines += [f"{duration(time.microseconds)} {origin_of(time)}" for time in times]
     if step.checked is not None:
         checked = step.checked
-        lines.append(
-            f"check: {checked.status}, {checked.blocks_run:,} of {plural(checked.blocks_total, 'block')}, "
-            f"{plural(checked.orders, 'order')}"
-        )
+        blocks = f"{checked.blocks_run:,} of {plural(checked.blocks_total, 'block')}"
+        lines.append(f"check: {checked.status}, {blocks}, {plural(checked.orders, 'order')}")
         if checked.requests:
-            lines.append(
-                f"counted over these blocks: {plural(checked.requests, 'request')}, {plural(checked.sectors, 'sector')}"
-            )
-    if step.note:
-        lines.append(step.note)
-    return "\n".join(lines)
+            events = f"{plural(checked.requests, 'request')}, {plural(checked.sectors, 'sector')}"
+            lines.append(f"counted over these blocks: {events}")
+    return "\n".join(filter(None, (*lines, step.note)))
 
 
 def _headlines(history: History, number: int, group: GroupDoc | None) -> tuple[StepFigure, ...]:
@@ -198,5 +188,3 @@ def _event_figure(history: History, number: int) -> StepFigure:
     gain = (base.sectors - checked.sectors) / base.sectors
     detail = f"{amount(base.sectors, '').strip()} → {sectors} sectors"
     return StepFigure("Gain, counted", gain_text(gain), detail, _tone(gain))
-
-

@@ -5,9 +5,8 @@ The model answers in the window's process, within a millisecond; kernels, NVRTC 
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject
-
 from app.controllers.query_queue import QueryQueue, Question
+from app.controllers.question import GroupController
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
@@ -18,26 +17,23 @@ from views.code.view import CUDA, CodeView
 from views.schedule.view import PIPELINE, ScheduleView
 
 
-class PipelineController(QObject):
+class PipelineController(GroupController):
     """Keeps chart, what-if and listings in step with the selected group's advice."""
 
     def __init__(self, schedule: ScheduleView, code: CodeView, workspace: Workspace, queries: QueryQueue) -> None:
-        super().__init__()
-        self.schedule, self.code, self.workspace, self.queries = schedule, code, workspace, queries
+        super().__init__(workspace, queries, schedule, code)
+        self.schedule, self.code = schedule, code
         self.page = schedule.pipeline
         self._knobs: GemmConfig | None = None
         """Where the sliders stand; None where the kernel in use does."""
         self._applying: Question | None = None
-        """What is to be applied as soon as the worker has made it."""
+        """What is to be applied as soon as the worker has made it, while its group is selected."""
         self._refused: RefusalDoc | None = None
         """Why the sliders' values cannot be."""
-        self.queries.answered.connect(self._on_answered)
-        self.queries.state_changed.connect(self.refresh)
+        workspace.bus.changed.connect(self._leave)
+        queries.answered.connect(self._on_answered)
         workspace.model_changed.connect(self._forget)
-        workspace.kernel_changed.connect(lambda _: self.refresh())
-        workspace.bus.changed.connect(lambda _: self._on_selected())
         for panel in (schedule, code):
-            panel.shown.connect(self.refresh)
             panel.tab_selected.connect(lambda _: self.refresh())
         self.page.lines_selected.connect(self._mark)
         code.line_selected.connect(self.page.canvas.show_line)
@@ -47,11 +43,6 @@ class PipelineController(QObject):
         knobs.applied.connect(self._apply)
         knobs.reset.connect(self._reset)
         knobs.nearest_requested.connect(self._take_nearest)
-
-    @property
-    def group(self) -> str:
-        """Name of the selected group."""
-        return self.workspace.bus.selection.group
 
     def preview(self, name: str, value: int) -> None:
         """Moves a slider, as the user would.  BadInput where there is none of that name."""
@@ -169,9 +160,8 @@ class PipelineController(QObject):
             self._applying = None
             self.page.what_if.show_problem(known)
 
-    def _on_selected(self) -> None:
+    def _leave(self) -> None:
         self._applying = None
-        self.refresh()
 
     def _forget(self) -> None:
         self._applying = self._knobs = None

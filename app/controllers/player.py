@@ -29,8 +29,7 @@ class Player(QObject):
         self._owed = 0.0
         """Samples that are due, in part."""
         self._clock = QElapsedTimer()
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK_MS)
+        self._timer = QTimer(self, interval=TICK_MS)
         self._timer.timeout.connect(self._tick)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -12,6 +13,7 @@ from app.session.client import Client, Pending
 from engine.documents.exploration import QUESTIONS
 from engine.documents.model import ProblemDoc
 from engine.support.serialization import to_json
+from views.answer import AnswerPage, AnswerPanel
 
 PAUSE_MS = 120
 """Milliseconds for which what is wanted must not change before it is asked: arrow keys pass over many groups."""
@@ -37,19 +39,6 @@ class Question:
         return {"group": self.group, "recipe": self.recipe, **{k: to_json(value) for k, value in self.details.items()}}
 
 
-class AnswerWidget(Protocol):
-    """A panel or a page that shows the answer to a question."""
-
-    def show_loading(self, loading: bool) -> None:
-        """Whether something newer is on its way."""
-
-    def show_nothing(self) -> None:
-        """Nothing is asked."""
-
-    def show_problem(self, problem: ProblemDoc) -> None:
-        """The worker refused."""
-
-
 class QueryQueue(QObject):
     """One question at a time, the most urgent first, and only while the worker has nothing else to do.
 
@@ -70,9 +59,7 @@ class QueryQueue(QObject):
         """Controller -> what it wants, the most urgent first."""
         self._urgent: tuple[Question, ...] = ()
         self._sent: Question | None = None
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(self._send_next)
         client.jobs_changed.connect(self._on_jobs)
         client.respawned.connect(self._on_respawned)
@@ -118,7 +105,9 @@ class QueryQueue(QObject):
         self._urgent = ()
         self.state_changed.emit()
 
-    def show_answer(self, widget: AnswerWidget, question: Question | None, show: Callable[[Any], None]) -> None:
+    def show_answer(
+        self, widget: AnswerPage | AnswerPanel, question: Question | None, show: Callable[[Any], None]
+    ) -> None:
         """Shows what is known: the document by `show`, a refusal, or that nothing is asked.
 
         While a first answer is on its way the widget keeps what it shows, under its loading bar.
@@ -153,11 +142,8 @@ class QueryQueue(QObject):
         self._sent = question
         self._attempts[question] = self._attempts.get(question, 0) + 1
         kind = QUESTIONS[question.verb]
-        pending = Pending(
-            kind.document,
-            lambda answer: self._on_answer(question, answer),
-            lambda problem: self._on_answer(question, problem),
-        )
+        on_answer = partial(self._on_answer, question)
+        pending = Pending(kind.document, on_answer, on_answer)  # a refusal is an answer, too
         self._client.request(question.verb, question.arguments(), f"{kind.title} {question.group}", pending)
         self.state_changed.emit()
 

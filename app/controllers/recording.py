@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.documents.model import ModelDoc, Time
+from engine.documents.model import ModelDoc, Time, time_doc
 from engine.execution.nodes import PREDICTED, Timing
 from engine.measurements import MeasuredRow, Measurements, SystemTime, read_measurements
 from engine.measurements.nodes import OURS
-from engine.present.times import time_doc
 from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from views.hierarchy import ambiguous_titles

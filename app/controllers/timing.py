@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -16,7 +17,6 @@ from app.session.current_times import measured_times
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc, Time
-from engine.support.errors import EngineError
 from views.timing.live import Live
 from views.timing.view import LIVE, TimingView
 
@@ -43,9 +43,7 @@ class TimingController(QObject):
         self._refusal: tuple[str, ProblemDoc] | None = None
         """What could not be measured or replayed, until it is read."""
         self._files = Background()
-        self._repaint = QTimer(self)
-        self._repaint.setSingleShot(True)
-        self._repaint.setInterval(REPAINT_MS)
+        self._repaint = QTimer(self, singleShot=True, interval=REPAINT_MS)
         self._repaint.timeout.connect(self.show)
         workspace.bus.changed.connect(self._on_selected)
         workspace.history_changed.connect(self._on_history)
@@ -137,7 +135,7 @@ class TimingController(QObject):
     def replay(self, path: str) -> None:
         """Reads a file of recorded samples and plays its first row, or says why it cannot be."""
         model, source = self.workspace.model, self.workspace.opened.path
-        self._files.run(lambda: read_recording(path, model, source), self._on_read, lambda e: self._on_refused(path, e))
+        self._files.run(lambda: read_recording(path, model, source), self._on_read, partial(self._on_refused, path))
 
     def play(self, number: int) -> None:
         """Plays a row of the recording; the group that it is of is selected."""
@@ -187,12 +185,8 @@ class TimingController(QObject):
             self.view.live.show_nothing()
             return
         baseline, title = self._baseline(run)
-        live = Live(
-            run.series(),
-            baseline.series() if baseline else None,
-            title,
-            run.against(baseline) if baseline else None,
-        )
+        comparison = (baseline.series(), title, run.against(baseline)) if baseline else (None, title, None)
+        live = Live(run.series(), *comparison)
         self.view.live.show_live(live, self.player.deck() if self.player else None)
 
     def _baseline(self, run: SampleRun) -> tuple[SampleRun | None, str]:
@@ -261,8 +255,7 @@ class TimingController(QObject):
         self.play(0)
         self.view.select_tab(LIVE)
 
-    def _on_refused(self, path: str, error: EngineError) -> None:
-        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
+    def _on_refused(self, path: str, problem: ProblemDoc) -> None:
         self._refuse(f"{Path(path).name} cannot be replayed", problem)
         self.view.select_tab(LIVE)
 

@@ -32,16 +32,14 @@ def with_stages(text: str, entry: EntryDoc, stages: int) -> str:
         changed = STAGES.sub(f"mark stages {stages}", read.lines[number])
         return _join_lines([*read.lines[:number], changed, *read.lines[number + 1 :]])
     names = ", ".join(entry.statements) or "all"
-    return with_entry(text, f"{names} @ {entry.dimension}: mark stages {stages}")
-
-
-def with_entry(text: str, line: str) -> str:
-    """One more entry of the user, after the others and before the user's alternatives."""
-    return with_pasted(text, line)
+    return with_pasted(text, f"{names} @ {entry.dimension}: mark stages {stages}")
 
 
 def with_pasted(text: str, pasted: str) -> str:
-    """Lines of the text form added: under their own headings where they have some, else to the user's advice."""
+    """Lines of the text form added: under their own headings where they have some, else to the user's advice.
+
+    One more entry of the user comes after the others and before the user's alternatives.
+    """
     lines = textwrap.dedent(pasted).strip("\n").splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("advice ")]
     first = heads[0] if heads else len(lines)
@@ -66,10 +64,7 @@ def with_moved(text: str, path: Path, place: int) -> str:
     if path not in around or not 0 <= place < len(around):
         return text
     blocks = [list(read.lines[read.heads[each] : read.end(each)]) for each in around]
-    between = [
-        list(read.lines[read.end(before) : read.heads[after]])
-        for before, after in pairwise(around)
-    ]
+    between = [list(read.lines[read.end(before) : read.heads[after]]) for before, after in pairwise(around)]
     blocks.insert(place, blocks.pop(path[-1]))
     moved: list[str] = []
     for number, block in enumerate(blocks):

@@ -5,6 +5,7 @@ Comments and layout stay as a person wrote them, so edits change lines of the te
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -48,41 +49,30 @@ def outline(text: str) -> AdviceSpans:
     lines = tuple(text.splitlines())
     entries: dict[Path, int] = {}
     heads: dict[Path, int] = {}
-    open_scenarios: list[_Open] = []
-    count = 0
+    open_scenarios: list[tuple[Path, int]] = []
+    """Those around the line, each with its indent."""
+    inside: Counter[tuple[Path, bool]] = Counter()
+    """Scenario -> its alternatives (True) and entries (False) so far; () holds the advice of the authors."""
     for number, line in enumerate(lines):
         if not _is_code(line):
             continue
         indent, word = _indent(line), line.split()[0]
-        if word == "advice" and indent == 0:
-            open_scenarios = [_Open((count,), 0)]
-            heads[count,] = number
-            count += 1
-            continue
-        while len(open_scenarios) > 1 and indent <= open_scenarios[-1].indent:
+        is_advice, is_head = word == "advice" and indent == 0, word in ("either", "or")
+        if is_advice:
+            open_scenarios.clear()
+        while len(open_scenarios) > 1 and indent <= open_scenarios[-1][1]:
             open_scenarios.pop()
-        if not open_scenarios:
+        if not (is_advice or open_scenarios):
             continue
-        inside = open_scenarios[-1]
-        if word in ("either", "or"):
-            path = (*inside.path, inside.alternatives)
-            inside.alternatives += 1
+        around = open_scenarios[-1][0] if open_scenarios else ()
+        path = (*around, inside[around, is_advice or is_head])
+        inside[around, is_advice or is_head] += 1
+        if is_advice or is_head:
             heads[path] = number
-            open_scenarios.append(_Open(path, indent))
+            open_scenarios.append((path, indent))
         else:
-            entries[*inside.path, inside.entries] = number
-            inside.entries += 1
+            entries[path] = number
     return AdviceSpans(lines, entries, heads)
-
-
-@dataclass(slots=True)
-class _Open:
-    """A scenario whose lines are being read."""
-
-    path: Path
-    indent: int
-    entries: int = 0
-    alternatives: int = 0
 
 
 def _indent(line: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.documents.model import ProblemDoc
 from engine.support.errors import EngineError
 
 Result = TypeVar("Result")
@@ -30,9 +31,9 @@ class Background(QObject):
         return self._count == 0
 
     def run(
-        self, work: Callable[[], Result], on_result: Callable[[Result], None], on_error: Callable[[EngineError], None]
+        self, work: Callable[[], Result], on_result: Callable[[Result], None], on_error: Callable[[ProblemDoc], None]
     ) -> None:
-        """Does `work` on the thread; its value, or the error that it raised, comes back on the window's thread."""
+        """Does `work` on the thread; its value, or why there is none, comes back on the window's thread."""
         self._count += 1
         future = self._threads.submit(work)
         future.add_done_callback(lambda done: self._finished.emit(done, on_result, on_error))
@@ -47,6 +48,11 @@ class Background(QObject):
         try:
             value = future.result()
         except EngineError as error:
-            on_error(error)
+            on_error(problem_of(error))
         else:
             on_result(value)
+
+
+def problem_of(error: EngineError) -> ProblemDoc:
+    """An error as a row of the Problems panel."""
+    return ProblemDoc(error.stage, error.subject, error.reason, error.hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.session.client import Pending
 from app.session.workspace import Workspace
-from engine.documents.model import CheckDoc, CompiledDoc, ProblemDoc
+from engine.documents.model import Check, CompiledDoc, ProblemDoc
 from engine.support.serialization import from_json
 
 
@@ -16,10 +16,10 @@ def run_check(workspace: Workspace, group: str) -> None:
     def on_compiled(answer: dict[str, object]) -> None:
         workspace.add_figures(group, text or "", from_json(tuple[CompiledDoc, ...], answer["compiled"]))
 
-    def on_check(check: CheckDoc) -> None:
+    def on_check(check: Check) -> None:
         workspace.add_check(group, text or "", check)
-        for line, kind, message in check.findings:
-            workspace.add_problem(group, ProblemDoc("check", f"{group} line {line}", message, kind))
+        for found in check.findings:
+            workspace.add_problem(group, ProblemDoc("check", f"{group} line {found.line}", found.message, found.kind))
         if check.status != "pass" and not check.findings:
             workspace.add_problem(group, ProblemDoc("check", group, check.message or check.status, ""))
 
@@ -28,4 +28,4 @@ def run_check(workspace: Workspace, group: str) -> None:
 
     request = workspace.client.request
     request("compile", arguments, f"Compiling {group} with NVRTC", Pending(None, on_compiled, on_problem))
-    request("check", arguments, f"Checking {group}", Pending(CheckDoc, on_check, on_problem))
+    request("check", arguments, f"Checking {group}", Pending(Check, on_check, on_problem))

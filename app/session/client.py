@@ -110,8 +110,6 @@ class Client(QObject):
     def cancel(self) -> None:
         """Ends the worker, forgets all requests and starts a fresh worker."""
         self._stop()
-        self._jobs.clear()
-        self._pending.clear()
         self._start()
         self.jobs_changed.emit()
         self.respawned.emit()
@@ -119,8 +117,6 @@ class Client(QObject):
     def close(self) -> None:
         """Ends the worker for good."""
         self._stop()
-        self._jobs.clear()
-        self._pending.clear()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _start(self) -> None:
@@ -141,6 +137,9 @@ class Client(QObject):
         process.start(self._command[0], list(self._command[1:]))
 
     def _stop(self) -> None:
+        """Ends the worker and forgets all requests."""
+        self._jobs.clear()
+        self._pending.clear()
         process, self._process = self._process, None
         self._generation += 1  # replies that are still being decoded are dropped by their number
         if process is not None:
@@ -155,11 +154,8 @@ class Client(QObject):
             return
         first, *others = bytes(self._process.readAllStandardOutput().data()).split(b"\n")
         self._partial.append(first)
-        lines: list[bytes] = []
         for other in others:
-            lines.append(b"".join(self._partial))
-            self._partial = [other]
-        for line in lines:
+            line, self._partial = b"".join(self._partial), [other]
             # A copy, because requests are added on this thread while the other one decodes.
             self._threads.submit(self._decode, self._generation, line, dict(self._pending))
 
@@ -239,6 +235,34 @@ class Client(QObject):
             self.failed.emit(problem)
         self.jobs_changed.emit()
         self.respawned.emit()
+
+
+class MachineProbe(QObject):
+    """Asks once, when the window starts."""
+
+    changed = Signal()
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
+        self.gpu: str | None = None
+        """Its name, "" without one, None until the worker has answered."""
+        self.lacking = ""
+        """What keeps this machine from measuring, and what to install."""
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether kernels can be timed here."""
+        return bool(self.gpu) and not self.lacking
+
+    def look(self) -> None:
+        """Asks the worker."""
+        pending = Pending(None, self._on_machine, lambda _: self._on_machine({}))
+        self._client.request("machine", {}, "Looking at this machine", pending)
+
+    def _on_machine(self, answer: dict[str, str]) -> None:
+        self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
+        self.changed.emit()
 
 
 def _discard(process: QProcess) -> None:

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from app.session import loom_file
 from app.session.background import Background
 from app.session.history import HistoryRecord, is_plain
-from app.session.loom_file import (
-    SUFFIX,
-    LoomFile,
-    ModelReference,
-    digest,
-    find_model,
-    read_loom,
-    reference_to,
-    write_loom,
-)
+from app.session.loom_file import LoomFile, ModelReference
 from app.session.named_models import EXAMPLE, path_of
 from app.session.open_request import OpenRequest
 from app.session.recovery import Journal, Left, Orphan, find_orphans
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
-from engine.support.errors import EngineError
 
 
 class Document(QObject):
@@ -78,7 +70,7 @@ class Document(QObject):
 
     def open(self, path: str) -> None:
         """Opens a workspace file or a model; unsaved edits of what is open stay in their journal."""
-        if path.lower().endswith(SUFFIX):
+        if path.lower().endswith(loom_file.SUFFIX):
             self.open_loom(path)
         else:
             self.workspace.open(path)
@@ -87,9 +79,9 @@ class Document(QObject):
         """Opens a workspace file, with another model in place of the one that it names where `model` says so."""
         file = Path(path).absolute()
         self._background.run(
-            lambda: _opening(read_loom(file), str(file), file.parent, model),
+            lambda: _opening(loom_file.read_loom(file), str(file), file.parent, model),
             lambda opening: self.workspace.open(opening.path, opening),
-            lambda error: self._refuse(str(file), error),
+            partial(self._refuse, str(file)),
         )
 
     def save(self, path: str) -> None:
@@ -98,7 +90,7 @@ class Document(QObject):
         content, opened = self.content(), self.workspace.opened
 
         def write() -> None:
-            write_loom(replace(content, model=reference_to(opened.path, file.parent)), file)
+            loom_file.write_loom(replace(content, model=loom_file.reference_to(opened.path, file.parent)), file)
 
         def on_written(_: None) -> None:
             if self.workspace.opened.path == opened.path:
@@ -106,7 +98,7 @@ class Document(QObject):
                 self._begin(dict(content.groups))
             self.saved.emit(str(file))
 
-        self._background.run(write, on_written, lambda error: self._refuse(str(file), error))
+        self._background.run(write, on_written, partial(self._refuse, str(file)))
 
     def content(self) -> LoomFile:
         """The workspace as it is now; the model is named by its path alone."""
@@ -120,7 +112,7 @@ class Document(QObject):
 
     def look_for_orphans(self) -> None:
         """Looks for edits that a crash, or a window closed without saving, left behind."""
-        self._background.run(lambda: find_orphans(self._folder), self._on_orphans, lambda error: None)
+        self._background.run(lambda: find_orphans(self._folder), self._on_orphans, lambda _: None)
 
     def recover(self, orphan: Orphan) -> None:
         """Opens what was left behind; it is removed once it is in this window's journal."""
@@ -132,9 +124,9 @@ class Document(QObject):
             self._recovering = orphan
             self.workspace.open(opening.path, replace(opening, unsaved=True))
 
-        def on_refused(error: EngineError) -> None:
+        def on_refused(problem: ProblemDoc) -> None:
             orphan.release()
-            self._refuse(left.loom or left.content.model.path, error)
+            self._refuse(left.loom or left.content.model.path, problem)
 
         self._background.run(lambda: _opening(left.content, left.loom, folder), ready, on_refused)
 
@@ -202,9 +194,8 @@ class Document(QObject):
         try:
             act()
         except OSError as error:
-            problem = ProblemDoc(
-                "workspace", str(self._folder), f"edits cannot be kept there: {error.strerror}", "save often", "warning"
-            )
+            reason = f"edits cannot be kept there: {error.strerror}"
+            problem = ProblemDoc("workspace", str(self._folder), reason, "save often", "warning")
             self.workspace.add_problem("", problem)
 
     def _on_orphans(self, found: list[Orphan]) -> None:
@@ -215,16 +206,15 @@ class Document(QObject):
         if self._orphans:
             self.orphan_found.emit(self._orphans[0])
 
-    def _refuse(self, path: str, error: EngineError) -> None:
-        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
+    def _refuse(self, path: str, problem: ProblemDoc) -> None:
         self.workspace.add_problem("", problem)
         self.refused.emit(path, problem)
 
 
 def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> OpenRequest:
     """What a workspace asks to be opened, with a warning where its model is not the one that it was saved with."""
-    path = model or find_model(content.model, folder)
-    known, found = content.model.sha256, "" if path == EXAMPLE else digest(Path(path))
+    path = model or loom_file.find_model(content.model, folder)
+    known, found = content.model.sha256, "" if path == EXAMPLE else loom_file.digest(Path(path))
     warnings: tuple[ProblemDoc, ...] = ()
     if known and found and known != found:
         reason = f"is not the file that {Path(loom).name} was saved with"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QObject, Signal
 
 from app.session.client import Pending
@@ -120,19 +122,15 @@ class FusionEdits(QObject):
         if self._sent is not None or question is None or self.workspace.is_fusing:
             return
         self._sent, self._waiting = question, None
+        on_answer = partial(self._on_answer, question)  # a refusal is an answer, too: it says why not
         client = self.workspace.client
         if isinstance(question, FusionEdit):
             arguments: dict[str, object] = {"kind": question.kind, "operators": list(question.operators)}
-            client.request("attempt", arguments, "Trying other groups", self._pending(question, AttemptDoc))
+            client.request("attempt", arguments, "Trying other groups", Pending(AttemptDoc, on_answer, on_answer))
         else:
             arguments = {"producer": question[0], "consumer": question[1]}
-            client.request("why", arguments, "Looking why two kernels are two", self._pending(question, WhyDoc))
-
-    def _pending(self, question: FusionEdit | Pair, kind: type) -> Pending:
-        def on_answer(found: Answer) -> None:
-            self._on_answer(question, found)
-
-        return Pending(kind, on_answer, on_answer)  # a refusal is an answer, too: it says why not
+            title = "Looking why two kernels are two"
+            client.request("why", arguments, title, Pending(WhyDoc, on_answer, on_answer))
 
     def _on_answer(self, question: FusionEdit | Pair, answer: Answer) -> None:
         self._sent = None

@@ -1,11 +1,11 @@
-"""What the worker said of groups under some advice: kernels, refusals, checks."""
+"""What the worker said of groups under some advice: kernels, refusals, checks, and which verdicts are problems."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc, ProblemDoc
+from engine.documents.model import Check, CompiledDoc, EntryDoc, KernelDoc, ProblemDoc, ScenarioDoc
 
 Key = tuple[str, str]
 """Group and advice."""
@@ -18,7 +18,7 @@ class KernelAnswers:
     kernels: dict[Key, KernelDoc] = field(default_factory=dict)
     refusals: dict[Key, ProblemDoc] = field(default_factory=dict)
     """Advice that gave no kernel at all."""
-    checks: dict[Key, CheckDoc] = field(default_factory=dict)
+    checks: dict[Key, Check] = field(default_factory=dict)
     shown: dict[str, KernelDoc] = field(default_factory=dict)
     """The last kernel of a group that could run, for schedule and code."""
 
@@ -49,3 +49,23 @@ class KernelAnswers:
             for key in [key for key in answers if key[0] not in groups]:
                 del answers[key]
         self.shown = {name: kernel for name, kernel in self.shown.items() if name in groups}
+
+
+def problems_of(kernel: KernelDoc) -> list[ProblemDoc]:
+    """One for each entry that cannot hold and that nothing stands in for."""
+    return [
+        ProblemDoc("schedule", entry.text.partition("#")[0].strip(), _reason(entry), "the schedule in use is unchanged")
+        for entry in kernel.entries
+        if entry.outcome == "infeasible" and not _is_stood_in_for(entry, kernel.scenarios)
+    ]
+
+
+def _reason(entry: EntryDoc) -> str:
+    return entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
+
+
+def _is_stood_in_for(entry: EntryDoc, scenarios: tuple[ScenarioDoc, ...]) -> bool:
+    """Whether the entry, or an alternative around it, failed beside one that was taken."""
+    taken = {each.path[:-1] for each in scenarios if each.outcome == "taken"}
+    failed = (each.path for each in scenarios if each.outcome == "infeasible")
+    return any(path[:-1] in taken and entry.path[: len(path)] == path for path in failed)

@@ -20,7 +20,7 @@ from app.session.history import History, HistoryRecord
 from app.session.named_models import is_name, path_of
 from engine.support.errors import BadInput
 from engine.support.files import replace_whole
-from engine.support.serialization import from_json, to_json
+from engine.support.serialization import fields_to_json, from_json
 
 SUFFIX = ".loom"
 FORMAT = "loomscope-workspace"
@@ -86,9 +86,7 @@ def read_loom(path: Path) -> LoomFile:
 
 def as_plain(content: LoomFile) -> dict[str, object]:
     """A workspace as plain data with its format and version."""
-    plain = to_json(content)
-    assert isinstance(plain, dict)
-    return {"format": FORMAT, "version": VERSION, **plain}
+    return {"format": FORMAT, "version": VERSION, **fields_to_json(content)}
 
 
 def from_plain(data: object, name: str) -> LoomFile:

@@ -15,7 +15,7 @@ from typing import IO
 
 from PySide6.QtCore import QLockFile, QStandardPaths
 
-from app.session.history import FIRST, NO_STEP, History, HistoryRecord, HistoryStep
+from app.session.history import NO_STEP, History, HistoryRecord, HistoryStep
 from app.session.loom_file import LoomFile, as_plain, from_plain
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json, to_json
@@ -86,17 +86,15 @@ class Journal:
 
     def discard(self) -> None:
         """Removes the journal from disk: everything in it is saved, or it was declined."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-            self.path.unlink(missing_ok=True)
-        self._lock.unlock()
+        self.leave(keep=False)
 
-    def leave(self) -> None:
-        """Keeps the journal on disk for a later window and lets go of it."""
+    def leave(self, keep: bool = True) -> None:
+        """Lets go of the journal; by default it stays on disk for a later window."""
         if self._file is not None:
             self._file.close()
             self._file = None
+            if not keep:
+                self.path.unlink(missing_ok=True)
         self._lock.unlock()
 
     def _open(self) -> None:
@@ -149,14 +147,13 @@ def read_journal(path: Path) -> Left | None:
         header = json.loads(lines[0])
         content = from_plain(header["workspace"], path.name)
         loom, edits = str(header["loom"]), int(header["edits"])
-        tracks = {group: _Track.of(trail) for group, trail in content.groups.items()}
+        groups = dict(content.groups)
         for line in lines[1:]:
-            change = _follow(tracks, line)
+            change = _follow(groups, line)
             if change is None:
                 break  # cut short
             content = replace(content, selection=change.group, statements=())
             edits = change.edits
-        groups = {group: track.trail() for group, track in tracks.items()}
         for trail in groups.values():
             History.of(trail)
     except (OSError, ValueError, KeyError, TypeError, BadInput):
@@ -169,45 +166,22 @@ def _change(group: str, old: HistoryRecord | None, new: HistoryRecord, edits: in
     if old == new:
         return None
     before = old.steps if old else ()
-    steps = [
-        (number, step) for number, step in enumerate(new.steps) if number >= len(before) or step is not before[number]
-    ]
+    steps = [(n, step) for n, step in enumerate(new.steps) if n >= len(before) or step is not before[n]]
     known = dict(old.visited) if old else {}
     visited = tuple(pair for pair in new.visited if known.get(pair[0], NO_STEP) != pair[1])
     return JournalEntry(group, tuple(steps), new.current, new.baseline, visited, new.draft, edits)
 
 
-@dataclass(slots=True)
-class _Track:
-    """A trail that changes are applied to, one after the other."""
-
-    steps: list[HistoryStep]
-    visited: dict[int, int]
-    current: int
-    baseline: int
-    draft: str
-
-    @classmethod
-    def of(cls, trail: HistoryRecord) -> _Track:
-        return cls(list(trail.steps), dict(trail.visited), trail.current, trail.baseline, trail.draft)
-
-    def follow(self, change: JournalEntry) -> None:
-        for number, step in change.steps:
-            self.steps[number : number + 1] = [step]
-        self.visited.update(change.visited)
-        self.current, self.baseline, self.draft = change.current, change.baseline, change.draft
-
-    def trail(self) -> HistoryRecord:
-        return HistoryRecord(tuple(self.steps), self.current, self.baseline, tuple(self.visited.items()), self.draft)
-
-
-def _follow(tracks: dict[str, _Track], line: bytes) -> JournalEntry | None:
+def _follow(trails: dict[str, HistoryRecord], line: bytes) -> JournalEntry | None:
     """Applies one line of a journal; None for a line that is not whole."""
     try:
         change = from_json(JournalEntry, json.loads(line))
     except (ValueError, BadInput):
         return None
-    tracks.setdefault(change.group, _Track([], {}, FIRST, FIRST, "")).follow(change)
+    before = trails.get(change.group, HistoryRecord(()))  # a group whose first kernel came after the journal began
+    steps, visited = dict(enumerate(before.steps)) | dict(change.steps), dict(before.visited) | dict(change.visited)
+    kept = tuple(steps.values()), change.current, change.baseline, tuple(visited.items())
+    trails[change.group] = HistoryRecord(*kept, change.draft)
     return change
 
 

@@ -32,8 +32,7 @@ class SelectionBus(QObject):
     def select(self, selection: Selection) -> None:
         """Selects and emits `changed`."""
         if selection != self._selection:
-            self._selection = selection
-            self.changed.emit(selection)
+            self.select_again(selection)
 
     def select_again(self, selection: Selection) -> None:
         """Selects and emits `changed`, also what was selected before: it may have become something else."""

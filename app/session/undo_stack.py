@@ -74,9 +74,7 @@ class UndoStack(QObject):
         history = self.workspace.histories[group]
         return history.draft or history.steps[history.next_step].text
 
-    def _is_groups(
-        self, group: str, can: Callable[[str], bool], step: Callable[[History], int], later: bool
-    ) -> bool:
+    def _is_groups(self, group: str, can: Callable[[str], bool], step: Callable[[History], int], later: bool) -> bool:
         """Whether it is the turn of the groups rather than of the selected group's advice."""
         if not can(FUSION) or self.fusing.is_busy:
             return False
@@ -94,4 +92,5 @@ class UndoStack(QObject):
         """Steps that are new were made just now."""
         history = self.workspace.histories.get(group)
         if history is not None:
+            # By identity: a group's history keeps it when other groups give it another name.
             self._made.setdefault((id(history), history.current), next(self._clock))

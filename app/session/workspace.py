@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.session.client import Client, Pending
+from app.session.client import Client, MachineProbe, Pending
 from app.session.current_times import present_model, steps_without_time
 from app.session.edit_summaries import FIRST_TITLE, title_of
 from app.session.fusion_constraints import DormantHistory, heir, rename_histories, same_groups
 from app.session.history import Checked, History, HistoryRecord
-from app.session.kernel_answers import KernelAnswers
-from app.session.machine import MachineProbe
+from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
-from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
+from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
 
@@ -68,7 +67,7 @@ class Workspace(QObject):
         self.bus.changed.connect(self._on_selected)
         self.history_changed.connect(lambda _: self._show_present())
         client.respawned.connect(self._reopen)
-        client.failed.connect(lambda problem: self.add_problem("", problem))
+        client.failed.connect(partial(self.add_problem, ""))
 
     @property
     def model(self) -> ModelDoc | None:
@@ -122,7 +121,7 @@ class Workspace(QObject):
         """Why the applied advice gave no kernel at all."""
         return self._answers.refusals.get((group, self.recipe(group) or ""))
 
-    def check(self, group: str) -> CheckDoc | None:
+    def check(self, group: str) -> Check | None:
         """The check of the applied advice."""
         return self._answers.checks.get((group, self.recipe(group) or ""))
 
@@ -204,7 +203,7 @@ class Workspace(QObject):
             self._ask_kernel(group, text)
         self._settle(group)
 
-    def add_check(self, group: str, text: str, check: CheckDoc) -> None:
+    def add_check(self, group: str, text: str, check: Check) -> None:
         """Adds what a check of the kernel under this advice found."""
         self._answers.checks[group, text] = check
         self.learn(group, text, checked=Checked.of(check))
@@ -221,23 +220,15 @@ class Workspace(QObject):
         self.problems_changed.emit()
 
     def _request_open(self, opening: OpenRequest, title: str, again: bool = False) -> None:
-        pending = Pending(
-            ModelDoc,
-            lambda opened: self._on_opened(opening, opened, again),
-            lambda problem: self._on_not_opened(opening, problem),
-            prepare=overview,
-        )
+        on_opened, on_problem = partial(self._on_opened, opening, again), partial(self._on_not_opened, opening)
+        pending = Pending(ModelDoc, on_opened, on_problem, prepare=overview)
         self.client.request("open", opening.arguments(), title, pending)
 
     def _ask_kernel(self, group: str, text: str | None) -> None:
         if (group, text) in self._asked or self.is_fusing:
             return
         self._asked.add((group, text))
-        pending = Pending(
-            KernelDoc,
-            lambda kernel: self._on_kernel(group, text, kernel),
-            lambda problem: self._on_refused(group, text, problem),
-        )
+        pending = Pending(KernelDoc, partial(self._on_kernel, group, text), partial(self._on_refused, group, text))
         self.client.request("kernel", {"group": group, "recipe": text}, f"Compiling {group}", pending)
 
     def learn(
@@ -315,7 +306,7 @@ class Workspace(QObject):
         else:
             history.refuse(text)
 
-    def _on_opened(self, opening: OpenRequest, opened: Overview, again: bool = False) -> None:
+    def _on_opened(self, opening: OpenRequest, again: bool, opened: Overview) -> None:
         model = opened.model
         same = self.opened.path == opening.path and self._as_opened == model and (again or not opening.trails)
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())

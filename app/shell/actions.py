@@ -38,51 +38,31 @@ A_STEP = "select a group whose kernel is known"
 ACTIONS = (
     ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
-    ActionInfo(
-        "save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
-        needs=A_MODEL,
-    ),
-    ActionInfo(
-        "save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL
-    ),
+    ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
+               needs=A_MODEL),
+    ActionInfo("save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
-    ActionInfo(
-        "redo", "&Redo", "Make the edit again", (Keys.Redo, "Ctrl+Y", "Ctrl+Shift+Z"), "redo",
-        needs="nothing to make again",
-    ),
+    ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo, "Ctrl+Y", "Ctrl+Shift+Z"), "redo",
+               needs="nothing to make again"),
     ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",), needs=A_STEP),
-    ActionInfo(
-        "compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
-        needs="make an edit first",
-    ),
+    ActionInfo("compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
+               needs="make an edit first"),
     ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",), needs=A_STEP),
-    ActionInfo(
-        "script", "Copy as &Script", "Copy the library calls that make the selected group's kernel again", (), "copy",
-        needs=A_STEP,
-    ),
-    ActionInfo(
-        "script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
-        needs=A_MODEL,
-    ),
-    ActionInfo(
-        "operators", "&Operators in Groups", "Open every group in sight, or close them all", ("O",), needs=A_MODEL
-    ),
-    ActionInfo(
-        "why-boundary", "&Why Is This a Boundary", "The next edge of the selection, with the cost terms", ("W",),
-        needs=A_GROUP,
-    ),
-    ActionInfo(
-        "merge", "&Merge with…", "Make one kernel of the selected group and a neighbour", ("Ctrl+M",), needs=A_GROUP
-    ),
-    ActionInfo(
-        "move", "Mo&ve Operator to…", "Move an operator to a neighbouring group, or out of its own", ("Ctrl+Shift+M",),
-        needs=A_GROUP,
-    ),
-    ActionInfo(
-        "split", "&Split Here", "Split a group at the selected edge, or before the selected operator", ("X",),
-        needs=A_GROUP,
-    ),
+    ActionInfo("script", "Copy as &Script", "Copy the library calls that make the selected group's kernel again", (),
+               "copy", needs=A_STEP),
+    ActionInfo("script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
+               needs=A_MODEL),
+    ActionInfo("operators", "&Operators in Groups", "Open every group in sight, or close them all", ("O",),
+               needs=A_MODEL),
+    ActionInfo("why-boundary", "&Why Is This a Boundary", "The next edge of the selection, with the cost terms", ("W",),
+               needs=A_GROUP),
+    ActionInfo("merge", "&Merge with…", "Make one kernel of the selected group and a neighbour", ("Ctrl+M",),
+               needs=A_GROUP),
+    ActionInfo("move", "Mo&ve Operator to…", "Move an operator to a neighbouring group, or out of its own",
+               ("Ctrl+Shift+M",), needs=A_GROUP),
+    ActionInfo("split", "&Split Here", "Split a group at the selected edge, or before the selected operator", ("X",),
+               needs=A_GROUP),
     ActionInfo("release", "&Release", "Leave the selected group or edge to the search again", ("R",), needs=A_FIXED),
     ActionInfo("release-all", "Release &Everything", "Leave all groups to the search again", needs=A_FIXED),
     ActionInfo("groups", "&History of Groups", "The steps of what is fixed about groups", needs=A_MODEL),
@@ -97,68 +77,44 @@ ACTIONS = (
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
     ActionInfo("zoom-out", "Zoom &Out", "Shrink the graph", (Keys.ZoomOut,)),
     ActionInfo("fit", "&Fit Graph", "Show the whole graph", ("Ctrl+0",), "fit"),
-    ActionInfo(
-        "measured-times", "&Measured Times on Graph", "Measured times on the graph's nodes instead of predicted ones",
-        ("M",), "", True,
-    ),
+    ActionInfo("measured-times", "&Measured Times on Graph",
+               "Measured times on the graph's nodes instead of predicted ones", ("M",), "", True),
     ActionInfo("roofline", "Roo&fline", "Every kernel against what the GPU can do", ("Ctrl+Shift+R",)),
     ActionInfo("next-panel", "&Next Panel", "Give the keyboard to the next panel", ("F6",)),
     ActionInfo("last-panel", "Pre&vious Panel", "Give the keyboard to the panel before", ("Shift+F6",)),
     ActionInfo("reset", "&Reset Layout", "Put every panel back in its place"),
-    ActionInfo(
-        "apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",), "apply",
-        needs="edit the advice first",
-    ),
+    ActionInfo("apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",),
+               "apply", needs="edit the advice first"),
     ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check", needs=A_GROUP),
     ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock", needs=A_GROUP),
     ActionInfo("replay", "&Replay Recorded Run…", "Play the samples of a file of times", ("Ctrl+F9",), "replay"),
     ActionInfo("replay-pause", "Pa&use Replay", "Pause the replay, or go on", ("Shift+F9",), "pause", needs=A_REPLAY),
-    ActionInfo(
-        "replay-stop", "Sto&p Replay", "Put the recording away, with its times", ("Ctrl+Shift+F9",), "stop",
-        needs=A_REPLAY,
-    ),
+    ActionInfo("replay-stop", "Sto&p Replay", "Put the recording away, with its times", ("Ctrl+Shift+F9",), "stop",
+               needs=A_REPLAY),
     ActionInfo("slower", "Replay &Slower", "Fewer samples a second", ("[",), needs=A_REPLAY),
     ActionInfo("faster", "Replay &Faster", "More samples a second", ("]",), needs=A_REPLAY),
-    ActionInfo(
-        "pin-samples", "Pin Samples as &Baseline", "Later samples of this kernel are set against those shown",
-        ("Shift+B",), needs="measure a kernel or replay a recorded run first",
-    ),
-    ActionInfo(
-        "tune-start", "&Start Tuning", "Search recipes of the open model with the settings of the Run panel", ("F7",),
-        "play", needs="open a model first; one run at a time",
-    ),
-    ActionInfo(
-        "tune-pause", "&Pause or Resume Tuning", "Pause the run that is shown, go on with it, or start it again",
-        ("Shift+F7",), "pause", needs=A_RUN,
-    ),
-    ActionInfo(
-        "tune-stop", "S&top Tuning", "End the run; the best is kept, and it can be resumed", ("Ctrl+Shift+F7",), "stop",
-        needs="nothing is tuned",
-    ),
-    ActionInfo(
-        "tune-attach", "&Attach to Records…", "Follow a run of the command line, or look at an old one", ("Ctrl+F7",)
-    ),
+    ActionInfo("pin-samples", "Pin Samples as &Baseline", "Later samples of this kernel are set against those shown",
+               ("Shift+B",), needs="measure a kernel or replay a recorded run first"),
+    ActionInfo("tune-start", "&Start Tuning", "Search recipes of the open model with the settings of the Run panel",
+               ("F7",), "play", needs="open a model first; one run at a time"),
+    ActionInfo("tune-pause", "&Pause or Resume Tuning", "Pause the run that is shown, go on with it, or start it again",
+               ("Shift+F7",), "pause", needs=A_RUN),
+    ActionInfo("tune-stop", "S&top Tuning", "End the run; the best is kept, and it can be resumed", ("Ctrl+Shift+F7",),
+               "stop", needs="nothing is tuned"),
+    ActionInfo("tune-attach", "&Attach to Records…", "Follow a run of the command line, or look at an old one",
+               ("Ctrl+F7",)),
     ActionInfo("tune-detach", "Put Records A&way", "Show no run any more; its records stay", needs=A_RUN),
-    ActionInfo(
-        "tune-best", "Apply &Best", "Make the best recipe of the shown group a step of its history",
-        ("Ctrl+Shift+Return",), needs=A_TRIAL,
-    ),
-    ActionInfo(
-        "tune-best-all", "Apply Best of All &Groups", "The best of every group that became faster, as one step of undo",
-        ("Ctrl+Alt+Return",), needs="follow a run of several groups of the open model",
-    ),
-    ActionInfo(
-        "tune-trial", "Apply &Chosen Trial", "Make the chosen trial's recipe a step of its group's history",
-        needs=A_TRIAL,
-    ),
-    ActionInfo(
-        "tune-ablate", "Ab&lation of Best", "What each entry of the best recipe is worth: the kernel without it",
-        needs=A_TRIAL,
-    ),
-    ActionInfo(
-        "tune-all", "Trials of All G&roups", "The trials of all groups in one table, or those of one group",
-        ("Ctrl+Shift+G",), needs="follow a run of several groups",
-    ),
+    ActionInfo("tune-best", "Apply &Best", "Make the best recipe of the shown group a step of its history",
+               ("Ctrl+Shift+Return",), needs=A_TRIAL),
+    ActionInfo("tune-best-all", "Apply Best of All &Groups",
+               "The best of every group that became faster, as one step of undo", ("Ctrl+Alt+Return",),
+               needs="follow a run of several groups of the open model"),
+    ActionInfo("tune-trial", "Apply &Chosen Trial", "Make the chosen trial's recipe a step of its group's history",
+               needs=A_TRIAL),
+    ActionInfo("tune-ablate", "Ab&lation of Best", "What each entry of the best recipe is worth: the kernel without it",
+               needs=A_TRIAL),
+    ActionInfo("tune-all", "Trials of All G&roups", "The trials of all groups in one table, or those of one group",
+               ("Ctrl+Shift+G",), needs="follow a run of several groups"),
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
@@ -173,34 +129,21 @@ ACTIONS = (
 MENUS = (
     ("&File", ("open", "recent", "example", "", "save", "save-as", "", "quit")),
     ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
-    (
-        "&View",
-        (
-            "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
-            "measured-times", "roofline", "",
-            "next-panel", "last-panel", "panels", "reset",
-        ),
-    ),
-    (
-        "F&usion",
-        (
-            "operators", "why-boundary", "", "merge", "move", "split", "", "release", "release-all", "", "groups",
-        ),
-    ),
-    (
-        "&Run",
-        (
-            "apply", "check", "time", "", "replay", "replay-pause", "replay-stop", "slower", "faster", "",
-            "pin-samples", "", "cancel", "", "machine",
-        ),
-    ),
-    (
-        "&Tune",
-        (
-            "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-best-all",
-            "tune-trial", "tune-ablate", "", "tune-all", "tune-filter",
-        ),
-    ),
+    ("&View", (
+        "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+        "measured-times", "roofline", "", "next-panel", "last-panel", "panels", "reset",
+    )),
+    ("F&usion", (
+        "operators", "why-boundary", "", "merge", "move", "split", "", "release", "release-all", "", "groups",
+    )),
+    ("&Run", (
+        "apply", "check", "time", "", "replay", "replay-pause", "replay-stop", "slower", "faster", "", "pin-samples",
+        "", "cancel", "", "machine",
+    )),
+    ("&Tune", (
+        "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-best-all",
+        "tune-trial", "tune-ablate", "", "tune-all", "tune-filter",
+    )),
     ("&Help", ("keys", "about")),
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
@@ -17,6 +18,7 @@ from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
+from app.shell.panels import PERSPECTIVES
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
 from views.notice import News
@@ -110,10 +112,6 @@ class Commands(QObject):
             "groups": self._show_groups,
             "find": window.focus_search,
             "palette": self.palette.ask,
-            "explore": lambda: window.set_perspective("Explore"),
-            "schedule": lambda: window.set_perspective("Schedule"),
-            "pipeline": lambda: window.set_perspective("Pipeline"),
-            "tune": lambda: window.set_perspective("Tune"),
             "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
             "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
             "fit": panels.graph.canvas.fit_all,
@@ -146,8 +144,10 @@ class Commands(QObject):
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
             "about": self._show_about,
-        } | {name: lambda theme=name: window.set_theme(theme) for name in THEMES}
-        for name, react in reactions.items():
+            **{name: partial(window.set_theme, name) for name in THEMES},
+            **{name.lower(): partial(window.set_perspective, name) for name in PERSPECTIVES},
+        }
+        for name, react in reactions.items():  # `triggered` carries whether the action is checked, which nobody asks
             window.action(name).triggered.connect(lambda _=False, react=react: react())
 
     def _show_groups(self) -> None:
@@ -228,9 +228,8 @@ class Commands(QObject):
         self._window.show_colour("measured" if self._window.action("measured-times").isChecked() else "time")
 
     def _show_about(self) -> None:
-        box = QMessageBox(self._window)
+        box = QMessageBox(self._window, text="Loomscope")
         box.setWindowTitle("About Loomscope")
-        box.setText("Loomscope")
         box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()  # not exec: nothing may stop the event loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 
@@ -30,7 +30,7 @@ class FileDrops(QObject):
         """Takes files at the window or a panel; a part under the pointer passes them on to what it lies in."""
         if event.type() not in (QEvent.Type.DragEnter, QEvent.Type.Drop) or not isinstance(event, QDropEvent):
             return False
-        paths = dropped_files(event.mimeData())
+        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         if not paths:
             return False
         if watched not in self._targets:
@@ -41,8 +41,3 @@ class FileDrops(QObject):
             if not isinstance(event, QDragEnterEvent):
                 self._dropped(paths[0])
         return True
-
-
-def dropped_files(data: QMimeData) -> list[str]:
-    """Paths of the files of this machine among what is dragged."""
-    return [url.toLocalFile() for url in data.urls() if url.isLocalFile()]

@@ -26,7 +26,6 @@ ANY = "All files (*)"
 class FileActions(QObject):
     """Dialogs, recent files and notices of one window; nothing here stops the window."""
 
-    title_changed = Signal()
     replay_chosen = Signal(str)
     """A file of times to play."""
     records_chosen = Signal(str)
@@ -41,7 +40,6 @@ class FileActions(QObject):
         document.saved.connect(self._remember)
         document.refused.connect(self._show_refusal)
         document.orphan_found.connect(self._offer)
-        document.state_changed.connect(self.title_changed)
 
     @property
     def title(self) -> str:

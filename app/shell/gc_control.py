@@ -23,10 +23,9 @@ class Collector(QObject):
         gc.collect()
         gc.freeze()  # what the imports made stays anyway; leaving it out keeps collections short
         gc.disable()
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL_MS)
-        self._timer.timeout.connect(collect)
-        self._timer.start()
+        timer = QTimer(self)
+        timer.timeout.connect(collect)
+        timer.start(INTERVAL_MS)
 
 
 def collect() -> None:
@@ -38,10 +37,7 @@ def collect() -> None:
     if gc.get_count()[0] > LARGE:
         gc.freeze()
         return
-    due = [
-        number
-        for number, (count, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
-        if count > limit
-    ]
+    counts = zip(gc.get_count(), gc.get_threshold(), strict=True)
+    due = [generation for generation, (count, threshold) in enumerate(counts) if count > threshold]
     if due:
         gc.collect(due[-1])

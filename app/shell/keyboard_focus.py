@@ -22,6 +22,7 @@ class FocusRound(QObject):
         """In front again when the focus leaves the tab that covers it."""
         application = QApplication.instance()
         assert isinstance(application, QApplication)
+        self._application = application
         application.focusChanged.connect(self._mark)
 
     @property
@@ -53,9 +54,7 @@ class FocusRound(QObject):
 
     def close(self) -> None:
         """Follows the focus no longer."""
-        application = QApplication.instance()
-        assert isinstance(application, QApplication)
-        application.focusChanged.disconnect(self._mark)
+        self._application.focusChanged.disconnect(self._mark)
 
     def _mark(self, _: QWidget | None, now: QWidget | None) -> None:
         """Marks the header of the panel that has the focus, which stands before its tabs as long as it has it."""
@@ -72,7 +71,7 @@ class FocusRound(QObject):
 
     def _uncover(self, dock: Dock | None) -> None:
         """Puts a panel before its tabs, and what another one covered until now back to the front."""
-        if self._covered is not None and (dock is None or not _shares(self._covered, dock)):
+        if self._covered is not None and (dock is None or dock not in _tabs(self._covered)):
             self._covered.raise_()
             self._covered = None
         front = _front(dock) if dock else None
@@ -81,19 +80,16 @@ class FocusRound(QObject):
             dock.raise_()
 
 
-def _shares(a: Dock, b: Dock) -> bool:
-    """Whether two panels are tabs of one place."""
-    window = a.parentWidget()
+def _tabs(dock: Dock) -> list[Dock]:
+    """The other panels of a panel's tab group."""
+    window = dock.parentWidget()
     assert isinstance(window, QMainWindow)
-    return b in window.tabifiedDockWidgets(a)
+    return [other for other in window.tabifiedDockWidgets(dock) if isinstance(other, Dock)]
 
 
 def _front(dock: Dock) -> Dock:
     """The panel itself, or the front panel of its tab group (Qt moves hidden tabs off the window)."""
-    window = dock.parentWidget()
-    assert isinstance(window, QMainWindow)
-    tabs = (other for other in window.tabifiedDockWidgets(dock) if isinstance(other, Dock) and other.x() >= 0)
-    return dock if dock.x() >= 0 else next(tabs, dock)
+    return next((each for each in (dock, *_tabs(dock)) if each.x() >= 0), dock)
 
 
 def _place(dock: Dock) -> tuple[int, int, str]:
@@ -105,9 +101,6 @@ def _place(dock: Dock) -> tuple[int, int, str]:
 def _target(dock: Dock) -> QWidget:
     """The largest part of a panel that takes the focus; the panel itself where there is nothing to do in it."""
     body = dock.widget()
-    parts = [
-        part
-        for part in body.findChildren(QWidget)
-        if part.isVisible() and part.isEnabled() and part.focusPolicy() & Qt.FocusPolicy.TabFocus
-    ]
+    usable = (part for part in body.findChildren(QWidget) if part.isVisible() and part.isEnabled())
+    parts = (part for part in usable if part.focusPolicy() & Qt.FocusPolicy.TabFocus)
     return max(parts, key=lambda part: part.width() * part.height(), default=body)

@@ -24,11 +24,6 @@ class Dock(QDockWidget):
         self.setObjectName(f"dock-{panel.objectName()}")
         self.setTitleBarWidget(panel.header)
         self.setWidget(panel)
-        self.setFeatures(
-            QDockWidget.DockWidgetFeature.DockWidgetMovable
-            | QDockWidget.DockWidgetFeature.DockWidgetFloatable
-            | QDockWidget.DockWidgetFeature.DockWidgetClosable
-        )
 
 
 Docks = Mapping[str, Dock]

@@ -17,6 +17,7 @@ from views.themed import Themed
 SIZE = (560, 420)
 TOP = 72
 """Pixels between the window's upper edge and the palette."""
+INFOS = {info.name: info for info in ACTIONS}
 KEYS = 150
 """Pixels for the keys of an action."""
 
@@ -26,11 +27,11 @@ class Palette(QWidget, Themed):
 
     def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
+        self.setAccessibleName("Command palette")
         self._over = parent
         self._actions = actions
         self.setProperty("role", "palette")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName("Command palette")
         self.setFixedSize(*SIZE)
         self.field = Field("search", "Type a command", "Command")
         self.field.textChanged.connect(self._show_matches)
@@ -41,8 +42,8 @@ class Palette(QWidget, Themed):
         self.list.row_selected.connect(lambda row: self.list.mark([row.key]))
         self.list.clicked.connect(lambda index: self._run(self.list.rows.row_at(index)))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
         layout.setSpacing(8)
+        layout.setContentsMargins(8, 8, 8, 8)
         layout.addWidget(self.field)
         layout.addWidget(self.list, 1)
 
@@ -97,11 +98,10 @@ class Shortcuts(QWidget, Themed):
 
     def ask(self) -> None:
         """Opens beside the window."""
-        infos = {info.name: info for info in ACTIONS}
         self.list.show_rows(
             TreeRow(menu, plain(menu), None, tuple(
-                TreeRow(name, plain(infos[name].text), (self._actions[name], infos[name]), (), 24, infos[name].tip)
-                for name in names if name in infos and not self._actions[name].shortcut().isEmpty()
+                TreeRow(name, plain(INFOS[name].text), (self._actions[name], INFOS[name]), (), 24, INFOS[name].tip)
+                for name in names if name in INFOS and not self._actions[name].shortcut().isEmpty()
             ))
             for menu, names in LISTED
         )  # fmt: skip
@@ -121,13 +121,8 @@ def matches(text: str) -> Sequence[tuple[str, ActionInfo]]:
     Titles that begin with the text come first, then those with the words in the title.
     """
     words = text.lower().split()
-    found = [
-        (f"{plain(menu)}: {plain(info.text)}", info)
-        for menu, names in LISTED
-        for name in names
-        for info in ACTIONS
-        if info.name == name
-    ]
+    listed = ((plain(menu), INFOS[name]) for menu, names in LISTED for name in names if name in INFOS)
+    found = [(f"{menu}: {plain(info.text)}", info) for menu, info in listed]
 
     def rank(title: str, info: ActionInfo) -> int:
         name = plain(info.text).lower()

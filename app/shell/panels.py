@@ -75,43 +75,26 @@ class PanelInfo:
 
 
 PANELS = (
-    PanelInfo(
-        "outline", "views.outline.view:OutlineView", "Groups of the model with their times",
-        {"Explore": Column(0, 0.57)},
-    ),
-    PanelInfo(
-        "explain", "views.explain.view:ExplainView", "The selected group in words", {"Explore": Column(0, 0.43)}
-    ),
+    PanelInfo("outline", "views.outline.view:OutlineView", "Groups of the model with their times",
+              {"Explore": Column(0, 0.57)}),
+    PanelInfo("explain", "views.explain.view:ExplainView", "The selected group in words", {"Explore": Column(0, 0.43)}),
     PanelInfo("graph", "views.graph.view:GraphView", "The model as a graph of kernels", {"Explore": Column(1)}),
-    PanelInfo(
-        "schedule", "views.schedule.view:ScheduleView", "Tree, iteration space, decisions, addresses, pipeline",
-        {"Explore": Column(2, 0.54), "Schedule": Column(1), "Pipeline": Column(1)},
-    ),
-    PanelInfo(
-        "constraints", "views.constraints.view:ConstraintsView", "What was asked for, by whom, and what came of it",
-        {"Schedule": Column(2, 0.62)},
-    ),
-    PanelInfo(
-        "moves", "views.moves.view:MovesView", "Next steps that are possible, with their predicted gains",
-        {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.moves:MovesController",
-    ),
-    PanelInfo(
-        "code", "views.code.view:CodeView", "CUDA text, PTX and SASS", {"Schedule": Column(0), "Pipeline": Column(0)}
-    ),
-    PanelInfo(
-        "timing", "views.timing.view:TimingView", "Predicted and measured times, live samples, roofline",
-        {"Explore": Column(2, 0.46), "Schedule": Behind("moves")},
-    ),
-    PanelInfo(
-        "history", "views.history.view:HistoryView", "Steps of the selected group and their gains",
-        {"Schedule": Bottom(132)},
-    ),
+    PanelInfo("schedule", "views.schedule.view:ScheduleView", "Tree, iteration space, decisions, addresses, pipeline",
+              {"Explore": Column(2, 0.54), "Schedule": Column(1), "Pipeline": Column(1)}),
+    PanelInfo("constraints", "views.constraints.view:ConstraintsView",
+              "What was asked for, by whom, and what came of it", {"Schedule": Column(2, 0.62)}),
+    PanelInfo("moves", "views.moves.view:MovesView", "Next steps that are possible, with their predicted gains",
+              {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.question:MovesController"),
+    PanelInfo("code", "views.code.view:CodeView", "CUDA text, PTX and SASS",
+              {"Schedule": Column(0), "Pipeline": Column(0)}),
+    PanelInfo("timing", "views.timing.view:TimingView", "Predicted and measured times, live samples, roofline",
+              {"Explore": Column(2, 0.46), "Schedule": Behind("moves")}),
+    PanelInfo("history", "views.history.view:HistoryView", "Steps of the selected group and their gains",
+              {"Schedule": Bottom(132)}),
     PanelInfo("problems", "views.problems.view:ProblemsView", "What was refused, failed or not supported", strip=0.62),
     PanelInfo("jobs", "views.problems.jobs:JobsView", "What the worker does and what waits for it", strip=0.38),
-    PanelInfo(
-        "tuning", "views.tuning.view:TuningView", "Progress of a search, promises, dimensions, ablation",
-        {"Tune": Column(0, 0.53)},
-    ),
+    PanelInfo("tuning", "views.tuning.view:TuningView", "Progress of a search, promises, dimensions, ablation",
+              {"Tune": Column(0, 0.53)}),
     PanelInfo("trials", "views.tuning.trial_table:TrialsView", "Trials of a search", {"Tune": Column(0, 0.47)}),
     PanelInfo("search", "views.tuning.search:SearchView", "Where trials went", {"Tune": Column(1, 0.71)}),
     PanelInfo("trial", "views.tuning.trial:TrialView", "The chosen trial", {"Tune": Behind("search")}),

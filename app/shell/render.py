@@ -17,8 +17,8 @@ from app.shell.main import application, make_window
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
 from app.shell.window import SMALLEST, Window
-from engine.documents.model import ModelDoc
-from engine.support.errors import BadInput, EngineError, OverBudget
+from engine.documents.model import ModelDoc, ProblemDoc
+from engine.support.errors import BadInput, OverBudget
 from engine.support.files import check_place, read_text, replace_whole, unwritable
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
@@ -106,13 +106,13 @@ def _open_model(window: Window, path: str, options: PictureOptions) -> None:
     _wait_idle(window)
     model = window.workspace.model
     if model is None:
-        raise _failure(window, path)
+        problems = [problem for _, problem in window.workspace.problems]
+        raise _error_of(problems[0]) if problems else BadInput("window", path, "it could not be opened")
     if options.replay is not None:
         _replay(window, options.replay)
     if options.records is not None:
         _attach(window, options.records)
-    group = _check_group(model, options.group) if options.group else _first(window, model)
-    window.workspace.bus.select_group(group)
+    window.workspace.bus.select_group(_group_of(model, options.group or "", window.wiring.tuning.group))
     _wait_idle(window)
     if window.wiring.timing.player is not None:
         window.wiring.timing.player.finish()
@@ -143,21 +143,12 @@ def size_of(text: str) -> tuple[int, int]:
     return width, height
 
 
-def dearest_group(model: ModelDoc) -> str:
-    """The group that takes most of the model's predicted time."""
-    return max(model.groups, key=lambda each: each.share).name if model.groups else ""
-
-
-def _first(window: Window, model: ModelDoc) -> str:
-    """The group of the run that is shown, else the dearest one."""
-    tuned = window.wiring.tuning.group
-    return tuned if any(each.name == tuned for each in model.groups) else dearest_group(model)
-
-
-def _check_group(model: ModelDoc, group: str) -> str:
-    if all(each.name != group for each in model.groups):
-        raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
-    return group
+def _group_of(model: ModelDoc, asked: str, tuned: str) -> str:
+    """The group that was asked for, else that of the run that is shown, else the one that takes most of the time."""
+    shares = {group.name: group.share for group in model.groups}
+    if asked and asked not in shares:
+        raise BadInput("window", f"group {asked}", "the model has no such group", "`loomscope fuse FILE` lists them")
+    return asked or (tuned if tuned in shares else max(shares, key=lambda name: shares[name], default=""))
 
 
 def _widget(window: Window, panel: str | None) -> QWidget:
@@ -175,8 +166,7 @@ def _replay(window: Window, path: Path) -> None:
     timing.replay(str(path))
     _wait_idle(window)
     if timing.refusal is not None:
-        problem = timing.refusal
-        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+        raise _error_of(timing.refusal)
     window.show_colour("measured")
 
 
@@ -189,8 +179,7 @@ def _attach(window: Window, path: Path) -> None:
         reason = f"was not read within {LIMIT_MS // 1000} s"
         raise OverBudget("window", str(path), reason, "wait until its run has ended")
     if control.refusal is not None:
-        _, problem = control.refusal
-        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+        raise _error_of(control.refusal[1])
     tuning.show()
 
 
@@ -230,10 +219,8 @@ def _open_tab(window: Window, tab: str) -> None:
         window.panels.schedule.addresses.button.click()
 
 
-def _failure(window: Window, path: str) -> EngineError:
-    for _, problem in window.workspace.problems:
-        return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
-    return BadInput("window", path, "it could not be opened")
+def _error_of(problem: ProblemDoc) -> BadInput:
+    return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
 
 
 def _grab(widget: QWidget, output: Path | str) -> None:

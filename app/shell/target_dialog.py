@@ -24,11 +24,10 @@ class MachineDialog(QDialog):
         self.setWindowTitle("Target and dimensions")
         self.setMinimumWidth(440)
         self.target = QComboBox()
+        self.target.setAccessibleName("Target")
         for name, device in DEVICES.items():
             self.target.addItem(device.title, name)
-        self.target.setAccessibleName("Target")
-        self.dimensions = QLineEdit()
-        self.dimensions.setPlaceholderText("batch=8, sequence=128")
+        self.dimensions = QLineEdit(placeholderText="batch=8, sequence=128")
         self.dimensions.setAccessibleName("Dimensions")
         self.message = label("", "wrong-text", wrap=True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)

@@ -20,9 +20,7 @@ class Watchdog(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._timer = QTimer(self)
-        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
-        self._timer.setInterval(TICK_MS)
+        self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._tick)
         self._last = own_time()
         self._longest = 0.0

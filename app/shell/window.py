@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
-from PySide6.QtGui import QAction, QCloseEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QComboBox,
-    QMainWindow,
-    QMenu,
-    QToolBar,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtGui import QAction, QCloseEvent, QIcon
+from PySide6.QtWidgets import QApplication, QComboBox, QMainWindow, QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from app.controllers.diff import DiffController
 from app.controllers.history import HistoryController
@@ -30,6 +22,7 @@ from app.shell.commands import Commands
 from app.shell.drops import FileDrops
 from app.shell.files import FileActions
 from app.shell.layout import Dock, arrange, proportion_strip
+from app.shell.palette import plain
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.search import SearchBox
 from app.shell.window_frame import MenuBar, Segments, StatusBar
@@ -85,8 +78,8 @@ class Window(QMainWindow):
         self._make_frame()
         self._connect_workspace()
         self.setDockNestingEnabled(True)
-        self.setMinimumSize(QSize(*SMALLEST))
-        self.resize(QSize(*USUAL))
+        self.setMinimumSize(*SMALLEST)
+        self.resize(*USUAL)
         arrange(self, self.docks, self.perspective)
         self.drops = FileDrops(self, self.docks.values(), self.open_file)
         self.commands = Commands(self)
@@ -116,9 +109,7 @@ class Window(QMainWindow):
         apply_theme(self, self.theme)
         for info in ACTIONS:
             if info.icon:
-                self.action(info.name).setIcon(
-                    icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"])
-                )
+                self.action(info.name).setIcon(self._icon(info.icon, "text-2"))
         self._show_draft(self.panels.constraints.text.is_draft)
 
     def set_perspective(self, name: str) -> None:
@@ -187,11 +178,12 @@ class Window(QMainWindow):
         self.perspectives = Segments(tuple(PERSPECTIVES), "Perspective")
         self.perspectives.choose(self.perspective)
         self.perspectives.chosen.connect(self.set_perspective)
+        # In a narrow window the rest of the tool bar comes first.
         self.colour_by = QComboBox()
-        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
-        self.colour_by.setMinimumWidth(SHORT)  # in a narrow window the rest of the tool bar comes first
+        self.colour_by.setMinimumWidth(SHORT)
         self.colour_by.setAccessibleName("Colour the graph by")
         self.colour_by.setToolTip("What the bars of the graph show")
+        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
@@ -216,11 +208,9 @@ class Window(QMainWindow):
                 menu.addSeparator()
 
     def _make_tool_bar(self) -> QToolBar:
-        bar = QToolBar("Main tool bar")
+        bar = QToolBar("Main tool bar", movable=False, iconSize=QSize(16, 16))
         bar.setObjectName("main-tool-bar")
-        bar.setMovable(False)
         bar.setFixedHeight(40)
-        bar.setIconSize(QSize(16, 16))
         self.tool_buttons: dict[str, QToolButton] = {}
         for name in ("open", "save", "", "undo", "redo", ""):
             bar.addWidget(self._tool_button(name, "icon")) if name else bar.addSeparator()
@@ -236,9 +226,8 @@ class Window(QMainWindow):
 
     def _make_notice_bar(self) -> QToolBar:
         """Takes no room while there is no news."""
-        bar = QToolBar("Notices")
+        bar = QToolBar("Notices", movable=False)
         bar.setObjectName("notices")
-        bar.setMovable(False)
         bar.setProperty("role", "notices")
         bar.addWidget(self.notice)
         bar.hide()
@@ -249,9 +238,9 @@ class Window(QMainWindow):
         button = self.tool_buttons[name] = QToolButton()
         button.setDefaultAction(self.action(name))
         button.setProperty("role", role)
-        button.setAccessibleName(self.action(name).text().replace("&", ""))
-        style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon if role == "text" else Qt.ToolButtonStyle.ToolButtonIconOnly
-        button.setToolButtonStyle(style)
+        button.setAccessibleName(plain(self.action(name).text()))
+        styles = Qt.ToolButtonStyle
+        button.setToolButtonStyle(styles.ToolButtonTextBesideIcon if role == "text" else styles.ToolButtonIconOnly)
         return button
 
     def _connect_workspace(self) -> None:
@@ -260,7 +249,7 @@ class Window(QMainWindow):
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
         workspace.machine.changed.connect(self._show_device)
-        self.files.title_changed.connect(self._show_title)
+        self.document.state_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_statements())
         panels.constraints.draft_changed.connect(self._show_draft)
@@ -321,16 +310,17 @@ class Window(QMainWindow):
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]
         self.status.show_problems(len(problems), any(problem.severity == "error" for problem in problems))
-        jobs = self.workspace.client.jobs
-        self.status.show_jobs(len(jobs))
+        self.status.show_jobs(len(self.workspace.client.jobs))
 
     def _show_draft(self, draft: bool) -> None:
         """Apply is the primary button only while an edit waits for it."""
         button = self.tool_buttons["apply"]
         self.action("apply").setEnabled(draft)
         restyle(button, "primary", "true" if draft else "false")
-        token = "on-accent" if draft else "text-2"
-        self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
+        self.action("apply").setIcon(self._icon("apply", "on-accent" if draft else "text-2"))
+
+    def _icon(self, name: str, token: str) -> QIcon:
+        return icon(name, self.theme.colours[token], self.theme.colours["edge"])
 
     def _go_to(self, hit: Hit) -> None:
         if hit.statement:
@@ -353,8 +343,6 @@ class Window(QMainWindow):
 
 def _spring() -> QWidget:
     spring = QWidget()
-    policy = spring.sizePolicy()
-    policy.setHorizontalPolicy(policy.Policy.Expanding)
-    spring.setSizePolicy(policy)
     spring.setMinimumWidth(4)
+    spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     return spring

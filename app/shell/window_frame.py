@@ -6,21 +6,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QFrame,
-    QHBoxLayout,
-    QMenuBar,
-    QStatusBar,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QMenuBar, QStatusBar, QToolButton, QWidget
 
 from views.format import plural
 from views.icons import icon
 from views.panel import label
 from views.theme import Theme
-from views.themed import Themed
+from views.themed import Themed, restyle
 
 MESSAGE_MS = 4000
 
@@ -36,8 +28,8 @@ class MenuBar(QMenuBar):
         self.document = label("Loomscope", "second")
         self.document.setParent(self)
         self.device = QToolButton()
-        self.device.setProperty("role", "device")
         self.device.setAccessibleName("Target and device")
+        self.device.setProperty("role", "device")
         self.device.clicked.connect(self.device_requested)
         self.show_device(None)
 
@@ -72,12 +64,12 @@ class Segments(QFrame):
 
     def __init__(self, names: Sequence[str], name: str) -> None:
         super().__init__()
+        self.setAccessibleName(name)
         self.setProperty("role", "segments")
         self.setFixedHeight(28)
-        self.setAccessibleName(name)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(1, 0, 1, 0)
         layout.setSpacing(0)
+        layout.setContentsMargins(1, 0, 1, 0)
         self._group = QButtonGroup(self)
         self.buttons: dict[str, QToolButton] = {}
         for each in names:
@@ -101,9 +93,8 @@ class StatusBar(QStatusBar, Themed):
     jobs_requested = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(sizeGripEnabled=False)
         self.setFixedHeight(28)
-        self.setSizeGripEnabled(False)
         self.problems = self._button("Problems 0", "Show or hide problems", self.problems_requested)
         self.jobs = self._button("Jobs 0", "Show or hide jobs", self.jobs_requested)
         self.selection = label("", "second")
@@ -118,8 +109,7 @@ class StatusBar(QStatusBar, Themed):
     def show_problems(self, count: int, wrong: bool) -> None:
         """How many problems there are; red if any of them is an error."""
         self.problems.setText(f"Problems {count}")
-        self.problems.setProperty("wrong", "true" if wrong else "false")
-        self.problems.style().polish(self.problems)
+        restyle(self.problems, "wrong", "true" if wrong else "false")
 
     def show_jobs(self, count: int) -> None:
         """How many requests the worker has not answered."""
@@ -145,11 +135,10 @@ class StatusBar(QStatusBar, Themed):
         self.showMessage(text, MESSAGE_MS)
 
     def _button(self, text: str, tip: str, pressed: SignalInstance) -> QToolButton:
-        made = QToolButton()
+        made = QToolButton(toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         made.setText(text)
         made.setToolTip(tip)
         made.setProperty("role", "status")
-        made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         made.clicked.connect(pressed)
         return made
 

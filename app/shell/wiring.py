@@ -12,15 +12,7 @@ from app.controllers.pipeline import PipelineController
 from app.controllers.query_queue import QueryQueue
 from app.controllers.timing import TimingController
 from app.controllers.tuning.tuning import TuningController
-from app.session.advice import (
-    with_enabled,
-    with_entry,
-    with_moved,
-    with_pasted,
-    with_required,
-    with_stages,
-    without_entry,
-)
+from app.session import advice
 from app.session.fusion_edits import FusionEdits
 from app.session.selection import Selection
 from app.session.workspace import Workspace
@@ -129,13 +121,13 @@ class Wiring:
         constraints, workspace = self.panels.constraints, self.workspace
         constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
         for signal, change in (
-            (constraints.entry_requested, with_entry),
-            (constraints.enabled_requested, with_enabled),
-            (constraints.stages_requested, with_stages),
-            (constraints.required_requested, with_required),
-            (constraints.removal_requested, without_entry),
-            (constraints.scenario_moved, with_moved),
-            (constraints.pasted, with_pasted),
+            (constraints.entry_requested, advice.with_pasted),
+            (constraints.enabled_requested, advice.with_enabled),
+            (constraints.stages_requested, advice.with_stages),
+            (constraints.required_requested, advice.with_required),
+            (constraints.removal_requested, advice.without_entry),
+            (constraints.scenario_moved, advice.with_moved),
+            (constraints.pasted, advice.with_pasted),
         ):
             signal.connect(lambda *arguments, change=change: workspace.change(self.group, change, *arguments))
         for panel in self.panels.by_name().values():
@@ -171,18 +163,16 @@ class Wiring:
 
     def _show_selection(self, selection: Selection) -> None:
         panels, group = self.panels, self.workspace.group(selection.group)
-        panels.outline.show_selection(selection.group)
-        panels.graph.show_selection(selection.group)
-        panels.timing.show_selection(selection.group)
+        for panel in (panels.outline, panels.graph, panels.timing):
+            panel.show_selection(selection.group)
         self._show_explanation()
         if group is not None:
             self._show_kernel(selection.group)
         self._show_statements(selection)
 
     def _show_statements(self, selection: Selection) -> None:
-        self.panels.schedule.show_selection(selection.statements)
-        self.panels.code.show_selection(selection.statements)
-        self.panels.constraints.show_selection(selection.statements)
+        for panel in (self.panels.schedule, self.panels.code, self.panels.constraints):
+            panel.show_selection(selection.statements)
 
     def _show_kernel(self, name: str) -> None:
         """Schedule and code show the last legal kernel, the constraints the one that was asked for if there is one."""

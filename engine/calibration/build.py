@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from engine.calibration.fit import fit_target, predicted_time, speaking
-from engine.calibration.nodes import Observation
+from engine.calibration.fit import Observation, fit_target, predicted_time, speaking
 from engine.cost.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
 from engine.execution.nodes import MEASURED
 from engine.measurements import MeasuredRow, Measurements, read_measurements

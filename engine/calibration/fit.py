@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.calibration.nodes import Observation
 from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import Work
 from engine.target import Target
 
 SPREAD = 0.05
@@ -31,6 +31,18 @@ SLOPE = 1e-4
 """Step of the finite differences."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One measured time and the launches that it is made of."""
+
+    name: str
+    kind: str
+    """Of its dearest launch: "row reduction", "contraction on tensor cores" ..."""
+    microseconds: float
+    launches: tuple[tuple[int, Work], ...]
+    """(times, one launch), one after another."""
 
 
 def predicted_time(observation: Observation, target: Target) -> float:

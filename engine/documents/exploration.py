@@ -263,8 +263,6 @@ class RegroupDoc:
     """Why it cannot be, with the operators and figures; else the change in predicted time."""
     terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time"; less is better."""
-    kernels_before: int
-    kernels_after: int
 
 
 JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
@@ -319,13 +317,13 @@ class QuestionKind:
 
 
 QUESTIONS = {
-    "moves": QuestionKind(MovesDoc, "engine.api:moves", "Trying the next steps of"),
-    "decisions": QuestionKind(DecisionsDoc, "engine.api:decisions", "Looking at the decisions of"),
-    "space": QuestionKind(SpaceDoc, "engine.api:space", "Drawing the iteration space of"),
-    "order": QuestionKind(OrderDoc, "engine.api:order", "Trying an order of"),
+    "moves": QuestionKind(MovesDoc, "engine.explore.moves:moves", "Trying the next steps of"),
+    "decisions": QuestionKind(DecisionsDoc, "engine.explore.decisions:decisions", "Looking at the decisions of"),
+    "space": QuestionKind(SpaceDoc, "engine.explore.space:space", "Drawing the iteration space of"),
+    "order": QuestionKind(OrderDoc, "engine.explore.order:order", "Trying an order of"),
     "addresses": QuestionKind(WarpDoc, "engine.api:addresses", "Running one block of"),
     "chart": QuestionKind(ChartDoc, "engine.api:chart", "Drawing the pipeline of"),
-    "variant": QuestionKind(VariantDoc, "engine.api:variant", "Compiling other knobs of"),
-    "listing": QuestionKind(ListingDoc, "engine.api:listing", "Listing the instructions of"),
+    "variant": QuestionKind(VariantDoc, "engine.explore.variant:variant", "Compiling other knobs of"),
+    "listing": QuestionKind(ListingDoc, "engine.explore.listing:listing", "Listing the instructions of"),
 }
 """Verb of the request -> its kind; the worker and the window both read this table."""

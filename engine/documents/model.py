@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine.execution.nodes import PREDICTED, Timing
+from engine.execution.nodes import Check as Check
+from engine.execution.nodes import SiteCount as SiteCount
+
 
 @dataclass(frozen=True, slots=True)
 class Time:
@@ -29,6 +33,18 @@ class Time:
     """Rounds of equal length that `samples` was taken in; 0 where it is not known."""
     noise: str = ""
     """Why the samples say little; "" for a quiet run."""
+
+
+def time_doc(timing: Timing) -> Time:
+    """A measured time, ready to show."""
+    environment = timing.environment or {}
+    note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
+    if timing.noise:
+        note = f"{note}; noisy: {timing.noise}"
+    return Time(
+        timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples,
+        environment.get("device", ""), environment.get("date", ""), timing.rounds, timing.noise,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +134,9 @@ class GroupDoc:
     """"memory", "compute" or "latency": what the model says limits it."""
     floor: float
     """Microseconds to move `bytes` once at the target's bandwidth."""
-    time: Time | None
+    time: Time | None = None
     """One launch; None until predicted."""
-    share: float
+    share: float = 0.0
     """Part of the whole model's predicted time, all instances together, 0..1."""
 
 
@@ -280,18 +296,19 @@ class KernelDoc:
     schedule: ScheduleDoc
     entries: tuple[EntryDoc, ...]
     statements: tuple[StatementDoc, ...]
-    cuda: str
-    lines: tuple[LineDoc, ...]
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared_bytes: int
-    stages: int
-    time: Time
-    terms: tuple[TermDoc, ...]
-    compiled: tuple[CompiledDoc, ...]
-    milliseconds: float
+    cuda: str = ""
+    lines: tuple[LineDoc, ...] = ()
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    shared_bytes: int = 0
+    stages: int = 0
+    time: Time = Time(0.0, PREDICTED, "no kernel")
+    terms: tuple[TermDoc, ...] = ()
+    compiled: tuple[CompiledDoc, ...] = ()
+    """NVRTC's figures, once the window has asked for them."""
+    milliseconds: float = 0.0
     """Schedule to CUDA text."""
-    explain: str
+    explain: str = ""
     """Why it is fused, scheduled, placed and predicted so, as text."""
     conflicting: tuple[tuple[int, ...], ...] = ()
     """Paths of the required entries that cannot hold together, or that the kernel does not take."""
@@ -301,6 +318,10 @@ class KernelDoc:
     """Alternatives, each before those nested in it."""
     intrinsic: str = ""
     """The instruction that multiplies on tensor cores, or ""."""
+    family: str = ""
+    """The kernel family that made it; "" where there is no kernel."""
+    misfit: str = ""
+    """Why the group's own family does not fit the schedule, where the general one made the kernel."""
     refused: str = ""
     """Why no kernel follows a legal schedule, or takes its required entries as given; "" where one does."""
     bound: str = ""
@@ -310,42 +331,6 @@ class KernelDoc:
     def has_kernel(self) -> bool:
         """Whether there is code for the schedule."""
         return self.legal and not self.refused
-
-
-@dataclass(frozen=True, slots=True)
-class CountDoc:
-    """Memory events of one line of the CUDA text, counted while all `blocks_run` blocks ran once."""
-
-    line: int
-    kind: str
-    """"global load", "global store", "shared load", "shared store" or "async copy"."""
-    width: int
-    """Bytes that one thread moves in one access."""
-    requests: int
-    """Instructions of whole warps."""
-    sectors: int
-    """32-byte pieces of global memory touched; 0 for shared memory."""
-    conflicts: int
-    """Extra passes over shared memory because of bank conflicts; 0 for global memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckDoc:
-    """How far a kernel was checked, and what was found."""
-
-    group: str
-    status: str
-    max_error: float
-    tolerance: float
-    tolerance_because: str
-    blocks_run: int
-    blocks_total: int
-    elements_compared: int
-    orders: tuple[str, ...]
-    findings: tuple[tuple[int, str, str], ...]
-    """(line, kind, message)."""
-    message: str
-    counts: tuple[CountDoc, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

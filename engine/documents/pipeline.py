@@ -82,13 +82,13 @@ class SharedDoc:
     row_bytes: int
     swizzle: str
     """"rows of 64 bytes, chunks permuted", or that they lie in plain order."""
-    chunks: tuple[tuple[int, ...], ...]
+    chunks: tuple[tuple[int, ...], ...] = ()
     """First rows of 128 bytes: which 16-byte chunk of the tile lies at each place, counted along its row."""
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...] = ()
     """The tile's row of each of these chunks."""
-    passes: int
+    passes: int = 0
     """Passes over the banks when eight rows of one chunk are read together: 1 has no conflict."""
-    passes_unpermuted: int
+    passes_unpermuted: int = 0
     """The same if the chunks lay in order."""
 
 

@@ -172,7 +172,8 @@ class LoadedKernel:
         self.function.prepare("P" * len([*request["buffers"], *request["workspaces"]]))
         copies = self._count_copies(share)
         # Launches on one stream never overlap, and a kernel leaves a zeroed workspace zeroed: all copies share one.
-        self.workspaces = [self._workspace(workspace) for workspace in request["workspaces"]]
+        # One that may hold anything begins with 0xFF bytes, as what a kernel only writes does.
+        self.workspaces = [self._allocate(w, 0 if w["zeroed"] else 0xFF) for w in request["workspaces"]]
         self.copies = [self._copy() for _ in range(copies)]
         self.turn = 0
         self.graph: Graph | None = None
@@ -237,23 +238,15 @@ class LoadedKernel:
         """Allocate and fill one copy of all buffers; 0xFF bytes where the kernel only writes: a missing store shows."""
         pointers = []
         for n, buffer in enumerate(self.request["buffers"]):
-            pointer = self._allocate(buffer)
+            pointers.append(self._allocate(buffer, 0xFF))
             if buffer["read"]:
-                self.driver.memcpy_htod(pointer, np.fromfile(self.folder / f"{n}.in", np.uint8))
-            else:
-                self.driver.memset_d8(pointer, 0xFF, max(buffer["bytes"], 1))
-            pointers.append(pointer)
+                self.driver.memcpy_htod(pointers[-1], np.fromfile(self.folder / f"{n}.in", np.uint8))
         return pointers
 
-    def _workspace(self, workspace: dict[str, Any]) -> Any:
-        """Allocate a workspace of the kernel; 0xFF bytes where it may hold anything."""
-        pointer = self._allocate(workspace)
-        self.driver.memset_d8(pointer, 0 if workspace["zeroed"] else 0xFF, max(workspace["bytes"], 1))
-        return pointer
-
-    def _allocate(self, memory: dict[str, Any]) -> Any:
-        """Allocate memory, and check that it has the alignment that the kernel was compiled for."""
+    def _allocate(self, memory: dict[str, Any], fill: int) -> Any:
+        """Allocate memory full of one byte, and check that it has the alignment that the kernel was compiled for."""
         pointer = self.driver.mem_alloc(max(memory["bytes"], 1))
+        self.driver.memset_d8(pointer, fill, max(memory["bytes"], 1))
         if int(pointer) % memory["alignment"]:
             place = f"{memory['name']} lies at {int(pointer):#x}"
             raise self.driver.LogicError(f"{place}, the kernel needs a multiple of {memory['alignment']}")

@@ -78,19 +78,19 @@ class Check:
     group: str
     status: str
     """"pass", "fail" or "unsupported"."""
-    max_error: float
+    max_error: float = 0.0
     """Largest error of an element, in the unit of `tolerance`: relative to its own size plus the largest ordinary size
     of its array (`engine.verify.tolerance`); of a whole model's output, to the larger of its size and its spread."""
-    tolerance: float
-    tolerance_because: str
-    blocks_run: int
-    blocks_total: int
-    elements_compared: int
-    orders: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    counts: tuple[SiteCount, ...]
+    tolerance: float = 0.0
+    tolerance_because: str = ""
+    blocks_run: int = 0
+    blocks_total: int = 0
+    elements_compared: int = 0
+    orders: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     message: str = ""
     """Why it failed or is unsupported."""
+    counts: tuple[SiteCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

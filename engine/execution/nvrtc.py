@@ -99,19 +99,11 @@ def _nvrtc() -> Any:
     return nvrtc if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
 
 
-def _require_nvrtc() -> Any:
-    nvrtc = _nvrtc()
-    if nvrtc is None:
-        raise MissingCapability(
-            "run", "NVRTC", "the CUDA compiler library cannot be loaded",
-            _HINT,
-        )  # fmt: skip
-    return nvrtc
-
-
 def _entry_name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
-    _require_nvrtc()
-    return digest(kind, nvrtc_version() or "", architecture, "\0".join(options), text, _digest_of_includes())
+    version = nvrtc_version()
+    if version is None:
+        raise MissingCapability("run", "NVRTC", "the CUDA compiler library cannot be loaded", _HINT)
+    return digest(kind, version, architecture, "\0".join(options), text, _digest_of_includes())
 
 
 @cache

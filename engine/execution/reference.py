@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -56,7 +57,7 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     a logarithm, the inputs that lead there are positive.
     """
     values = _draw_all(graph, seed, frozenset())
-    suspects = _suspects(graph)
+    suspects = domain_inputs(graph)
     if suspects and check_finite(_evaluate_operators(graph, values), _masks(graph)):
         values = _draw_all(graph, seed, suspects)
     return values
@@ -152,8 +153,9 @@ def weight_values(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
 
 
 def _draw_all(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
-    ranges = _ranges(graph)
-    values = {name: _input(graph, name, seed, ranges, name in positive) for name in graph.inputs}
+    values = {
+        name: _input(graph, name, seed, drawn) for name, drawn in distributions(graph, graph.inputs, positive).items()
+    }
     for name, constant in graph.constants.items():
         if constant.fill is not None:
             values[name] = weight_values(graph.tensors[name], constant.fill, seed)
@@ -168,21 +170,20 @@ def _ranges(graph: OperatorGraph) -> dict[str, object]:
     return metadata(read_model(graph.source), "light.inputs")
 
 
-def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
-    """What the values of every graph input are drawn from; positive where that may become necessary."""
-    ranges, suspects = _ranges(graph), _suspects(graph)
-    return {name: _distribution(graph, name, ranges, name in suspects) for name in graph.inputs}
+def distributions(graph: OperatorGraph, names: Iterable[str], positive: Collection[str]) -> dict[str, Distribution]:
+    """Input tensor -> what its values are drawn from; positive: those without a given range that shall be above 0."""
+    ranges = _ranges(graph)
+    return {name: _distribution(graph, name, ranges, name in positive) for name in names}
 
 
-def _suspects(graph: OperatorGraph) -> frozenset[str]:
+def domain_inputs(graph: OperatorGraph) -> frozenset[str]:
     """Inputs without a given range from which a root or a logarithm is computed."""
     is_without_ranges = graph.dialect == "akg" or graph.source is None
     return _inputs_leading_to(graph, _POSITIVE_DOMAIN) if is_without_ranges else frozenset()
 
 
-def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, object], positive: bool) -> np.ndarray:
+def _input(graph: OperatorGraph, name: str, seed: int, drawn: Distribution) -> np.ndarray:
     tensor, stream = graph.tensors[name], _random_stream(seed, f"input:{name}")
-    drawn = _distribution(graph, name, ranges, positive)
     match drawn.kind:
         case "true":
             return np.ones(tensor.shape, bool)
@@ -301,9 +302,8 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: i
         unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
         if not unknown:
             raise
-    ranges = _ranges(graph)
     known = [name for name in sorted(unknown) if name in graph.tensors and graph.tensors[name].dtype in INPUT_DTYPES]
-    drawn = {name: _input(graph, name, seed, ranges, False) for name in known}
+    drawn = {name: _input(graph, name, seed, how) for name, how in distributions(graph, known, ()).items()}
     rest = read_model(graph.source)
     _leave_out(rest, unknown, graph, names)
     return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}
@@ -317,8 +317,7 @@ def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: Operator
         if not needed.isdisjoint(node.output):
             needed.update((*node.input, *captured_tensors(node)))
             kept.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(kept[::-1])
+    _replace_all(model.graph.node, kept[::-1])
     model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(unknown) if name in graph.tensors)
 
 
@@ -334,14 +333,11 @@ def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: lis
         return {}
     _feed_weights(model, graph)
     model.ir_version = min(model.ir_version, RUNTIME_IR)
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    _replace_all(model.graph.output, (onnx.ValueInfoProto(name=name) for name in outputs))
     return _session_run(model, graph.name, given, outputs)
 
 
-def _session_run(
-    model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]
-) -> Values:
+def _session_run(model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]) -> Values:
     """Run a model in ONNX Runtime; Unsupported where it refuses."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as refusals
@@ -369,13 +365,13 @@ def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:
     """Turn light and external weights into inputs: they are handed over, not written into the model's bytes."""
     light = {name for name, constant in graph.constants.items() if constant.fill is not None}
     external = {t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL}
-    kept_nodes = [n for n in model.graph.node if light.isdisjoint(n.output)]
-    kept_tensors = [t for t in model.graph.initializer if t.name not in external]
-    del model.graph.node[:]
-    model.graph.node.extend(kept_nodes)
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept_tensors)
-    declared = {value.name for value in model.graph.input}
-    for name in sorted((light | external) - declared):
-        if name in graph.constants:
-            model.graph.input.append(_info(graph.tensors[name]))
+    _replace_all(model.graph.node, [n for n in model.graph.node if light.isdisjoint(n.output)])
+    _replace_all(model.graph.initializer, [t for t in model.graph.initializer if t.name not in external])
+    handed_over = (light | external) & graph.constants.keys() - {value.name for value in model.graph.input}
+    model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(handed_over))
+
+
+def _replace_all(field: Any, values: Iterable[Any]) -> None:
+    """Set a repeated field of a protobuf message, which cannot be assigned to."""
+    del field[:]
+    field.extend(values)

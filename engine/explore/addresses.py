@@ -82,15 +82,8 @@ def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
     else:
         name, start = _shared_buffer(kernel, min(taken, default=0))
         ideal = -(-len(taken) * access.width // PASS_BYTES)  # lanes that read one word share it, but not a pass
-    return LanesDoc(
-        line=access.line,
-        kind=access.kind,
-        array=name,
-        width=access.width,
-        addresses=tuple(offset - start if offset >= 0 else -1 for offset in access.offsets),
-        sectors=access.touched,
-        ideal=ideal,
-    )
+    addresses = tuple(offset - start if offset >= 0 else -1 for offset in access.offsets)
+    return LanesDoc(access.line, access.kind, name, access.width, addresses, sectors=access.touched, ideal=ideal)
 
 
 def _shared_buffer(kernel: Kernel, offset: int) -> tuple[str, int]:

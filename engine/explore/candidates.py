@@ -7,19 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from engine.explore.hypothetical_schedules import why_loops_apart
 from engine.explore.interchange import neighbours, pins
-from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
-from engine.explore.scheduled_group import dimension_names
-from engine.explore.why_not_fused import why_apart
+from engine.explore.recipe_trial import AdviceChange
+from engine.explore.scheduled_group import dimension_names, members_of
 from engine.kernels.families import family_of
 from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
-from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
+from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry, Path, entry_at, walk_entries
 from engine.scheduling.address import places
 from engine.scheduling.nodes import Leaf, Mark, Member, statements_of, walk
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts
-from engine.scheduling.text import entry_text
 
 _TITLES = {
     "block": "Block along {}",
@@ -77,19 +76,14 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
 
 def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
     """The marks with a number that the kernel goes by: the first author's, where dimensions have their own of each."""
-    marks = [(member, mark) for member in members(now) for mark in member.marks if isinstance(mark.value, int)]
+    own = members_of(places(now.schedule.root))
+    marks = [(member, mark) for member in own for mark in member.marks if isinstance(mark.value, int)]
     by_dimension = _menu(now).by_dimension
     found: dict[tuple[str, str], tuple[Member, Mark]] = {}
     for member, mark in sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author)):
         where = member.name if by_dimension else ""
         found.setdefault((mark.name, where), (member, mark))
     return [pair for pair in found.values() if pair[1].name in _TITLES]
-
-
-def members(now: Kernel) -> tuple[Member, ...]:
-    """Every dimension of a schedule, in the order of the tree."""
-    where = places(now.schedule.root).values()
-    return tuple({id(m): m for place in where for m in place.members}.values())
 
 
 def _steps(name: str, value: int) -> tuple[int, ...]:
@@ -143,8 +137,9 @@ def pins_of_user(advice: Sequence[Advice], statements: Collection[str]) -> tuple
     """Where the user has pinned some of these statements already: a new order takes the place of the old one."""
     return tuple(
         path
-        for path, author, entry in entries_of(advice)
-        if author == "user" and entry.field == "pin" and (not entry.statements or set(entry.statements) & {*statements})
+        for path, author, entry in walk_entries(advice)
+        if author == "user" and entry.enabled and entry.field == "pin"
+        if not entry.statements or set(entry.statements) & {*statements}
     )
 
 
@@ -165,15 +160,15 @@ def _cuts(now: Kernel) -> Iterator[Candidate]:
 
 def _joins(now: Kernel) -> Iterator[Candidate]:
     """Cuts that an entry asks for and that can be left out, then neighbours that a dependence keeps apart."""
-    for path, _, entry in entries_of(now.advice):
-        if entry.field == "cut":
+    for path, _, entry in walk_entries(now.advice):
+        if entry.enabled and entry.field == "cut":
             text = str(entry).partition(": cut ")[2]
-            off = entry_text(replace(entry, enabled=False))
+            off = str(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
             yield Candidate("join", f"Join {text}", named, AdviceChange((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
-            found = why_apart(now.program, now.dependences, now.schedule, a, b)
+            found = why_loops_apart(now.program, now.dependences, now.schedule, a, b)
             if found is not None:
                 names = (*statements_of(a), *statements_of(b))
                 title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"
@@ -185,9 +180,9 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
     """Each dimension in parallel where it runs in order, and in order where it runs in parallel."""
     where = places(now.schedule.root)
     for name in dimension_names(where):
-        own = {id(m): m for place in where.values() for m in place.members if m.name == name}
+        own = members_of(where, name)
         for flag in (True, False):
-            chosen = [m for m in own.values() if m.parallel is not flag]
+            chosen = [m for m in own if m.parallel is not flag]
             names = tuple(dict.fromkeys(s for m in chosen for s in m.rows))
             if not names or (not flag and len(chosen) < len(own)):
                 continue
@@ -199,8 +194,9 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
 def _splits(now: Kernel) -> Iterator[Candidate]:
     """Innermost dimensions in two loops."""
     where = places(now.schedule.root)
-    if any(mark.name == "split" for m in members(now) for mark in m.marks):
+    if any(mark.name == "split" for m in members_of(where) for mark in m.marks):
         return
+    # In reverse, so that of several statements under one dimension the first one is named.
     named = {p.members[-1].name: (p.members[-1], s) for s, p in reversed(where.items()) if p.members}
     for name, (member, statement) in reversed(named.items()):
         size = _half(now, member)
@@ -210,10 +206,10 @@ def _splits(now: Kernel) -> Iterator[Candidate]:
 
 def _rewrites(now: Kernel) -> Iterator[Candidate]:
     """Values that their readers compute again, and that are read from where they are kept again."""
-    for path, _, entry in entries_of(now.advice):
+    for path, _, entry in walk_entries(now.advice):
         match entry.field, entry.value:
-            case "rewrite", (_, str() as consumer):
-                off = entry_text(replace(entry, enabled=False))
+            case "rewrite", (_, str() as consumer) if entry.enabled:
+                off = str(replace(entry, enabled=False))
                 title, names = f"Keep {entry.statements[0]} for {consumer}", (*entry.statements, consumer)
                 yield Candidate(RECOMPUTE, title, names, AdviceChange((), off=(path,)), lines=(off,))
     statements = now.program.statements

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.compilation import default_recipe
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.scheduled_group import ScheduledGroup, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names, schedule_group
+from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
-from engine.recipe import Entry
+from engine.recipe import Entry, Recipe
 from engine.scheduling.address import TreePosition
 from engine.scheduling.legality import violation
 from engine.scheduling.nodes import Member
 from engine.scheduling.problem import DependenceEdge, Row, Rows, ScheduleProblem, prepare
 from engine.scheduling.search import Budget, Choice, choices
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.scheduling.timeline import TimeComponent
 
 _ATTEMPTS = 2_000
@@ -27,8 +29,9 @@ _ATTEMPTS = 2_000
 _USED = CellDoc("used", False, "", "", "")
 
 
-def decisions(now: ScheduledGroup) -> DecisionsDoc:
-    """The table of a scheduled group."""
+def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
+    """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
+    now = schedule_group(group, recipe or default_recipe(group))
     table = _CellSolver(now, prepare(now.program, now.dependences), now.places)
     names = dimension_names(now.places)
     rows = tuple(
@@ -60,10 +63,11 @@ class _CellSolver:
         if broken is not None:
             dependence, witness = broken
             return CellDoc("impossible", False, f"breaks the {dependence}", witness, "")
+        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         if chosen:
-            state, because = self._current_state(member, position)
+            state, because = self._current_state(member, rows)
         else:
-            state, because = self._alternative_state(member, position, number, iterator)
+            state, because = self._alternative_state(member, rows, number, iterator)
         entry = "" if chosen else self._pin_line(number, above, iterator)
         return CellDoc(state, chosen, because, "", entry)
 
@@ -71,10 +75,7 @@ class _CellSolver:
         number = self.problem.number[statement]
         members = self.where[statement].members[:depth]
         rows = (self.problem.row(number, m.rows[statement]) for m in members)
-        return tuple(row for row in rows if not self._is_constant(row))
-
-    def _is_constant(self, row: Row) -> bool:
-        return not isinstance(row, int) and not any(row.coefficients)
+        return tuple(row for row in rows if isinstance(row, int) or any(row.coefficients))
 
     def _violated_dependence(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
         """A dependence of a statement on itself that the iterator runs backwards, and two instances of it."""
@@ -87,17 +88,19 @@ class _CellSolver:
                 return dependence, found.witness.text
         return None
 
-    def _current_state(self, member: Member, position: int) -> tuple[str, str]:
-        """The state of a dimension as it is."""
-        if member.parallel:
-            return "parallel", ""
-        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
-        choice = {self.problem.number[s]: self.problem.row(self.problem.number[s], r) for s, r in member.rows.items()}
-        return "legal", self._why_sequential(rows, choice)
+    def _choice(self, member: Member) -> dict[int, Row]:
+        """What each statement of a dimension iterates over there."""
+        number = self.problem.number
+        return {number[s]: self.problem.row(number[s], row) for s, row in member.rows.items()}
 
-    def _alternative_state(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
+    def _current_state(self, member: Member, rows: Mapping[int, Rows]) -> tuple[str, str]:
+        """The state of a dimension as it is.  rows: of its statements, outside it."""
+        return ("parallel", "") if member.parallel else ("legal", self._why_sequential(rows, self._choice(member)))
+
+    def _alternative_state(
+        self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int
+    ) -> tuple[str, str]:
         """The state of a dimension that a statement's other iterator would make."""
-        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         choice = self._shared_choice(rows, number, iterator)
         if choice is not None:
             because = self._why_sequential(rows, choice)
@@ -118,6 +121,7 @@ class _CellSolver:
         problem = self.problem
         for s, row in choice.items():
             statement = problem.statements[s]
+            # `reduced` has a bit for each iterator that the statement reduces over.
             if isinstance(row, int) and problem.reduced[s] >> row & 1 and statement.reduction:
                 over, name = statement.iterators[row].name, statement.reduction.operation
                 return f"{statement.name} takes the {name} over {over}"
@@ -132,7 +136,7 @@ class _CellSolver:
     def _why_apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
         """Why a statement cannot stay in the loop that it shares."""
         problem = self.problem
-        names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
+        names = self._choice(member)
         extent = problem.extents[number][iterator]
         for edge in self._edges(names):
             if number not in (edge.source, edge.sink):
@@ -153,7 +157,7 @@ class _CellSolver:
         """The advice line that pins an iterator after the rows above."""
         names = self.problem.names[number]
         address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"
-        return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
+        return str(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
 
 
 def _step(problem: ScheduleProblem, number: int, row: Row) -> TimeComponent:

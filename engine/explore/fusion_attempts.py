@@ -20,20 +20,24 @@ from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.fusion.user_groups import UserGroups, opaque
 from engine.support.errors import BadInput
-from engine.target import Target
+from engine.target import target as find_target
 
 KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
 
 
 class Attempts:
-    """Evaluates fusion edits of one plan; what does not depend on the edit is computed once."""
+    """Evaluates fusion edits of one plan, each in milliseconds; what does not depend on the edit is computed once.
 
-    def __init__(self, plan: FusionPlan, target: Target) -> None:
+    Nothing changes by it: what a legal edit would fix is for `engine.fuse` to carry out.
+    """
+
+    def __init__(self, plan: FusionPlan, target: str | None = None) -> None:
+        """target: another GPU than the plan was made for."""
         if not isinstance(plan.choice, Partition) or plan.source is None:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
-        self._plan, self._target, self._choice = plan, target, plan.choice
+        self._plan, self._target, self._choice = plan, find_target(target or plan.target), plan.choice
         self._places = IsomorphicRegions(plan)
-        self._refusion = LocalRefusion(plan.choice, plan.policy, target)
+        self._refusion = LocalRefusion(plan.choice, plan.policy, self._target)
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: FusionEdit) -> AttemptDoc:
@@ -59,15 +63,12 @@ class Attempts:
 
     def _join(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))
-        places: list[tuple[str, ...]] = []
-        try:
-            self._forced.fit(group)
-        except BadInput as refused:
+        refused = self._why_illegal(group)
+        if refused is not None:
             return _refusal(refused, group)
-        for alike in self._places.alike(group):
-            named = tuple(alike[op] for op in group)
-            if not places or self._is_legal(named):
-                places.append(named)
+        # What is legal here may not be at an equal place, where other launches read the values.
+        everywhere = (tuple(alike[op] for op in group) for alike in self._places.alike(group))
+        places = [named for named in everywhere if named == group or self._why_illegal(named) is None]
         fixed = self._plan.fixed
         for named in places:
             fixed = join_operators(fixed, named)
@@ -126,12 +127,12 @@ class Attempts:
         change = self._refusion.change(around, release_operators(self._plan.fixed, operators))
         return self._document(fixed, tuple(operators), places, change, "the search decides again")
 
-    def _is_legal(self, group: Sequence[str]) -> bool:
+    def _why_illegal(self, group: Sequence[str]) -> BadInput | None:
         try:
             self._forced.fit(group)
-        except BadInput:
-            return False
-        return True
+        except BadInput as refused:
+            return refused
+        return None
 
     def _document(
         self, fixed: Fixed, operators: tuple[str, ...], places: int, change: PlanFigures | None, because: str

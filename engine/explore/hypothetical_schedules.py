@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.explore.scheduled_group import dimension_names
+from engine.explore.scheduled_group import dimension_names, members_of
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.scheduling.address import Address, locate, places
-from engine.scheduling.attach import attach, rebuilt
+from engine.scheduling.attach import attach, replace_members
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, statements_of
+from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, Witness, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.tensor.index import Index
@@ -58,7 +58,7 @@ def interchange_dimensions(tree: ScheduleTree, order: Sequence[str]) -> Schedule
                 owner = own.get(name)
                 if owner is not None:
                     rows.renamed[id(own[slot])] = owner
-            elif name in own:
+            elif name in own:  # no loop of its own stands in this place: it walks the dimension inside all others
                 rows.below.setdefault(statement, []).append(own[name])
     return ScheduleTree(_apply_rows(tree.root, rows))
 
@@ -177,10 +177,9 @@ def _restrict(node: Node, names: set[str]) -> Node | None:
 def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
     """Mark every dimension parallel that is no reduction and breaks no dependence by it."""
     broken = len(check_schedule(program, dependences, tree))
-    members = {id(m): m for place in places(tree.root).values() for m in place.members}
-    for member in members.values():
+    for member in members_of(places(tree.root)):
         if not member.parallel and not any(_reduces(program, s, row) for s, row in member.rows.items()):
-            tried = ScheduleTree(rebuilt(tree.root, {id(member): replace(member, parallel=True)}))
+            tried = ScheduleTree(replace_members(tree.root, {id(member): replace(member, parallel=True)}))
             if len(check_schedule(program, dependences, tried)) == broken:
                 tree = tried
     return tree
@@ -189,3 +188,48 @@ def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tre
 def _reduces(program: TensorProgram, statement: str, row: Index) -> bool:
     reduced = {i.name for i in program.statement(statement).reduced}
     return any(name in reduced for name in row.iterators())
+
+
+def why_loops_apart(
+    program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree, first: Node, second: Node
+) -> Witness | None:
+    """Two instances in the wrong order if neighbours in a sequence of `tree` shared their loops.
+
+    None where no dependence forbids it, or where they have no loops to share.
+    """
+    shared = _shared_loops(first, second)
+    if shared is None:
+        return None
+    joined = ScheduleTree(_replace_nodes(tree.root, {id(first): shared, id(second): None}))
+    broken = check_schedule(program, dependences, joined)
+    return broken[0].witness if broken else None
+
+
+def _shared_loops(first: Node, second: Node) -> Node | None:
+    """One nest for the statements of two, their loops one by one; None where these differ."""
+    match first, second:
+        case Leaf(before), Leaf(after):
+            return Leaf((*before, *after))
+        case Band(ours, _, inner), Band(theirs, _, other):
+            alike = len(ours) == len(theirs) and all(a.extent == b.extent for a, b in zip(ours, theirs, strict=True))
+            child = _shared_loops(inner, other) if alike else None
+            if child is None:
+                return None
+            return Band(tuple(_join(a, b) for a, b in zip(ours, theirs, strict=True)), False, child)
+    return None
+
+
+def _join(a: Member, b: Member) -> Member:
+    return replace(a, rows={**a.rows, **b.rows}, parallel=False)
+
+
+def _replace_nodes(node: Node, changed: Mapping[int, Node | None]) -> Node:
+    """The tree with some nodes replaced, by their identity; None leaves one out."""
+    match node:
+        case Leaf():
+            return node
+        case Band(own, permutable, child):
+            return Band(own, permutable, _replace_nodes(child, changed))
+        case Sequenced(children):
+            kept = (changed.get(id(c), c) if id(c) in changed else _replace_nodes(c, changed) for c in children)
+            return Sequenced(tuple(c for c in kept if c is not None))

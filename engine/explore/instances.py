@@ -48,7 +48,7 @@ def _values(iterator: Iterator, drawn: Sequence[tuple[Index, int]]) -> range:
     """The values of an iterator that may be drawn: those that its own row puts on the axis, else the first few."""
     for row, size in drawn:
         factor = row.coefficient(iterator.name)
-        if factor == -1 and len(row.terms) == 1:
+        if factor == -1 and len(row.terms) == 1:  # runs backwards: its first values on the axis are the last ones
             return range(max(0, row.constant - size + 1), min(iterator.extent, row.constant + 1))
         if factor:
             return range(min(iterator.extent, size))

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.compilation import compile_group
-from engine.documents.mappings import (
-    CHECKED,
-    COMPILED,
-    LISTED,
-    WRONG,
-    IntrinsicAxisDoc,
-    MappingDoc,
-    MappingsDoc,
-    RefusedDoc,
-)
+from engine.documents import mappings as documents
+from engine.documents.mappings import MappingDoc, MappingsDoc, RefusedDoc
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
@@ -23,7 +15,6 @@ from engine.kernels.gemm.advise import advise_tiles
 from engine.kernels.gemm.space import why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
-from engine.scheduling.text import entry_text
 from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
@@ -94,28 +85,21 @@ def _document(
 ) -> MappingDoc:
     entries = entries_of(mapping, anchor, group, recipe)
     why_not = why_no_kernel(mapping, anchor, group, recipe)
-    state = LISTED
+    state = documents.LISTED
     if not why_not:
         state, why_not = _try_kernel(mapping.abstraction.name, entries, group, recipe, check)
     flat = mapping.flat_indices()
     axes = (
-        IntrinsicAxisDoc(a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding)
+        documents.IntrinsicAxisDoc(
+            a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding
+        )
         for a, of in zip(mapping.tiled_axes(), mapping.axes, strict=True)
     )
     return MappingDoc(
-        intrinsic=mapping.abstraction.name,
-        binding=str(mapping),
-        axes=tuple(axes),
-        outer=tuple(i.name for i in mapping.outer),
-        is_swapped=mapping.is_swapped,
-        calls=mapping.calls,
-        cost=mapping.cost,
-        padding=mapping.padding,
-        why_not_strict=mapping.why_not_strict(),
-        entries=tuple(map(entry_text, entries)),
-        state=state,
-        why_not=why_not,
-    )
+        mapping.abstraction.name, str(mapping), tuple(axes), outer=tuple(i.name for i in mapping.outer),
+        is_swapped=mapping.is_swapped, calls=mapping.calls, cost=mapping.cost, padding=mapping.padding,
+        why_not_strict=mapping.why_not_strict(), entries=tuple(map(str, entries)), state=state, why_not=why_not,
+    )  # fmt: skip
 
 
 def _try_kernel(
@@ -126,11 +110,11 @@ def _try_kernel(
     try:
         kernel = compile_group(group, recipe.with_group(group.name, (advice,)))
     except EngineError as error:
-        return LISTED, error.reason
+        return documents.LISTED, error.reason
     if kernel.tile.intrinsic != name:
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
-        return LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
+        return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
     if check is None:
-        return COMPILED, ""
+        return documents.COMPILED, ""
     result = check(kernel)
-    return (CHECKED, "") if result.status == "pass" else (WRONG, result.message)
+    return (documents.CHECKED, "") if result.status == "pass" else (documents.WRONG, result.message)

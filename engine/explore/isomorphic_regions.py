@@ -50,6 +50,7 @@ class IsomorphicRegions:
         yield {op: op for op in operators}
         places = sorted({self.home[op] for op in operators})
         taken = set(operators)
+        # Equal layers have equal launches in equal order: one shift leads from all places of one to those of another.
         anchor = places[0]
         for other, launch in enumerate(self._launches):
             if launch.group != self._launches[anchor].group or other == anchor:

@@ -88,6 +88,7 @@ def _ptx_links(text: str) -> Iterator[tuple[int, int]]:
         if found:
             places = [(found[1], found[2]), (found[3], found[4])]
             current = next((int(at) for file, at in places if file in own and at), 0)
+        # An instruction: labels are not indented, directives begin with a dot.
         elif current and line.startswith("\t") and not line.lstrip().startswith("."):
             yield number, current
 

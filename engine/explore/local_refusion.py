@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import astuple, replace
 from functools import cached_property
 
 from engine.compilation import default_microseconds
-from engine.fusion.build_partition import build_partition
 from engine.fusion.partition import Partition
+from engine.fusion.plan import build_partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
 from engine.target import Target
@@ -42,12 +42,7 @@ class LocalRefusion:
         except BadInput:
             return None
         old = self._choice.figures(places)
-        return PlanFigures(
-            new.kernels - old.kernels,
-            new.memory_bound - old.memory_bound,
-            new.bytes - old.bytes,
-            new.microseconds - old.microseconds,
-        )
+        return PlanFigures(*(after - before for after, before in zip(astuple(new), astuple(old), strict=True)))
 
     def launches(self, operators: Collection[str]) -> frozenset[int]:
         """The places of the launches that compute any of some operators."""
@@ -77,13 +72,10 @@ class LocalRefusion:
         written = {s.write.array for s in statements}
         read = dict.fromkeys(a.array for s in statements for a in s.reads())
         outside, inputs = self._program.outputs, self._program.inputs
-        return replace(
-            self._program,
-            statements=statements,
-            inputs=tuple(a for a in read if a not in written or a in inputs),
-            outputs=tuple(a for a in made if a in outside or not self._readers.get(a, set()) <= set(places)),
-            constants=tuple(a for a in self._program.constants if a in read),
-        )
+        needed = tuple(a for a in read if a not in written or a in inputs)
+        outputs = tuple(a for a in made if a in outside or not self._readers.get(a, set()) <= set(places))
+        constants = tuple(a for a in self._program.constants if a in read)
+        return replace(self._program, statements=statements, inputs=needed, outputs=outputs, constants=constants)
 
     def _original(self, statement: Statement) -> Statement:
         """A statement of the program, of which a launch may hold a copy."""
@@ -100,29 +92,25 @@ class LocalRefusion:
     def _number(self) -> Mapping[str, int]:
         return {s.name: n for n, s in enumerate(self._program.statements)}
 
+    def _launches_by(self, keys: Callable[[Statement], Iterable[str]]) -> Mapping[str, set[int]]:
+        """Key of a statement -> the launches that have such a statement."""
+        found: dict[str, set[int]] = {}
+        for place, (statements, _) in enumerate(self._choice.groups):
+            for key in (key for statement in statements for key in keys(statement)):
+                found.setdefault(key, set()).add(place)
+        return found
+
     @cached_property
     def _homes(self) -> Mapping[str, set[int]]:
         """Operator -> the launches that compute it."""
-        found: dict[str, set[int]] = {}
-        for place, (statements, _) in enumerate(self._choice.groups):
-            for statement in statements:
-                found.setdefault(statement.operator, set()).add(place)
-        return found
+        return self._launches_by(lambda statement: (statement.operator,))
 
     @cached_property
     def _readers(self) -> Mapping[str, set[int]]:
         """Array -> the launches that read it."""
-        found: dict[str, set[int]] = {}
-        for place, (statements, _) in enumerate(self._choice.groups):
-            for array in {a.array for s in statements for a in s.reads()}:
-                found.setdefault(array, set()).add(place)
-        return found
+        return self._launches_by(lambda statement: (access.array for access in statement.reads()))
 
     @cached_property
     def _writers(self) -> Mapping[str, set[int]]:
         """Array -> the launches that store it or a part of it."""
-        found: dict[str, set[int]] = {}
-        for place, (statements, _) in enumerate(self._choice.groups):
-            for statement in statements:
-                found.setdefault(self._stored_array(statement), set()).add(place)
-        return found
+        return self._launches_by(lambda statement: (self._stored_array(statement),))

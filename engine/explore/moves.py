@@ -15,7 +15,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 
 MOST = 40
 """Steps that are tried at most."""
@@ -26,14 +26,13 @@ Known = dict[str, MoveDoc | None]
 """Results for one group under one recipe, by the text of the candidate; None: it changes nothing."""
 
 
-def _never() -> bool:
-    return False
-
-
 def moves(
-    group: FusionGroup, recipe: Recipe, should_stop: Callable[[], bool] = _never, known: Known | None = None
+    group: FusionGroup,
+    recipe: Recipe | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    known: Known | None = None,
 ) -> MovesDoc:
-    """Possible next steps by predicted gain, and impossible ones with the reason.
+    """Next steps from a recipe (by default the advisers'): possible ones by predicted gain, impossible ones with why.
 
     should_stop: asked before each trial; once it says so, or after `SECONDS`, what has been found is the answer, with
     `complete` False.
@@ -46,9 +45,10 @@ def moves(
     found: list[MoveDoc] = []
     complete = True
     for candidate in candidates(now)[:MOST]:
+        # By its text: each call makes the candidates anew.
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:
-            if should_stop() or perf_counter() > deadline:
+            if (should_stop and should_stop()) or perf_counter() > deadline:
                 complete = False
                 break
             known[key] = _try_candidate(now, candidate)
@@ -85,17 +85,12 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     why_not = trial.why_not
     if kernel is not None and after is None:
         why_not = f"not one block of it fits an SM of {kernel.target.name}"
+    entries = candidate.lines or tuple(map(str, candidate.change.entries))
     return MoveDoc(
-        kind=candidate.kind,
-        title=candidate.title,
-        statements=candidate.statements,
-        entries=candidate.lines or tuple(map(entry_text, candidate.change.entries)),
-        recipe="" if why_not else to_text(trial.advice),
-        time=after,
-        gain=1 - after.microseconds / before.microseconds if before and after else 0.0,
-        why_not=why_not,
+        candidate.kind, candidate.title, candidate.statements, entries, "" if why_not else to_text(trial.advice),
+        time=after, gain=1 - after.microseconds / before.microseconds if before and after else 0.0, why_not=why_not,
         witness=trial.witness,
-    )
+    )  # fmt: skip
 
 
 def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:

@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from engine.compilation import default_recipe
 from engine.documents.exploration import OrderDoc
 from engine.explore.candidates import pins_of_user
 from engine.explore.hypothetical_schedules import interchange_dimensions
 from engine.explore.interchange import pins
-from engine.explore.iteration_axes import tile_mark
-from engine.explore.recipe_trial import AdviceChange, Path, apply_change, attempt, entry_at
+from engine.explore.recipe_trial import AdviceChange, apply_change, attempt
 from engine.explore.scheduled_group import ScheduledGroup, holding_part, schedule_group
-from engine.explore.space import check_order, verdict
+from engine.explore.space import check_order, tile_mark, verdict
 from engine.fusion.nodes import FusionGroup
-from engine.recipe import Entry, Recipe
+from engine.recipe import Entry, Path, Recipe, entry_at
 from engine.scheduling.nodes import Conflict
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.support.errors import BadInput
 
 
-def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mapping[str, int]) -> OrderDoc:
+def order(
+    group: FusionGroup, recipe: Recipe | None = None, order: Sequence[str] = (), tiles: Mapping[str, int] | None = None
+) -> OrderDoc:
     """The entries for an order of dimensions, outermost first, and for tiles of some; one edit for all statements.
+
+    tiles: dimension -> values of one tile, 1 for none.
 
     An order is legal if every dependence holds while the statements go on to share the loops that they share now.
     The pins are required, so that an illegal order that is applied is refused and not quietly dropped; where required
     entries of the recipe conflict, the user's pins among them give way.
     Raises BadInput for names that are no dimensions.
     """
+    recipe, tiles = recipe or default_recipe(group), tiles or {}
     gone: tuple[Path, ...] = ()
     try:
         now = schedule_group(group, recipe)
@@ -44,7 +49,7 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     change = AdviceChange(entries, tuple(dict.fromkeys(gone)))
     advice, _ = apply_change(recipe.groups.get(group.name, ()), change)
     legal, because = _judge(now, recipe, order if moved else (), change)
-    return OrderDoc(tuple(map(entry_text, entries)), to_text(advice), legal, because)
+    return OrderDoc(tuple(map(str, entries)), to_text(advice), legal, because)
 
 
 def _tile(now: ScheduledGroup, dimension: str, size: int) -> tuple[Entry, tuple[Path, ...]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
-from engine.cost.alcop_work import alcop_work_of_kernel, estimated_registers, main_loop
+from engine.cost.alcop_work import alcop_work_of_kernel, copied_buffers, estimated_registers, main_loop
 from engine.cost.estimate import estimate
 from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
@@ -22,6 +21,8 @@ from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
+from engine.tile.nodes import Commit, For, TileOp, TileProgram, Wait
+from engine.tile.printer import operation_lines
 
 HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
@@ -30,13 +31,6 @@ GAP = 1.0
 ALCOP_NOTE = "ALCOP model, uncalibrated"
 ONCE = "No tile of the loop: it is copied once"
 BOTTLENECK_NOTE = "bottleneck model, uncalibrated"
-_CODE = {
-    COPY: re.compile(r"\basync_(copy|commit)\b|_tile\.store"),
-    WAIT: re.compile(r"\basync_wait\b|\bbarrier\("),
-    COMPUTE: re.compile(r"\bldmatrix_|\bmma_|\bacc\b.*[+*]"),
-    STORE: re.compile(r"\.store<"),
-}
-"""What the lines of a row look like in the CUDA text: the device functions of its include files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +103,7 @@ def _draw_trace(kernel: Kernel, played: Trace, predicted: PipelinePrediction, em
     clock = PipelineClock(played, _rhythm(kernel, predicted, empty.clock), tiles_of(played, looped))
     cycles = clock.play()
     fold = _fold(clock.spans, played)
-    lines = code_lines(kernel.source.text, loop.name)
+    lines = code_lines(kernel.tile, loop)
     found = hazards(played)
     wrong = {(hazard.step, hazard.stage): hazard.text for hazard in found}
     stages = {action.step: action.stage for action in reversed(played.actions) if action.kind == "read"}
@@ -191,9 +185,7 @@ def _tile(span: ClockSpan, ahead: int) -> int | None:
     return span.tile if span.row == COPY else span.step + (ahead if span.row == WAIT else 0)
 
 
-def _flights(
-    arrivals: Sequence[Arrival], spans: Sequence[ClockSpan], fold: _Fold
-) -> list[FlightDoc]:
+def _flights(arrivals: Sequence[Arrival], spans: Sequence[ClockSpan], fold: _Fold) -> list[FlightDoc]:
     """When each tile that is drawn is copied, there, used, and done with."""
     used: dict[int, tuple[float, float]] = {}
     for span in spans:
@@ -215,18 +207,28 @@ def _flights(
     return found
 
 
-def code_lines(text: str, loop: str) -> dict[tuple[str, str], tuple[int, ...]]:
-    """(row, "fill", "loop" or "after") -> lines of the CUDA text, from 1."""
-    lines = text.splitlines()
-    head = next((n for n, line in enumerate(lines) if re.match(rf"\s*for \(int {re.escape(loop)} = ", line)), None)
-    if head is None:
-        return {}
-    indent = len(lines[head]) - len(lines[head].lstrip())
-    foot = next(n for n in range(head + 1, len(lines)) if lines[n].startswith(" " * indent + "}"))
+def code_lines(tile: TileProgram, loop: For) -> dict[tuple[str, str], tuple[int, ...]]:
+    """(row, "fill", "loop" or "after") -> lines of the CUDA text, from 1.  loop: the main one."""
+    copied = copied_buffers(tile)
+    spans = operation_lines(tile)
+    inside = next(lines for op, lines in spans if op is loop)
     found: dict[tuple[str, str], tuple[int, ...]] = {}
-    for number, line in enumerate(lines):
-        where = "fill" if number < head else "loop" if number <= foot else "after"
-        for row, pattern in _CODE.items():
-            if pattern.search(line) and (row == STORE) == (where == "after"):
-                found[row, where] = (*found.get((row, where), ()), number + 1)
+    for op, lines in spans:
+        if not lines:  # a register whose first value declares it
+            continue
+        where = "fill" if lines[0] < inside[0] else "loop" if lines[0] in inside else "after"
+        row = _row(op, copied)
+        if row and (row == STORE) == (where == "after"):
+            found[row, where] = (*found.get((row, where), ()), *lines)
     return found
+
+
+def _row(op: TileOp, copied: Collection[str]) -> str:
+    """The row of the chart that an operation belongs to, or ""."""
+    if isinstance(op, Wait) or (op.meets == "block" and not op.bodies):
+        return WAIT
+    if isinstance(op, Commit) or any(region.buffer in copied for region in op.regions_written):
+        return COPY
+    if op.products is not None or any(region.buffer in copied for region in op.regions_read):
+        return COMPUTE
+    return STORE if op.regions_written else ""

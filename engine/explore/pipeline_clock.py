@@ -92,6 +92,7 @@ class PipelineClock:
         """Everything; returns the cycles of block 0."""
         blocks = [_ResidentBlock(number) for number in range(self.rhythm.resident)]
         waiting = [(0.0, block.number) for block in blocks]
+        # The block that is furthest behind acts next, so that the channel and the unit are taken in order of time.
         while waiting:
             _, number = heapq.heappop(waiting)
             block = blocks[number]

@@ -10,13 +10,10 @@ from engine.cost.estimate import estimate
 from engine.documents.model import Time
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
-from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
+from engine.recipe import Advice, Entry, Path, Recipe, entry_at, replace_entry, with_entries
 from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
 from engine.scheduling.untaken_entries import NotTaken
 from engine.support.errors import EngineError
-
-Path = tuple[int, ...]
-"""Place of an entry in the advice of a group, as in `scheduling.nodes.PlacedEntry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +77,12 @@ def apply_change(advice: Sequence[Advice], change: AdviceChange) -> tuple[tuple[
     An entry that gives way is taken out where the user wrote it, and switched off where it is somebody else's or stands
     in an alternative, so that the text still shows it.
     """
-    result = list(switch_off(advice, change.off))
+    result = switch_off(advice, change.off)
     for path in sorted(change.gone, reverse=True):  # from the last one, so that the paths of the others stay valid
-        number, *place = path
-        own = result[number].author == "user" and len(place) == 1
-        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))
+        is_own = result[path[0]].author == "user" and len(path) == 2
+        result = replace_entry(result, path) if is_own else switch_off(result, (path,))
     if not change.entries:
-        return tuple(result), frozenset()
+        return result, frozenset()
     after = with_entries(result, "user", change.entries)
     number = next(k for k, one in enumerate(after) if one.author == "user")
     count = len(after[number].scenario.entries)
@@ -95,40 +91,7 @@ def apply_change(advice: Sequence[Advice], change: AdviceChange) -> tuple[tuple[
 
 def switch_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:
     """The advice with some entries switched off, whoever wrote them."""
-    result = list(advice)
-    for number, *place in paths:
-        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, remove=False))
-    return tuple(result)
-
-
-def _without(scenario: Scenario, place: Sequence[int], remove: bool) -> Scenario:
-    """The scenario without the entry at (alternative numbers ..., entry number)."""
-    number, *below = place
-    if below:
-        inner = list(scenario.alternatives)
-        inner[number] = _without(inner[number], below, remove)
-        return replace(scenario, alternatives=tuple(inner))
-    before, entry, after = scenario.entries[:number], scenario.entries[number], scenario.entries[number + 1 :]
-    kept = () if remove else (replace(entry, enabled=False),)
-    return replace(scenario, entries=(*before, *kept, *after))
-
-
-def entry_at(advice: Sequence[Advice], path: Path) -> Entry:
-    """The entry at a path."""
-    number, *place = path
-    scenario = advice[number].scenario
-    for alternative in place[:-1]:
-        scenario = scenario.alternatives[alternative]
-    return scenario.entries[place[-1]]
-
-
-def entries_of(advice: Sequence[Advice]) -> list[tuple[Path, str, Entry]]:
-    """(path, author, entry) of everything that is switched on."""
-
-    def below(scenario: Scenario, path: Path, author: str) -> list[tuple[Path, str, Entry]]:
-        found = [((*path, k), author, entry) for k, entry in enumerate(scenario.entries) if entry.enabled]
-        for k, alternative in enumerate(scenario.alternatives):
-            found += below(alternative, (*path, k), author)
-        return found
-
-    return [found for n, one in enumerate(advice) for found in below(one.scenario, (n,), one.author)]
+    result = tuple(advice)
+    for path in paths:
+        result = replace_entry(result, path, replace(entry_at(result, path), enabled=False))
+    return result

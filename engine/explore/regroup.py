@@ -6,17 +6,15 @@ from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
-from engine.fusion.build_partition import build_partition
-from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.nodes import FusionPlan, Launch
-from engine.fusion.operator_folding import fold_layouts
+from engine.fusion.plan import build_partition, fold_program
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
-from engine.target import Target
+from engine.target import target as find_target
 from engine.tensor.lower import lower_supported
 
 
-def why(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
+def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     """Why two launches ("GROUP#INSTANCE") are not one kernel, with the cost terms of making them one.
 
     Raises BadInput for launches that the plan does not have.
@@ -30,20 +28,23 @@ def why(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     return WhyDoc(producer, consumer, found.legal, found.because, terms, saved)
 
 
-def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
-    """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models."""
+def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> RegroupDoc:
+    """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models.
+
+    target: another GPU than the plan was made for.  Changes nothing.
+    """
     graph, before = plan.source, plan.choice
     if graph is None or before is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
     lowered, unsupported = lower_supported(graph)
-    program = join_concatenations(fold_layouts(lowered, graph.constants)).program
+    program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
-    old = before.figures()
+    old, machine = before.figures(), find_target(target or plan.target)
     try:
-        new = build_partition(program, left_out, plan.policy, target, fixed, default_microseconds).figures()
+        new = build_partition(program, left_out, plan.policy, machine, fixed, default_microseconds).figures()
     except BadInput as refused:
-        return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
-    return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)
+        return RegroupDoc(False, f"{refused.subject}: {refused.reason}", ())
+    return RegroupDoc(True, _change(old, new), _terms(old, new))
 
 
 def _terms(old: PlanFigures, new: PlanFigures) -> tuple[TermDoc, ...]:

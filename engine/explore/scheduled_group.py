@@ -14,7 +14,7 @@ from engine.rewrite.apply import rewritten
 from engine.scheduling.address import TreePosition, places
 from engine.scheduling.compose import compose
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.nodes import Conflict, ScheduleTree, Witness
+from engine.scheduling.nodes import Conflict, Member, ScheduleTree, Witness
 from engine.scheduling.solve import schedule
 from engine.tensor.nodes import TensorProgram
 
@@ -69,6 +69,12 @@ def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Sche
     raise conflict
 
 
+def members_of(where: Mapping[str, TreePosition], name: str = "") -> tuple[Member, ...]:
+    """Every dimension of a schedule, or those of a name, in the order of the tree."""
+    found = {id(m): m for place in where.values() for m in place.members}
+    return tuple(m for m in found.values() if name in ("", m.name))
+
+
 def dimension_names(where: Mapping[str, TreePosition]) -> tuple[str, ...]:
     """Every dimension of a schedule, outer ones before inner ones."""
     found: list[str] = []
@@ -77,7 +83,7 @@ def dimension_names(where: Mapping[str, TreePosition]) -> tuple[str, ...]:
         for member in place.members:
             if member.name in found:
                 position = found.index(member.name) + 1
-            else:
+            else:  # right after the dimension around it, wherever another statement put that
                 found.insert(position, member.name)
                 position += 1
     return tuple(found)

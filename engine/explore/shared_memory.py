@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.cost.alcop_work import copied_buffers
 from engine.documents.pipeline import SharedDoc
 from engine.graph.nodes import DTYPES
@@ -27,22 +29,18 @@ def place(index: int, row_bytes: int, size: int) -> int:
 
 
 def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -> SharedDoc:
-    size = DTYPES[buffer.dtype]
-    permuted = buffer.row_bytes > 0
-    return SharedDoc(
-        name=buffer.name,
-        array=_array(tile, buffer.name),
-        offset=offset,
-        size=buffer.elements * size,
-        stages=tile.stages if is_copied else 1,
-        in_loop=is_copied,
-        row_bytes=buffer.row_bytes,
-        swizzle=f"rows of {buffer.row_bytes} bytes, chunks permuted" if permuted else "16-byte chunks in plain order",
-        chunks=_table(buffer.row_bytes, size)[0] if permuted else (),
-        rows=_table(buffer.row_bytes, size)[1] if permuted else (),
-        passes=_passes(buffer.row_bytes, size, permuted=True) if permuted else 0,
-        passes_unpermuted=_passes(buffer.row_bytes, size, permuted=False) if permuted else 0,
-    )
+    size, row_bytes = DTYPES[buffer.dtype], buffer.row_bytes
+    stages, in_bytes = tile.stages if is_copied else 1, buffer.elements * size
+    plain = SharedDoc(
+        buffer.name, _array(tile, buffer.name), offset, in_bytes, stages, in_loop=is_copied, row_bytes=row_bytes,
+        swizzle="16-byte chunks in plain order",
+    )  # fmt: skip
+    if not row_bytes:
+        return plain
+    chunks, rows = _table(row_bytes, size)
+    permuted, unpermuted = (_passes(row_bytes, size, choice) for choice in (True, False))
+    swizzle = f"rows of {row_bytes} bytes, chunks permuted"
+    return replace(plain, swizzle=swizzle, chunks=chunks, rows=rows, passes=permuted, passes_unpermuted=unpermuted)
 
 
 def _array(tile: TileProgram, name: str) -> str:

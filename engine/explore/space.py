@@ -6,26 +6,37 @@ does not have one of the axes stands at 0 along it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents.exploration import ArrowDoc, PointDoc, SpaceDoc
+from engine.compilation import default_recipe
+from engine.documents.exploration import ArrowDoc, PointDoc, SpaceAxisDoc, SpaceDoc
 from engine.documents.model import RepairDoc
 from engine.explore.hypothetical_schedules import force_entries, force_parallel, interchange_dimensions, mark_parallel
 from engine.explore.instances import Stamp, StatementInstance, in_turn, instances, pairs, runs_before, stamp
 from engine.explore.interchange import pins
-from engine.explore.iteration_axes import axes_of
 from engine.explore.recipe_trial import AdviceChange, apply_change
-from engine.explore.scheduled_group import ScheduledGroup, dimension_names, holding_part, schedule_group
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names, holding_part, members_of, schedule_group
 from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
 from engine.present.model import repair_docs
-from engine.recipe import Recipe
-from engine.scheduling.nodes import Conflict, ScheduleTree, Witness
+from engine.recipe import AUTHORS, Recipe
+from engine.scheduling.address import TreePosition
+from engine.scheduling.nodes import Conflict, Mark, Member, ScheduleTree, Witness
 from engine.scheduling.text import to_text
 from engine.scheduling.timeline import Timeline, timelines
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, Unsupported
 
+SHOWN = (12, 6, 4)
+"""Values drawn across, down and into the page, where no tile asks for more."""
+POINTS = 1500
+"""Instances drawn at most, while every axis has `_FEWEST` values."""
+_FEWEST = 3
+_WHOLE = 8
+"""Largest tile that is drawn completely, with half of the next one."""
+_TILES = ("block", "thread", "vector", "tile", "split")
+"""Marks that say how many values of a dimension belong together."""
 ARROWS = 400
 """Arrows drawn at most, the nearest of each dependence first."""
 _WORDS = {
@@ -48,13 +59,16 @@ class _Picture:
     """Why required entries cannot hold, where no dependence is broken: they contradict each other."""
 
 
-def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: Sequence[str] = ()) -> SpaceDoc:
+def space(
+    group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = (), order: Sequence[str] = ()
+) -> SpaceDoc:
     """A group along some dimensions of its schedule.  axes: across, down, into the page; none: chosen here.
 
     order: dimensions in an order that is asked for, outermost first; the picture shows it whether it can hold or not.
     Where required entries of the recipe cannot hold together, it shows what they ask for.
     Raises BadInput for names that are no dimensions, Unsupported for a group without loops.
     """
+    recipe = recipe or default_recipe(group)
     try:
         now = schedule_group(group, recipe)
     except Conflict as conflict:
@@ -112,20 +126,13 @@ def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
     times = timelines(tree, program)
     stamps = [stamp(point, times[point.statement.name]) for point in found]
     return SpaceDoc(
-        group=now.group.name,
-        recipe=to_text(now.advice),
-        dimensions=dimension_names(places),
-        axes=axes,
-        order=_order(now, times, [a.name for a in axes]),
-        requested=bool(picture.broken or picture.refusal),
-        statements=tuple(s.name for s in program.statements),
-        points=_points(found, stamps, times),
-        arrows=_arrows(now, found, stamps, times),
-        dependences=len(now.dependences),
-        violated=len(picture.broken),
+        now.group.name, to_text(now.advice), dimension_names(places), axes,
+        order=_order(now, times, [a.name for a in axes]), requested=bool(picture.broken or picture.refusal),
+        statements=tuple(s.name for s in program.statements), points=_points(found, stamps, times),
+        arrows=_arrows(now, found, stamps, times), dependences=len(now.dependences), violated=len(picture.broken),
         verdict=picture.refusal if picture.refusal and not picture.broken else verdict(now, picture.broken),
         repairs=picture.repairs,
-    )
+    )  # fmt: skip
 
 
 def verdict(now: ScheduledGroup, broken: Sequence[Witness]) -> str:
@@ -187,15 +194,11 @@ def _arrows(
     kept = _most_important(_direct(arrows))
     return tuple(
         ArrowDoc(
-            a.source,
-            a.sink,
-            a.dependence.array,
-            a.dependence.kind,
-            a.violated,
+            a.source, a.sink, a.dependence.array, a.dependence.kind, a.violated,
             _WORDS[a.dependence.kind].format(found[a.source], found[a.sink], a.dependence.array),
         )
         for a in kept
-    )
+    )  # fmt: skip
 
 
 def _direct(arrows: Mapping[tuple[int, int], _Arrow]) -> list[_Arrow]:
@@ -219,3 +222,61 @@ def _most_important(arrows: Sequence[_Arrow]) -> list[_Arrow]:
         turns.append((not arrow.violated, turn, arrow))
     turns.sort(key=lambda item: item[:2])
     return [arrow for _, _, arrow in turns[:ARROWS]]
+
+
+def axes_of(now: ScheduledGroup, names: Sequence[str]) -> tuple[SpaceAxisDoc, ...]:
+    """The axes across, down and into the page; no names leave the choice here.
+
+    BadInput for a name that is no dimension, one said twice, or more than three; Unsupported for a group without loops.
+    """
+    places = now.places
+    known = dimension_names(places)
+    if not known:
+        raise Unsupported("space", now.group.name, "has no loops: each of its statements runs once")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        there = f"the schedule has {', '.join(known) or 'no dimension'}"
+        raise BadInput("space", f"axis {unknown[0]}", "is no dimension of the schedule", there)
+    if len(names) > len(SHOWN) or len(set(names)) < len(names):
+        raise BadInput("space", f"axes {', '.join(names)}", "one to three different dimensions can be drawn")
+    chosen = tuple(names) or _default(places, known)
+    return _limit_points([_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False)], places)
+
+
+def _limit_points(axes: list[SpaceAxisDoc], places: Mapping[str, TreePosition]) -> tuple[SpaceAxisDoc, ...]:
+    """The axes with fewer values drawn, the longest first, until all statements together have few enough points."""
+    own = [{m.name for m in place.members} for place in places.values()]
+    while sum(math.prod(a.shown for a in axes if a.name in names) for names in own) > POINTS:
+        longest = max(range(len(axes)), key=lambda k: axes[k].shown)
+        if axes[longest].shown <= _FEWEST:
+            break
+        axes[longest] = replace(axes[longest], shown=axes[longest].shown - 1)
+    return tuple(axes)
+
+
+def _default(places: Mapping[str, TreePosition], known: Sequence[str]) -> tuple[str, ...]:
+    """The two innermost dimensions; with the one that runs in order inside them into the page."""
+    if len(known) >= 3 and not any(m.parallel for m in members_of(places, known[-1])):
+        return known[-2], known[-3], known[-1]
+    return tuple(reversed(known[-2:]))
+
+
+def _axis(name: str, limit: int, places: Mapping[str, TreePosition]) -> SpaceAxisDoc:
+    own = members_of(places, name)
+    extent = max(member.extent for member in own)
+    mark = tile_mark(own)
+    tile = mark.value if mark and isinstance(mark.value, int) else 1
+    seen = tile + tile // 2 if tile <= _WHOLE else 0
+    because = f"{mark.name} {mark.value}" if mark else ""
+    return SpaceAxisDoc(name, extent, min(extent, max(limit, seen)), tile, because)
+
+
+def tile_mark(members: Sequence[Member]) -> Mark | None:
+    """The mark that tiles a dimension: the largest tile of which more than one can be drawn, else the smallest."""
+    tiles: dict[str, Mark] = {}
+    for mark in sorted((m for member in members for m in member.marks), key=lambda m: AUTHORS.index(m.author)):
+        if mark.name in _TILES and isinstance(mark.value, int):
+            tiles.setdefault(mark.name, mark)
+    wide = sorted((int(mark.value), mark.name) for mark in tiles.values() if mark.value != 1)
+    drawn = [name for size, name in wide if size <= _WHOLE]
+    return tiles[(drawn or [name for _, name in wide[:1]])[-1]] if wide else None

@@ -13,7 +13,7 @@ from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.text import to_text
 from engine.support.errors import BadInput, Unsupported
 from engine.target.occupancy import occupancy
 from engine.tensorize.space import GemmConfig
@@ -46,7 +46,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
         recipe=to_text(now.advice),
         knobs=knobs,
         changed=to_text(kernel.advice),
-        entries=tuple(entry_text(entry) for entry in entries),
+        entries=tuple(str(entry) for entry in entries),
         architecture=compiled.architecture,
         registers=compiled.registers,
         spill_bytes=compiled.spill_bytes,
@@ -59,7 +59,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
 def _why_not(kernel: Kernel) -> str:
     """What became of the user's entries that were not taken as given."""
     found = [v for v in kernel.verdicts if v.placed.author == "user" and v.outcome != "honoured"]
-    return "; ".join(f"{entry_text(v.placed.entry)}: {v.because}" for v in found) or "the kernel takes other tiles"
+    return "; ".join(f"{v.placed.entry}: {v.because}" for v in found) or "the kernel takes other tiles"
 
 
 def _nearest(kernel: Kernel) -> str:

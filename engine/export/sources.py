@@ -127,6 +127,7 @@ def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
                 known = graph.tensors.get(tensor)
                 shape = known.shape if known else (part.whole,) if part else array.shape
                 used.setdefault(tensor, (array.dtype, shape))
+    # In this order: what is both an input and an output of the graph counts as an output.
     roles = dict.fromkeys(used, "intermediate")
     roles |= {name: "constant" for name in used if name in graph.constants}
     roles |= {name: "input" for name in used if name in graph.inputs}

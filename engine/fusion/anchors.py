@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from engine.fusion.crop_arrays import writes_block
-from engine.fusion.group_signature import likeness
+from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.legality import row_bytes
-from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
+from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, summed_factors
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
@@ -21,8 +19,6 @@ from engine.fusion.stitching.nodes import Fixed
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.target import Target
 from engine.tensor.nodes import Access, Array, Statement, without_casts
-
-_NAME = attrgetter("name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +36,7 @@ def is_product(statement: Statement) -> bool:
     """
     if is_contraction(statement):
         return True
-    if statement.reduction is None or statement.reduction.operation != "sum":
-        return False
-    factors = product_operands(statement.expression)
+    factors = summed_factors(statement)
     if factors is None:
         return False
     left, right = (without_casts(factor) for factor in factors)
@@ -58,12 +52,12 @@ def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
     )
 
 
-def anchors(flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target, fixed: Fixed) -> list[Anchor]:
+def anchors(flow: Flow, target: Target, fixed: Fixed) -> list[Anchor]:
     """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
 
-    readers: array -> the statements that read it.  fixed: operators that a person keeps out of one kernel.
+    fixed: operators that a person keeps out of one kernel.
     """
-    growth = _Growth(flow, _Shapes(flow, readers, target), fixed)
+    growth = _Growth(flow, target, fixed)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
@@ -72,30 +66,31 @@ def anchors(flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Targ
             growth.start(n)
         elif all(s.reduction is None for s in step.statements):
             growth.take_in(n)
-    return [Anchor(grown.steps, grown.own_shape(flow)) for grown in growth.products.values()]
+    return list(growth.products.values())
 
 
 class _Growth:
     """Kernels of the products of one flow while they grow, in the order of data flow."""
 
-    def __init__(self, flow: Flow, shapes: _Shapes, fixed: Fixed) -> None:
-        self._flow, self._shapes, self._fixed, self._joins = flow, shapes, fixed, joins_of(flow)
+    def __init__(self, flow: Flow, target: Target, fixed: Fixed) -> None:
+        self._flow, self._fixed, self._joins = flow, fixed, joins_of(flow)
+        self._shapes, self._shared_limit = ShapeCache(), stitched_limit(target)
         self._home: dict[int, int] = {}
         """Step -> the product whose kernel it is in."""
-        self.products: dict[int, _Grown] = {}
+        self.products: dict[int, Anchor] = {}
 
     def start(self, anchor: int) -> None:
         """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
         flow, home = self._flow, self._home
         home[anchor] = anchor
-        product = self._shapes.of((anchor,))
+        product = self._kernel((anchor,))
         assert product is not None, anchor
         for n in flow.producers[anchor]:
             step = flow.steps[n]
             settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
             if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
                 continue
-            grown = self._shapes.of((n, *product.steps))
+            grown = self._kernel((n, *product.steps))
             # A prologue must not cost the product its tiles: no other kind of kernel is as fast.
             if grown is not None and grown.shape.kind == product.shape.kind:
                 product = grown
@@ -118,7 +113,7 @@ class _Growth:
             steps = (*self.products[anchor].steps, n)
             if self._joins.closes_cycle(self._numbers(steps)) or self._is_kept_apart(steps):
                 continue
-            grown = self._shapes.of(steps)
+            grown = self._kernel(steps)
             if grown is not None:
                 self._joins.join(self._numbers(steps))
                 self.products[anchor] = grown
@@ -135,47 +130,16 @@ class _Growth:
             return False
         return bool(self._fixed.why_apart({s.operator for s in self._flow.statements(steps)}))
 
-
-@dataclass(frozen=True, slots=True)
-class _Grown:
-    """A product's kernel while it grows."""
-
-    steps: tuple[int, ...]
-    names: tuple[str, ...]
-    """Of the first statements that are alike: those that the loop space is about."""
-    shape: Shape
-
-    def own_shape(self, flow: Flow) -> Shape:
-        """The loop space in the names of the kernel's own statements."""
-        own = (s.name for s in flow.statements(self.steps))
-        return self.shape.with_names(dict(zip(self.names, own, strict=True)))
-
-
-class _Shapes:
-    """Loop spaces of steps, each found once for steps whose statements differ in names alone."""
-
-    def __init__(self, flow: Flow, readers: Mapping[str, Sequence[Statement]], target: Target) -> None:
-        self._flow, self._readers, self._shared_limit = flow, readers, stitched_limit(target)
-        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
-        """Likeness -> names of the first statements, and their loop space or why they have none."""
-
-    def of(self, steps: tuple[int, ...]) -> _Grown | None:
+    def _kernel(self, steps: tuple[int, ...]) -> Anchor | None:
         """Steps with their common loop space; None where they have none."""
-        statements = self._flow.statements(steps)
-        kept = self._arrays_needed(statements)
-        alike = likeness(statements, kept)
-        if alike not in self._known:
-            shape = _shape(statements, kept, self._flow.program.arrays, self._shared_limit)
-            self._known[alike] = tuple(s.name for s in statements), shape
-        names, known = self._known[alike]
-        return None if isinstance(known, str) else _Grown(steps, names, known)
+        program, statements = self._flow.program, self._flow.statements(steps)
+        kept = program.needed_outside(statements)
 
-    def _arrays_needed(self, statements: Sequence[Statement]) -> frozenset[str]:
-        """Arrays that others read, or that are given out."""
-        names = {s.name for s in statements}
-        made = {s.write.array for s in statements}
-        outputs, readers = self._flow.outputs, self._readers
-        return frozenset([a for a in made if a in outputs or not names.issuperset(map(_NAME, readers.get(a, ())))])
+        def find() -> Shape | str:
+            return _shape(statements, kept, program.arrays, self._shared_limit)
+
+        shape = self._shapes.find(likeness(statements, kept), statements, find)
+        return None if isinstance(shape, str) else Anchor(steps, shape)
 
 
 def _shape(
@@ -192,7 +156,7 @@ def _shape(
     if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
         return shape  # scattered parts of an array would make kernels of their own of equal steps
     own = [s for s in statements if s.name not in stitched.inlined]
-    rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
+    rows = stitched.row_points
     if max(s.points for s in own) > rows * ONE_BLOCK:
         return shape
     return stitched if sum(row_bytes(stitched, own, arrays).values()) <= shared_limit else shape

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from engine.fusion.group_signature import likeness
-from engine.fusion.shape import product_operands
+from engine.fusion.shape import own_iterators, summed_factors
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses, without_casts
 from engine.tensor.rewrite import plain_iterator
@@ -60,9 +60,8 @@ def attention_of(program: TensorProgram) -> Attention:
     """The attention that a group's program computes.  Unsupported where it computes none."""
     finder = Finder(program)
     for statement in program.statements:
-        quotient = finder.quotient(statement)
-        if quotient is not None:
-            return finder.attention(statement, quotient)
+        if found := finder.find(statement):
+            return found
     raise Unsupported("fuse", program.name, "no product weighs with the result of a softmax")
 
 
@@ -77,6 +76,11 @@ class Finder:
         self._place = {s.name: n for n, s in enumerate(program.statements)}
         self._softmaxes: set[Hashable] = set()
         """Likenesses of the statements before a product that were found to be a softmax."""
+
+    def find(self, values: Statement) -> Attention | None:
+        """The attention that ends with a product; None for what weighs nothing.  Raises as `attention` does."""
+        quotient = self.quotient(values)
+        return self.attention(values, quotient) if quotient is not None else None
 
     def quotient(self, values: Statement) -> Statement | None:
         """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""
@@ -109,7 +113,11 @@ class Finder:
             raise refusal(values, f"no product makes the scores that {largest.operator} is about")
         scores = chain[0]
         key = self._key(largest, tuple(chain))
-        rows, columns = self._sides(scores, key)
+        factors = _factors(scores)
+        assert factors is not None
+        rows, columns = own_iterators(scores, factors)
+        if key in [i.name for i in rows]:
+            rows, columns = columns, rows
         batch = tuple(i for i in scores.parallel if i not in (*rows, *columns))
         if [i.name for i in columns] != [key]:
             raise refusal(values, f"the keys are {len(columns)} loops of {scores.operator}, one is walked")
@@ -152,15 +160,6 @@ class Finder:
             name, reader = written, made
         return name
 
-    def _sides(self, scores: Statement, key: str) -> tuple[tuple[Iterator, ...], tuple[Iterator, ...]]:
-        """Iterators of the queries alone and of the keys alone."""
-        factors = _factors(scores)
-        assert factors is not None
-        used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
-        own = [tuple(i for i in scores.parallel if i.name in used[n] - used[1 - n]) for n in (0, 1)]
-        keys = 0 if key in [i.name for i in own[0]] else 1
-        return own[1 - keys], own[keys]
-
     def _maker_of(self, value: Scalar) -> Statement | None:
         """The statement that makes what is read, where that is one element."""
         inner = without_casts(value)
@@ -177,9 +176,7 @@ def _factors(statement: Statement) -> tuple[Scalar, Scalar] | None:
 
     A single query leaves no loop over rows: then no product with tiles is left, but attention all the same.
     """
-    if statement.reduction is None or statement.reduction.operation != "sum":
-        return None
-    factors = product_operands(statement.expression)
+    factors = summed_factors(statement)
     return factors if factors and all(len(list(accesses(f))) == 1 for f in factors) else None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
-from engine.fusion.group_signature import ShapeCache, likeness
+from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
@@ -44,10 +45,8 @@ class _AttentionJoiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
-        self._savings: dict[int, tuple[Saving, float]] = {}
-        self._shapes = ShapeCache()
-        self._saving_of: dict[Hashable, Saving] = {}
-        """What one kernel saves, by the same keys."""
+        self._savings: dict[int, Saving] = {}
+        self._spent: dict[int, float] = {}
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
@@ -56,7 +55,8 @@ class _AttentionJoiner:
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
-        return self._before.with_groups(self.groups, self.refusals, self._savings)
+        after = self._before.with_groups(self.groups, sorted(self.groups))
+        return replace(after, refusals=self.refusals, savings=self._savings, spent=self._spent)
 
     def join(self, found: Attention) -> None:
         """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
@@ -68,7 +68,8 @@ class _AttentionJoiner:
         self._check_wishes(found, statements)
         check_closed(found, statements, self._needs(statements))
         shape, saving = self._loops(found, statements, inlined, numbers)
-        self._savings[numbers[-1]] = saving, self._before.joined_time(numbers, saving)
+        last = self._before.numbers[numbers[-1]]
+        self._savings[last], self._spent[last] = saving, self._before.joined_time(numbers, saving)
         for number in numbers:
             del self.groups[number]
         self.groups[numbers[-1]] = statements, shape
@@ -77,7 +78,7 @@ class _AttentionJoiner:
         self.home |= {s.name: numbers[-1] for s in statements}
 
     def _loops(
-        self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...], numbers: Sequence[int]
+        self, found: Attention, statements: tuple[Statement, ...], inlined: tuple[str, ...], numbers: Sequence[int]
     ) -> tuple[Shape, Saving]:
         """The loops of one kernel and what it saves, found once for attentions that differ in names alone.
 
@@ -89,20 +90,14 @@ class _AttentionJoiner:
 
         def find() -> Shape | str:
             shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
-            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in numbers])
-            self._saving_of[key] = saving
-            reason = self._drawback(found, statements, inlined)
-            return reason or (shape if saving.pays else f"one kernel would not be faster: {saving}")
+            target = self._before.chosen.assessor.target
+            return excess(found, self.program.arrays, target) or padding(found, statements, inlined) or shape
 
-        shape = self._shapes.find(key, statements, find)
-        if isinstance(shape, str):
-            raise refusal(found.values, shape)
-        return shape, self._saving_of[key]
-
-    def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
-        """Why one kernel would be wrong, in no names; or ""."""
-        target = self._before.chosen.assessor.target
-        return excess(found, self.program.arrays, target) or padding(found, statements, inlined)
+        parts = [self.groups[n] for n in numbers]
+        joined = self._before.times.faster_shape(key, statements, parts, find, "one kernel would not be faster")
+        if isinstance(joined, str):
+            raise refusal(found.values, joined)
+        return joined
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}
@@ -115,10 +110,8 @@ class _AttentionJoiner:
     def _needs(self, statements: Sequence[Statement]) -> dict[str, str]:
         """What others need of statements -> how that is said."""
         inside, needed = {s.name for s in statements}, {}
-        for array in (s.write.array for s in statements):
-            others = [s for s in self.program.readers.get(array, ()) if s.name not in inside]
-            if array in self.program.outputs:
-                needed[array] = "is an output too"
-            elif others:
-                needed[array] = f"is read elsewhere too, by {others[0].operator}"
+        for array in self.program.needed_outside(statements):
+            others = (s.operator for s in self.program.readers.get(array, ()) if s.name not in inside)
+            is_output = array in self.program.outputs
+            needed[array] = "is an output too" if is_output else f"is read elsewhere too, by {next(others)}"
         return needed

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from networkx.utils import UnionFind
 
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
-from engine.fusion.group_programs import inline
 from engine.fusion.kinds import ATTENTION
-from engine.fusion.shape import Key, Shape, is_contraction, product_operands
+from engine.fusion.shape import Key, Shape, is_contraction, number_axes, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.tensor.nodes import Apply, Array, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
-from engine.tensor.rewrite import plain_iterator
+from engine.tensor.rewrite import inline, plain_iterator
 
 
 def attention_form(
@@ -30,7 +30,10 @@ def attention_form(
     is no attention.
     """
     finder = Finder(TensorProgram("", arrays, tuple(statements), (), ()))
-    found = next(filter(None, (_find(finder, statement) for statement in statements)), None)
+    found = None
+    for statement in statements:
+        with suppress(Unsupported):  # another product may weigh with the softmax
+            found = found or finder.find(statement)
     if found is None:
         return ""
     own = (found.scores.name, found.values.name)
@@ -42,14 +45,6 @@ def attention_form(
         return excess(found, arrays, target) or padding(found, statements, ()) or loops(found, statements, ())
     except Unsupported as refused:
         return refused.reason
-
-
-def _find(finder: Finder, values: Statement) -> Attention | None:
-    quotient = finder.quotient(values)
-    try:
-        return finder.attention(values, quotient) if quotient is not None else None
-    except Unsupported:
-        return None
 
 
 def excess(found: Attention, arrays: Mapping[str, Array], target: Target) -> str:
@@ -130,6 +125,4 @@ def _axes(statements: Sequence[Statement]) -> dict[Key, int]:
                     axis_of.union((source.name, left), (statement.name, right))
                 elif written != read:
                     raise refusal(statement, f"{statement.operator} reads {access.array} in another arrangement")
-    numbers: dict[Key, int] = {}
-    keys = [(s.name, i.name) for s in statements for i in s.iterators]
-    return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+    return number_axes(statements, axis_of)

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from engine.tensor.index import Index, Quotient
-from engine.tensor.nodes import Access, Guard, Iterator, Statement
-from engine.tensor.rewrite import plain_iterator, rewrite_access, rewrite_index, rewrite_scalar
+from engine.tensor.nodes import Iterator, Statement
+from engine.tensor.rewrite import plain_iterator, rewrite_loops
 
 Splits = Mapping[tuple[str, str], int]
 """(statement, iterator) -> points of the inner of the two loops that it becomes."""
@@ -89,27 +88,11 @@ def split(statement: Statement, splits: Splits) -> Statement:
     if not mine:
         return statement
     values = {n: Index.of(outer_of(n)) * by + Index.of(inner_of(n)) for n, by in mine.items()}
-    iterators: list[Iterator] = []
-    for iterator in statement.iterators:
-        by = mine.get(iterator.name)
-        if by is None:
-            iterators.append(iterator)
-        else:
-            outer = Iterator(outer_of(iterator.name), iterator.extent // by)
-            iterators += [outer, Iterator(inner_of(iterator.name), by)]
-    extents = {i.name: i.extent for i in iterators}
-    reduction = statement.reduction
-    if reduction is not None:
-        names = [(outer_of(n), inner_of(n)) if n in mine else (n,) for n in reduction.iterators]
-        reduction = replace(reduction, iterators=tuple(name for pair in names for name in pair))
-    return replace(
-        statement,
-        iterators=tuple(iterators),
-        write=rewrite_access(statement.write, values, _same, extents),
-        expression=rewrite_scalar(statement.expression, values, _same, extents),
-        reduction=reduction,
-        guards=tuple(Guard(rewrite_index(g.index, values, _same, extents)) for g in statement.guards),
-    )
+    loops = {i.name: [i] for i in statement.iterators}
+    for name, by in mine.items():
+        loops[name] = [Iterator(outer_of(name), statement.extents[name] // by), Iterator(inner_of(name), by)]
+    reduced = [loop.name for i in statement.reduced for loop in loops[i.name]]
+    return rewrite_loops(statement, [loop for pair in loops.values() for loop in pair], values, reduced)
 
 
 def outer_of(iterator: str) -> str:
@@ -143,7 +126,3 @@ def _is_digit(name: str, place: int, index: Index, extents: Mapping[str, int]) -
     below = Index.sum(((atom, c) for atom, c in others if c % following), index.constant % following)
     low, high = below.bounds(extents)
     return low >= 0 and high < place
-
-
-def _same(access: Access) -> Access:
-    return access

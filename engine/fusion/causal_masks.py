@@ -44,11 +44,7 @@ class Triangles:
 
     def __init__(self, program: TensorProgram, constants: Mapping[str, Constant]) -> None:
         self._program = program
-        self._values = {
-            name: constant.value
-            for name in program.constants
-            if (constant := constants.get(name)) is not None and constant.value is not None
-        }
+        self._values = values_of(program, constants)
         self._makers: dict[str, Statement] = {}
         self._known = set(self._values)
         """Arrays that constants alone decide."""
@@ -87,12 +83,16 @@ class Triangles:
         is_matrix = len(array.shape) > 1 and min(array.shape[-2:]) > 1
         if not is_matrix or array.dtype not in KINDS or array.elements > MOST_ELEMENTS:
             return None
-        if array.name in self._values:
-            return triangle_of(self._values[array.name], array.dtype)
-        if array.name not in self._makers:
-            return None
-        made = temporaries(self._program, self._values, [array.name])[array.name]
-        return triangle_of(made, array.dtype)
+        value = self._values.get(array.name)
+        if value is None and array.name in self._makers:
+            value = temporaries(self._program, self._values, [array.name])[array.name]
+        return None if value is None else triangle_of(value, array.dtype)
+
+
+def values_of(program: TensorProgram, constants: Mapping[str, Constant]) -> dict[str, np.ndarray]:
+    """The values of a program's constants, without those that a light model leaves out."""
+    found = ((name, constants[name].value) for name in program.constants if name in constants)
+    return {name: value for name, value in found if value is not None}
 
 
 def triangle_of(values: np.ndarray, dtype: str) -> Triangle | None:

@@ -10,17 +10,7 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.operator_folding import Folded
 from engine.tensor.index import Index
-from engine.tensor.nodes import (
-    Access,
-    Apply,
-    Array,
-    Guard,
-    Iterator,
-    Literal,
-    Position,
-    Scalar,
-    Statement,
-)
+from engine.tensor.nodes import Access, Apply, Array, Guard, Iterator, Literal, Position, Scalar, Statement, writers_of
 from engine.tensor.rewrite import looked_up, rewrite_scalar
 
 MOST_PARTS = 4
@@ -31,14 +21,9 @@ def join_concatenations(folded: Folded) -> Folded:
     """The program with arrays of few parts along one axis made by one statement, where an element-wise one reads
     them."""
     program = folded.program
-    writers: dict[str, list[Statement]] = {}
-    for statement in program.statements:
-        writers.setdefault(statement.write.array, []).append(statement)
-    joinable = {
-        array: parts
-        for array, parts in writers.items()
-        if 2 <= len(parts) <= MOST_PARTS and array not in program.inputs
-    }
+    writers = writers_of(program.statements)
+    few = {array: parts for array, parts in writers.items() if 2 <= len(parts) <= MOST_PARTS}
+    joinable = {array: parts for array, parts in few.items() if array not in program.inputs}
     if not joinable:
         return folded  # as in most graphs: what follows looks at every access
     read = {array for s in program.statements if s.reduction is None for array in s.sources}
@@ -94,19 +79,13 @@ def _whole(parts: Sequence[Statement], array: Array, arrays: Mapping[str, Array]
     extents = {name: size for name, size in zip(names, array.shape, strict=True) if size > 1}
     indices = tuple(Index.of(name) if name in extents else Index((), 0) for name in names)
     value: Scalar | None = None
-    for one in reversed(found):
+    for one in reversed(found):  # from the last slice inwards, so that each condition has an upper end alone
         mine = _shifted_value(one, axis, indices, extents, arrays)
         below = Apply("less", (Position(indices[axis], "int64"), Literal(one.last, "int64")), "bool")
         value = mine if value is None else Apply("select", (below, mine, value), array.dtype)
     assert value is not None
-    return Statement(
-        name=parts[-1].name,
-        operator=parts[-1].operator,
-        iterators=tuple(Iterator(name, size) for name, size in extents.items()),
-        write=Access(array.name, indices),
-        expression=value,
-        because=parts[-1].because,
-    )
+    iterators, write = tuple(Iterator(name, size) for name, size in extents.items()), Access(array.name, indices)
+    return replace(parts[-1], iterators=iterators, write=write, expression=value, covers=True)
 
 
 def _length(part: Statement, axis: int) -> int:
@@ -123,9 +102,8 @@ def _slice(part: Statement, axis: int, array: Array) -> _Slice | None:
         plain = all(isinstance(atom, str) and factor == 1 for atom, factor in index.terms) and len(index.terms) <= 1
         if not plain or (n != axis and index.constant):
             return None
-    if len({name for index in part.write.indices for name in index.iterators()}) != len(part.iterators):
-        return None
-    if looked_up(part):
+    names = {name for index in part.write.indices for name in index.iterators()}
+    if len(names) != len(part.iterators) or looked_up(part):
         return None
     first = part.write.indices[axis].constant
     return _Slice(first, first + _length(part, axis), part)

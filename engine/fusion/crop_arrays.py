@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from engine.fusion.nodes import TensorBlock
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
@@ -35,16 +37,17 @@ def crop_arrays(program: TensorProgram) -> tuple[TensorProgram, Mapping[str, Ten
 
     arrays = {n: replace(a, shape=blocks[n][1]) if n in blocks else a for n, a in program.arrays.items()}
     statements = (replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements)
-    parts = {
-        name: TensorBlock(_position(starts, program.arrays[name].shape), program.arrays[name].elements)
-        for name, (starts, _) in blocks.items()
-    }
+    parts = {}
+    for name, (starts, _) in blocks.items():
+        tensor = program.arrays[name]
+        parts[name] = TensorBlock(_place(starts, tensor.shape), tensor.elements)
     whole = tuple(_covering(statement, arrays) for statement in statements)
     return replace(program, arrays=arrays, statements=whole), parts
 
 
 def _candidates(program: TensorProgram) -> list[str]:
     """Arrays in global memory that are either read or written, nowhere under a guard."""
+    # What is updated in place is read and written through one pointer, which stays that of the whole array.
     updated = set(program.inputs) & set(program.outputs)
     guarded = {a.array for s in program.statements for a in (*s.reads(), s.write) if a.guards}
     outside = dict.fromkeys((*program.inputs, *program.outputs))
@@ -69,9 +72,14 @@ def _block(program: TensorProgram, name: str) -> Block | None:
             break
         assert 0 <= low < size, f"{name} is accessed outside"
     # A pointer into the middle of an array must keep the alignment that vector loads of the kernel rely on.
-    if tuple(shape) == array.shape or _position(starts, array.shape) * DTYPES[array.dtype] % VECTOR_BYTES:
+    if tuple(shape) == array.shape or _place(tuple(starts), array.shape) * DTYPES[array.dtype] % VECTOR_BYTES:
         return None
     return tuple(starts), tuple(shape)
+
+
+def _place(indices: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    """Row-major place of an element."""
+    return int(np.ravel_multi_index(indices, shape))
 
 
 def writes_block(statement: Statement, arrays: Mapping[str, Array]) -> bool:
@@ -83,14 +91,6 @@ def writes_block(statement: Statement, arrays: Mapping[str, Array]) -> bool:
             return False
         runs = runs or high > low
     return True
-
-
-def _position(indices: Sequence[int], shape: Sequence[int]) -> int:
-    """Row-major place of an element."""
-    place = 0
-    for index, size in zip(indices, shape, strict=True):
-        place = place * size + index
-    return place
 
 
 def _covering(statement: Statement, arrays: Mapping[str, Array]) -> Statement:

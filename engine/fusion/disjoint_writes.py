@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from engine.tensor.nodes import Statement
+from engine.tensor.nodes import Statement, writers_of
 
 
 def disjointly_written(statements: Sequence[Statement]) -> frozenset[str]:
     """Arrays of which several statements write different boxes, and that none of them reads."""
-    writers: dict[str, list[Statement]] = {}
-    for statement in statements:
-        writers.setdefault(statement.write.array, []).append(statement)
+    writers = writers_of(statements)
     several = {array for array, found in writers.items() if len(found) > 1}
     if several:
         several -= {access.array for statement in statements for access in statement.reads()}

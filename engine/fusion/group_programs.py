@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
@@ -15,27 +14,8 @@ from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape
 from engine.tensor.index import Index
-from engine.tensor.nodes import (
-    Access,
-    Apply,
-    Array,
-    Guard,
-    Iterator,
-    Literal,
-    Position,
-    Scalar,
-    Statement,
-    TensorProgram,
-)
-from engine.tensor.rewrite import (
-    Reader,
-    plain_iterator,
-    rename_statement,
-    rewrite_access,
-    rewrite_index,
-    rewrite_reads,
-    rewrite_scalar,
-)
+from engine.tensor.nodes import Access, Array, Iterator, Statement, TensorProgram
+from engine.tensor.rewrite import inline, rename_statement, rewrite_loops, rewrite_reads
 
 AXIS_NAMES = "ijklmnopabcdefgh"
 LOOP_NAMES = "qrsv"
@@ -77,6 +57,7 @@ class GroupBuilder:
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)
+            # Places, not names: an equal group has other arrays at the same places of its pattern.
             place = {name: at for at, name in enumerate(arrays)}
             self._made[pattern] = first, tuple(place[name] for name in first.instance.arrays.values())
             return first
@@ -160,54 +141,12 @@ def _structure(program: TensorProgram, kind: Kind) -> str:
     return repr((kind.name, program.arrays, statements, program.inputs, program.outputs, program.constants))
 
 
-def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
-    """Put each producer's expression where its result is read.
-
-    b[j] = half(a[j]);  y[i,j] = x[i,j] + b[j]   ->   y[i,j] = x[i,j] + half(a[j])
-
-    What is read under a condition is computed under it; nothing is read where it does not hold.
-    """
-    bodies = {p.write.array: p for p in producers}
-    names = {p.name for p in producers}
-
-    def reader(extents: Mapping[str, int]) -> Reader:
-        def read(access: Access) -> Scalar:
-            producer = bodies.get(access.array)
-            if producer is None:
-                return access
-            values = {
-                name: index
-                for written, index in zip(producer.write.indices, access.indices, strict=True)
-                if (name := plain_iterator(written)) is not None
-            }
-            if not access.guards:
-                return rewrite_scalar(producer.expression, values, read, extents)
-            assert access.otherwise is not None
-
-            def read_guarded(inner: Access) -> Scalar:
-                otherwise = inner.otherwise or access.otherwise
-                return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
-
-            value = rewrite_scalar(producer.expression, values, read_guarded, extents)
-            return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
-
-        return read
-
-    return [rewrite_reads(s, reader(s.extents)) for s in statements if s.name not in names]
-
-
-def _holds(guards: Sequence[Guard]) -> Scalar:
-    """Whether all conditions hold, as a value."""
-    zero = Literal(0, "int64")
-    tests: list[Scalar] = [Apply("greater_equal", (Position(g.index, "int64"), zero), "bool") for g in guards]
-    return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
-
-
 def reduction_kind(statements: Sequence[Statement]) -> Kind:
     """ROW_REDUCTION when the reduced iterator is the contiguous one of the largest read, else COLUMN_REDUCTION."""
     for statement in statements:
         if statement.reduction is None:
             continue
+        # The read with most axes moves most bytes: its layout decides which loop threads should walk together.
         for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
             innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
             if innermost is not None:
@@ -254,24 +193,9 @@ def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
         order = (*shape.rows, *shape.columns)
         ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))
     iterators = tuple(Iterator(renaming[i.name], i.extent) for i in ordered)
-    extents = {i.name: i.extent for i in iterators}
-    reduction = statement.reduction
-    if reduction is not None:
-        reduced = {renaming[n] for n in reduction.iterators}
-        reduction = replace(reduction, iterators=tuple(i.name for i in iterators if i.name in reduced))
-    return replace(
-        statement,
-        name=name,
-        iterators=iterators,
-        write=rewrite_access(statement.write, values, _same, extents),
-        expression=rewrite_scalar(statement.expression, values, _same, extents),
-        reduction=reduction,
-        guards=tuple(replace(g, index=rewrite_index(g.index, values, _same, extents)) for g in statement.guards),
-    )
-
-
-def _same(access: Access) -> Access:
-    return access
+    taken = {renaming[i.name] for i in statement.reduced}
+    reduced = [i.name for i in iterators if i.name in taken]
+    return replace(rewrite_loops(statement, iterators, values, reduced), name=name)
 
 
 def _short_names(tensors: Mapping[str, None]) -> dict[str, str]:
@@ -298,4 +222,3 @@ RESERVED = frozenset(
     "acc and or not xor stage parts arrivals largest_parts total_parts result_parts".split()
 )
 """Words that an array may not be called in the CUDA text."""
-

@@ -6,10 +6,11 @@ Layers of a model repeat.  A group whose pattern was met before takes its progra
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from engine.fusion.shape import Shape
-from engine.tensor.index import Element, Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, Statement, StatementForm
+from engine.tensor.nodes import Array, Statement, StatementForm
+from engine.tensor.rewrite import indices_of, rename_statement
 
 
 class Patterns:
@@ -50,16 +51,12 @@ class Patterns:
         known = self._of_form.get(statement.form)
         if known is not None:
             return known, statement.arrays
-        names = {name: at for at, name in enumerate(statement.arrays)}
-        key = (
-            statement.iterators,
-            _scalar(statement.expression, names),
-            _scalar(statement.write, names),
-            statement.reduction,
-            tuple(_index(guard.index, names) for guard in statement.guards),
-            statement.covers,
-        )
-        number = self._numbers.setdefault(key, len(self._numbers))
+        looked_up = (element.array for index in indices_of(statement) for element in index.elements())
+        names = dict.fromkeys((*statement.arrays, *looked_up))
+        places = {name: f"#{at}" for at, name in enumerate(names)}
+        alike = replace(rename_statement(statement, "", "", places), because="")
+        # As text, because 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+        number = self._numbers.setdefault(repr(alike), len(self._numbers))
         if len(names) == len(statement.arrays):  # a condition that looks up another array adds its name behind
             self._of_form[statement.form] = number
         return number, tuple(names)
@@ -87,36 +84,3 @@ def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable
     place = {array: at for at, array in enumerate(dict.fromkeys(arrays))}
     forms = tuple([s.form for s in statements])
     return forms, tuple([place[array] for array in arrays]), frozenset([place[array] for array in kept])
-
-
-def _scalar(value: Scalar, names: dict[str, int]) -> Hashable:
-    match value:
-        case Literal(number, dtype):
-            return repr(number), dtype
-        case Access(array, indices, guards, otherwise):
-            inside = tuple(_index(index, names) for index in indices)
-            limits = tuple(_index(guard.index, names) for guard in guards)
-            return names.setdefault(array, len(names)), inside, limits, repr(otherwise) if otherwise else ""
-        case Position(index, dtype):
-            return "position", _index(index, names), dtype
-        case Apply(function, operands, dtype):
-            return function, tuple(_scalar(operand, names) for operand in operands), dtype
-
-
-def _index(index: Index, names: dict[str, int]) -> Hashable:
-    if all(isinstance(atom, str) for atom, _ in index.terms):
-        return index
-    return tuple((_atom(atom, names), c) for atom, c in index.terms), index.constant
-
-
-def _atom(atom: str | Quotient | Remainder | Element, names: dict[str, int]) -> Hashable:
-    match atom:
-        case Quotient(of, by):
-            return "/", _index(of, names), by
-        case Remainder(of, by):
-            return "%", _index(of, names), by
-        case Element(array, indices, low, high):
-            inside = tuple(_index(index, names) for index in indices)
-            return names.setdefault(array, len(names)), inside, low, high
-        case _:
-            return atom

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.group_programs import GroupBuilder
+from engine.fusion.group_signature import ShapeCache
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
 from engine.target import Target
@@ -18,7 +19,7 @@ from engine.tensor.traffic import compulsory_bytes
 
 GroupTime = Callable[[FusionGroup], float]
 """Microseconds of one launch of a group's kernel as its family advises it; infinite where it has none."""
-Group = tuple[Sequence[Statement], Shape]
+Group = tuple[tuple[Statement, ...], Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,29 @@ class GroupTimes:
     def __init__(self, program: TensorProgram, target: Target, time_of: GroupTime) -> None:
         self._program, self._target, self._time_of = program, target, time_of
         self._known: dict[Hashable, float] = {}
+        self._shapes = ShapeCache()
+        self._savings: dict[Hashable, Saving] = {}
+        """What one kernel saves, by the keys of `faster_shape`."""
+
+    def faster_shape(
+        self, key: Hashable, whole: tuple[Statement, ...], parts: Sequence[Group], find: Callable[[], Shape | str],
+        refusal: str,
+    ) -> tuple[Shape, Saving] | str:  # fmt: skip
+        """The loop space of one kernel in the place of several, and what it saves; or why it is none or does not pay.
+
+        key: equal for kernels that differ in names alone, which are looked at once.  refusal: what is said of one that
+        does not pay, before the figures.
+        """
+
+        def judge() -> Shape | str:
+            shape = find()
+            if isinstance(shape, str):
+                return shape
+            saving = self._savings[key] = self.saving((whole, shape), parts)
+            return shape if saving.pays else f"{refusal}: {saving}"
+
+        shape = self._shapes.find(key, whole, judge)
+        return shape if isinstance(shape, str) else (shape, self._savings[key])
 
     def saving(self, whole: Group, parts: Iterable[Group]) -> Saving:
         """What one group saves in the place of others."""
@@ -62,13 +86,8 @@ class GroupTimes:
 
     def figures(self, statements: Sequence[Statement], shape: Shape) -> tuple[float, int]:
         """(microseconds, bytes of global memory) of a group."""
-        inside = {s.name for s in statements}
-        leaving = frozenset(
-            s.write.array for s in statements
-            if s.write.array in self._program.outputs
-            or any(reader.name not in inside for reader in self._program.readers.get(s.write.array, ()))
-        )  # fmt: skip
-        built = GroupBuilder(self._program, leaving, {}).build(statements, shape)
+        builder = GroupBuilder(self._program, self._program.needed_outside(statements), {})
+        built = builder.build(statements, shape)
         if built.structure not in self._known:
             group = FusionGroup(
                 name="candidate",

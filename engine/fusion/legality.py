@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,7 +41,8 @@ class KernelLegality:
             shape = form(statements, kept)
             # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
             if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
-                shape = self._side_by_side(statements, kept) or shape
+                packed = packed_shape(statements, kept)
+                shape = packed if isinstance(packed, Shape) and not self._too_large(packed, statements, kept) else shape
             if isinstance(shape, str):
                 # A person is told of the first form; where rows are reduced, stitching is the form that they meant.
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
@@ -53,11 +53,6 @@ class KernelLegality:
             else:
                 return self.of(shape, statements)
         return reason
-
-    def _side_by_side(self, statements: Sequence[Statement], kept: frozenset[str]) -> Shape | None:
-        """Parts that nothing connects, each with blocks of its own: better than one block for all of them."""
-        packed = packed_shape(statements, kept)
-        return None if isinstance(packed, str) or self._too_large(packed, statements, kept) else packed
 
     def because(self, statements: Sequence[Statement], kept: frozenset[str], reason: str) -> str:
         """Why statements do not fit, which `reason` says of all of them: about those of them that are connected and do
@@ -78,10 +73,9 @@ class KernelLegality:
         if shape.kind.has_parts:
             points = sum(max(s.points for s in part) for part in parts_of(own))
             return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
-        rows = math.prod(shape.extents[axis] for axis in shape.rows)
+        rows = shape.row_points
         if not shape.kind.hands_over:
-            columns = math.prod(shape.extents[axis] for axis in shape.columns)
-            return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
+            return Fit(shape, rows, shape.column_points, inlined=frozenset(shape.inlined))
         columns = max(s.points for s in own) // max(1, rows)
         sizes = row_bytes(shape, own, self._arrays)
         return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
@@ -100,9 +94,7 @@ class KernelLegality:
             return crowded
         if shape.kind.keeps_rows and fit.columns > MAX_PRIVATE * MAX_WARPS:
             return _too_long(statements, shape, fit.columns)
-        if not shape.kind.hands_over:
-            return ""
-        if fit.shared_bytes <= limit:
+        if fit.shared_bytes <= limit:  # only stitched kernels hand anything over
             return ""
         operators = {s.write.array: s.operator for s in statements}
         largest = max(fit.shared_arrays, key=lambda a: self._arrays[a].bytes)
@@ -136,8 +128,7 @@ def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> st
     for statement in own:
         read.update(statement.sources)
         updated.update({statement.write.array} & read)
-    walked = set(shape.columns)
-    loops = [((s,), not walked.isdisjoint(shape.axes[s.name, i.name] for i in s.iterators)) for s in own]
+    loops = [((s,), any(shape.axes[s.name, i.name] in shape.columns for i in s.iterators)) for s in own]
     lost = overwritten_before(loops, updated)
     if not lost or columns <= MAX_PRIVATE * sharers:
         return ""
@@ -160,9 +151,8 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
     divided: dict[str, int] = {}
     for statement in statements:
         divided[statement.write.array] = divisions(statement, divided)
-        expanded[statement.write.array] = cost(statement.expression) + sum(
-            expanded.get(access.array, 0) for access in statement.reads()
-        )
+        inside = sum(expanded.get(access.array, 0) for access in statement.reads())
+        expanded[statement.write.array] = cost(statement.expression) + inside
     for producer in producers:
         if producer.reduction is not None or producer.guards or not producer.covers or not is_plain(producer.write):
             return f"{producer.operator} does not give single elements"
@@ -185,7 +175,7 @@ def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]
     makers = {s.write.array: s for s in statements}
     found = set()
     for reader in statements:
-        for array in {a.array for a in reader.reads()} & makers.keys():
+        for array in makers.keys() & set(reader.sources):
             maker = makers[array]
             kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)
             alike = maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape)
@@ -210,13 +200,10 @@ def _where_made(maker: Statement, reader: Statement, shape: Shape) -> bool:
 
 def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str, Array]) -> dict[str, int]:
     """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
-    rows = max(1, math.prod(shape.extents[axis] for axis in shape.rows))
+    rows = max(1, shape.row_points)
     divided = {statement for (statement, _), axis in shape.axes.items() if axis in shape.rows}
-    makers = {s.write.array: s.name for s in statements}
-    return {
-        array: -(-arrays[array].bytes // (rows if makers[array] in divided else 1))
-        for array in handed_over(shape, statements)
-    }
+    copies = {s.write.array: rows if s.name in divided else 1 for s in statements}
+    return {array: -(-arrays[array].bytes // copies[array]) for array in handed_over(shape, statements)}
 
 
 def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:

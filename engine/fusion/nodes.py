@@ -12,7 +12,7 @@ from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
 from engine.tensor.nodes import Array, TensorProgram
 
-REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
+REGISTER, SHUFFLE, SHARED, GLOBAL, AGAIN = "register", "shuffle", "shared", "global", "recompute"
 """Schemes: how an intermediate is handed from its producer to its consumer."""
 
 

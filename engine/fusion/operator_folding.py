@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
-from engine.fusion.causal_masks import Triangles
+from engine.fusion.causal_masks import Triangles, values_of
 from engine.graph.nodes import Constant
-from engine.tensor.index import Extents, Index
+from engine.tensor.index import Extents
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import is_plain, plain_iterator, rename_statement, rewrite_access, rewrite_reads
+from engine.tensor.rewrite import index_values, is_plain, rename_statement, rewrite_access, rewrite_reads
 
 MOST_DIVISIONS = 64
 """Divisions of the indices that an element is read at; those of real models have a handful."""
@@ -50,17 +50,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
         kept.append(rewritten)
     kept = _without_triangles(replace(program, statements=tuple(kept)), constants, absorbed)
     kept = _alive(kept, program.outputs)
-    used = set(program.outputs).union(*(s.arrays for s in kept))
-    return Folded(
-        replace(
-            program,
-            statements=tuple(kept),
-            arrays={name: array for name, array in program.arrays.items() if name in used},
-            inputs=tuple(n for n in program.inputs if n in used),
-            constants=tuple(n for n in program.constants if n in used),
-        ),
-        absorbed,
-    )
+    return Folded(program.restrict(kept, program.outputs), absorbed)
 
 
 def _without_triangles(
@@ -118,14 +108,11 @@ def _moves_elements(statement: Statement) -> bool:
 
 
 def _scalar_constants(program: TensorProgram, constants: Mapping[str, Constant]) -> dict[str, Literal]:
-    found: dict[str, Literal] = {}
-    for name in program.constants:
-        array, constant = program.arrays[name], constants.get(name)
-        if constant is None or constant.value is None or name in program.outputs:
-            continue
-        if array.elements == 1 == constant.value.size:
-            found[name] = Literal(constant.value.item(), array.dtype)
-    return found
+    return {
+        name: Literal(value.item(), program.arrays[name].dtype)
+        for name, value in values_of(program, constants).items()
+        if name not in program.outputs and program.arrays[name].elements == 1 == value.size
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +159,5 @@ class _Seen:
         if view is None:
             return access
         assert isinstance(view.expression, Access)
-        values: dict[str, Index] = {}
-        for written, index in zip(view.write.indices, access.indices, strict=True):
-            name = plain_iterator(written)
-            if name is not None:
-                values[name] = index
-        base = rewrite_access(view.expression, values, lambda inner: inner, extents)
+        base = rewrite_access(view.expression, index_values(view.write, access), lambda inner: inner, extents)
         return replace(base, guards=access.guards, otherwise=access.otherwise)

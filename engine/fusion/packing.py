@@ -17,7 +17,8 @@ from engine.fusion.kinds import ELEMENTWISE, PACKED, STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import MOST_AXES, stitched_shape
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.support.grouping import group_by
+from engine.tensor.nodes import Statement
 
 ONE_PART = "one value leads to another in all of them: they are one part"
 """Why connected statements are no pack."""
@@ -74,21 +75,13 @@ def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
     for statement in statements:
         for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)} - separate:
             joined.union(first.setdefault(array, statement.name), statement.name)
-    connected = _by_part(statements, joined)
-    for part in connected:
+    for part in group_by(statements, lambda s: joined[s.name]).values():
         # Element-wise parts over equal boxes share loops, which saves blocks and index arithmetic.
         if all(s.reduction is None for s in part):
             widest = max(part, key=lambda s: len(s.iterators))
             box = tuple(i.extent for i in widest.iterators)
             joined.union(first.setdefault(("box", box), part[0].name), part[0].name)
-    return _by_part(statements, joined)
-
-
-def _by_part(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
-    found: dict[str, list[Statement]] = {}
-    for statement in statements:
-        found.setdefault(joined[statement.name], []).append(statement)
-    return list(found.values())
+    return list(group_by(statements, lambda s: joined[s.name]).values())
 
 
 def part_groups(group: FusionGroup) -> tuple[FusionGroup, ...]:
@@ -98,16 +91,8 @@ def part_groups(group: FusionGroup) -> tuple[FusionGroup, ...]:
 
 def part_group(group: FusionGroup, part: Sequence[Statement]) -> FusionGroup:
     """Some statements of a packed group, connected to no others, as a group of their own."""
-    whole = group.program
-    used = dict.fromkeys(a.array for s in part for a in (*s.reads(), s.write))
-    program = TensorProgram(
-        name=whole.name,
-        arrays={name: array for name, array in whole.arrays.items() if name in used},
-        statements=tuple(part),
-        inputs=tuple(n for n in whole.inputs if n in used),
-        outputs=tuple(n for n in whole.outputs if n in used),
-        constants=tuple(n for n in whole.constants if n in used),
-    )
+    made = {s.write.array for s in part}
+    program = group.program.restrict(part, tuple(n for n in group.program.outputs if n in made))
     shape = common_shape(part, frozenset(program.outputs))
     is_elementwise = isinstance(shape, Shape) and shape.kind.is_elementwise
     return replace(group, program=program, kind=(ELEMENTWISE if is_elementwise else STITCHED).name)

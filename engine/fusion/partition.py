@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.fusion.anchors import is_product
 from engine.fusion.group_signature import Patterns
-from engine.fusion.group_times import GroupTime, GroupTimes, Saving
+from engine.fusion.group_times import Group, GroupTime, GroupTimes, Saving
 from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
@@ -16,7 +16,6 @@ from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.nodes import STITCH, CandidateKernel, Fixed, PlanFigures, Why
 from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
-from engine.fusion.subprogram import Subprograms
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
@@ -30,7 +29,7 @@ class Partition:
 
     program: TensorProgram
     """With the copies that some kernels hold of what others compute as well."""
-    groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
+    groups: tuple[Group, ...]
     chosen: ChosenKernels
     times: GroupTimes = field(repr=False, compare=False)
     """Of its groups, and of those that may come to their place."""
@@ -61,14 +60,16 @@ class Partition:
 
     def figures(self, places: Iterable[int] | None = None) -> PlanFigures:
         """What the kernels come to, or those of the groups at some places."""
-        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Subprograms(self.program)
+        graph, assessor = self.chosen.graph, self.chosen.assessor
         found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, _ = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
             if self.numbers[place] in self.spent:
-                moved, spent = sum(compulsory_bytes(alone(statements))), self.spent[self.numbers[place]]
+                spent = self.spent[self.numbers[place]]
+                needed = self.program.needed_outside(statements)
+                moved = sum(compulsory_bytes(self.program.cut_out(statements, needed)))
             else:
                 cost = assessor.cost(kernel)
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
@@ -79,26 +80,10 @@ class Partition:
             )
         return found
 
-    def with_groups(
-        self,
-        groups: Mapping[int, tuple[tuple[Statement, ...], Shape]],
-        refusals: Mapping[tuple[str, str], str],
-        savings: Mapping[int, tuple[Saving, float]],
-    ) -> Partition:
-        """Some groups in the place of others.  groups: by the place that they take among the present ones.
-
-        savings: of those that several became, by the same places, with what the search's models say that they spend.
-        """
-        places = sorted(groups)
-        numbers = tuple(self.numbers[place] for place in places)
-        return replace(
-            self,
-            groups=tuple(groups[p] for p in places),
-            numbers=numbers,
-            refusals=refusals,
-            savings={self.numbers[p]: saving for p, (saving, _) in savings.items()},
-            spent={self.numbers[p]: spent for p, (_, spent) in savings.items()},
-        )
+    def with_groups(self, groups: Mapping[int, Group], places: Sequence[int]) -> Partition:
+        """Some groups in the place of others.  groups: by their places now, in an order to launch them."""
+        ordered, numbers = tuple(groups[place] for place in places), tuple(self.numbers[place] for place in places)
+        return replace(self, groups=ordered, numbers=numbers)
 
     def joined_time(self, places: Iterable[int], saving: Saving) -> float:
         """What the search's models say of groups that become one: theirs, less what the estimate says that it saves."""
@@ -130,7 +115,7 @@ def partition(
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
-    order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
+    order = [n for n in graph.in_order if any(flow.steps[m].statements for m in graph.kernels[n].members)]
     owner: dict[int, int] = {}
     for n in order:
         for member in graph.kernels[n].members:
@@ -138,7 +123,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, ti
                 owner[member] = n
     arrays = dict(program.arrays)
     views: dict[str, str] = {}
-    groups: list[tuple[tuple[Statement, ...], Shape]] = []
+    groups: list[Group] = []
     for n in order:
         kernel = graph.kernels[n]
         copied = {a for m in kernel.members if owner[m] != n for a in flow.steps[m].made}
@@ -158,7 +143,7 @@ def _shape(assessor: Assessor, kernel: CandidateKernel) -> Shape:
     """The loop space of a kernel: that of the first one alike, in the kernel's own names."""
     first = assessor.first(kernel)
     fit = assessor.fit(first)
-    assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
+    assert not isinstance(fit, str), fit
     theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
     return fit.shape.with_names({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
 
@@ -178,9 +163,7 @@ def _copies(
     return made, shape.with_names(names)
 
 
-def _parts(
-    statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]
-) -> tuple[Statement, ...]:
+def _parts(statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]) -> tuple[Statement, ...]:
     """The statements of a group, each writer of an array but the first under a name of its own."""
     written: dict[str, int] = {}
     made: list[Statement] = []
@@ -194,4 +177,3 @@ def _parts(
             statement = replace(statement, write=replace(statement.write, array=view))
         made.append(statement)
     return tuple(made)
-

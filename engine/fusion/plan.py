@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.fusion.build_partition import build_partition
+from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
 from engine.fusion.group_times import GroupTime, Saving
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
-from engine.fusion.partition import Partition
+from engine.fusion.partition import Partition, partition
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
-from engine.fusion.stitching.nodes import Fixed
-from engine.graph.nodes import OperatorGraph
+from engine.fusion.row_groups import with_rows
+from engine.fusion.stitching.nodes import STITCH, Fixed
+from engine.graph.nodes import Operator, OperatorGraph
+from engine.support.grouping import group_by
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 
@@ -59,6 +61,20 @@ def plan(
     )
 
 
+def build_partition(
+    program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed,
+    time_of: GroupTime,
+) -> Partition:
+    """The kernels of a program whose layout statements are folded: of the search, then with attentions, and products
+    with the reductions of their rows, as one kernel where that pays.
+
+    without_kernel: operators of the graph that the program lacks.  fixed: what a person decided about groups; it stays.
+    time_of: what a kernel takes.  Raises BadInput, naming operators and figures, where that cannot be.
+    """
+    parts = partition(program, without_kernel, policy, target, fixed, time_of)
+    return with_rows(with_attention(parts, parts.program, fixed), parts, fixed) if policy == STITCH else parts
+
+
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
     """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined."""
     return join_concatenations(fold_layouts(program, graph.constants))
@@ -66,17 +82,11 @@ def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
 
 def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
+    numbered = [(number, statement) for number, (group, _) in enumerate(parts.groups) for statement in group]
     makers: dict[str, set[int]] = {}
-    for number, (group, _) in enumerate(parts.groups):
-        for statement in group:
-            makers.setdefault(statement.write.array, set()).add(number)
-    read = {
-        array
-        for number, (group, _) in enumerate(parts.groups)
-        for statement in group
-        for array in statement.sources
-        if not makers.get(array, set()) <= {number}
-    }
+    for number, statement in numbered:
+        makers.setdefault(statement.write.array, set()).add(number)
+    read = {array for number, s in numbered for array in s.sources if not makers.get(array, set()) <= {number}}
     leaving = read.union(parts.program.outputs)
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
 
@@ -100,12 +110,9 @@ def _collect(
 ) -> tuple[list[FusionGroup], list[Launch]]:
     """Equal groups once, named after what they do, and the launches in order."""
     kinds = {op.name: op.kind for op in graph.operators}
-    members: dict[str, list[Built]] = {}
-    for one in built:
-        members.setdefault(one.structure, []).append(one)
     numbers: Counter[str] = Counter()
     groups: dict[str, FusionGroup] = {}
-    for structure, equal in members.items():
+    for structure, equal in group_by(built, lambda one: one.structure).items():
         first = equal[0]
         word = main_word(first, kinds)
         name = f"{word}_{numbers[word]}"

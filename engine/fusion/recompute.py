@@ -40,10 +40,7 @@ def find_recomputable(
         if (
             statement.reduction is None
             and divided[statement.write.array] <= MOST_DIVISIONS
-            and statement.write.array not in kept
-            and statement.covers
-            and not statement.guards
-            and is_plain(statement.write)
+            and _gives_elements(statement, kept)
             and statement.name not in everywhere
             and all(s.name in found or s.name in everywhere for s in sources)
             and _added_instructions(statement, statements) <= A_LAUNCH
@@ -72,10 +69,7 @@ def find_repeatable(statements: Sequence[Statement], kept: frozenset[str]) -> fr
         sources = [made[a.array] for a in statement.reads() if a.array in made]
         if (
             (statement.reduction is not None or sources)
-            and statement.write.array not in kept
-            and statement.covers
-            and not statement.guards
-            and is_plain(statement.write)
+            and _gives_elements(statement, kept)
             and all(s.name in found for s in sources)
             and statement.points <= MOST_REPEATED
         ):
@@ -83,14 +77,21 @@ def find_repeatable(statements: Sequence[Statement], kept: frozenset[str]) -> fr
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
 
 
+def _gives_elements(statement: Statement, kept: frozenset[str]) -> bool:
+    """Whether single elements of what a statement makes can be computed again, and nobody outside needs them."""
+    is_whole = statement.covers and not statement.guards
+    return statement.write.array not in kept and is_whole and is_plain(statement.write)
+
+
 def _added_instructions(statement: Statement, statements: Sequence[Statement]) -> int:
     """Instructions more than computing it once."""
-    times = sum(s.points for s, _ in _readers(statement, statements))
+    times = sum(reader.points for reader in _readers(statement, statements))
     return cost(statement.expression) * (times - statement.points)
 
 
-def _readers(statement: Statement, statements: Sequence[Statement]) -> list[tuple[Statement, Access]]:
-    return [(s, a) for s in statements for a in s.reads() if a.array == statement.write.array]
+def _readers(statement: Statement, statements: Sequence[Statement]) -> list[Statement]:
+    """The reader of each access to what a statement makes."""
+    return [s for s in statements for a in s.reads() if a.array == statement.write.array]
 
 
 def cost(value: Scalar) -> int:

@@ -28,9 +28,7 @@ def row_reductions(statements: Sequence[Statement], anchor: Statement) -> tuple[
     return tuple(s for s in statements if s.reduction is not None and s is not anchor)
 
 
-def cut_rows(
-    statements: Sequence[Statement], anchor: Statement, axes: Axes, sides: Sequence[Collection[int]]
-) -> str:
+def cut_rows(statements: Sequence[Statement], anchor: Statement, axes: Axes, sides: Sequence[Collection[int]]) -> str:
     """Why no tile of a product's results serves the reductions after it; "" where a tile of whole rows does.
 
     axes: of every iterator.  sides: axes that only the first and only the second factor moves with.
@@ -57,9 +55,7 @@ def _reduced_axes(statement: Statement, axes: Axes) -> set[int]:
     return {axes[statement.name, name] for name in statement.reduction.iterators}
 
 
-def _shared_by_threads(
-    statements: Sequence[Statement], anchor: Statement, axes: Axes, columns: Collection[int]
-) -> str:
+def _shared_by_threads(statements: Sequence[Statement], anchor: Statement, axes: Axes, columns: Collection[int]) -> str:
     """Why the threads of a row would meet in memory, or look up what they made; or ""."""
     made = {s.write.array: s for s in statements}
     read: set[str] = set()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.fusion.group_signature import ShapeCache, likeness
+from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape, common_shape, is_contraction
@@ -36,11 +36,10 @@ class _RowJoiner:
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
         """Array -> the groups that make it or a part of it."""
+        self._readers: dict[str, set[int]] = {}
         for n, (group, _) in self.groups.items():
             for statement in group:
                 self._homes.setdefault(statement.write.array, set()).add(n)
-        self._readers: dict[str, set[int]] = {}
-        for n, (group, _) in self.groups.items():
             for array in _read(group):
                 self._readers.setdefault(array, set()).add(n)
         self._joins = Joins(partition.chosen.graph)
@@ -48,9 +47,6 @@ class _RowJoiner:
         self._firsts: dict[int, int] = {}
         self._savings = dict(partition.savings)
         self._spent = dict(partition.spent)
-        self._shapes = ShapeCache()
-        self._saving_of: dict[Hashable, Saving] = {}
-        """What one kernel saves, by the same keys."""
 
     def _unite_attentions(self, before: Partition) -> None:
         """What became one group after the kernels were chosen is one here, too."""
@@ -64,15 +60,8 @@ class _RowJoiner:
         """The groups as they are now, in an order that respects data flow."""
         places = {n: place for place, n in enumerate(self._joins.in_order())}
         ordered = sorted(self.groups, key=lambda n: places[self._before.numbers[n]])
-        return replace(
-            self._before,
-            groups=tuple(self.groups[n] for n in ordered),
-            numbers=tuple(self._before.numbers[n] for n in ordered),
-            refusals=self.refusals,
-            firsts=self._firsts,
-            savings=self._savings,
-            spent=self._spent,
-        )
+        after = self._before.with_groups(self.groups, ordered)
+        return replace(after, refusals=self.refusals, firsts=self._firsts, savings=self._savings, spent=self._spent)
 
     def try_to_join(self, place: int) -> None:
         """Put a group with reductions into that of a product it reads, the one handing over most first."""
@@ -104,7 +93,7 @@ class _RowJoiner:
         reason = self._wish(statements) or self._between(numbers, statements)
         if reason:
             return reason
-        found = self._loops(both, statements, {product, place})
+        found = self._loops(statements, {product, place})
         if isinstance(found, str):
             return found
         shape, saving = found
@@ -139,26 +128,15 @@ class _RowJoiner:
         closes = self._joins.closes_cycle(numbers)
         return f"another kernel needs results of {anchor.operator} and feeds what reduces them" if closes else ""
 
-    def _loops(
-        self,
-        both: tuple[Sequence[Statement], Sequence[Statement]],
-        statements: Sequence[Statement],
-        inside: set[int],
-    ) -> tuple[Shape, Saving] | str:
+    def _loops(self, statements: tuple[Statement, ...], inside: set[int]) -> tuple[Shape, Saving] | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
-        kept = self._arrays_needed(statements, inside)
+        kept, parts = self._arrays_needed(statements, inside), [self.groups[n] for n in sorted(inside)]
         key = likeness(statements, kept)
 
         def find() -> Shape | str:
-            shape = common_shape(statements, kept)
-            if isinstance(shape, str):
-                return shape
-            saving = self._before.times.saving((statements, shape), [self.groups[n] for n in sorted(inside)])
-            self._saving_of[key] = saving
-            return shape if saving.pays else f"one kernel would be slower: {saving}"
+            return common_shape(statements, kept)
 
-        shape = self._shapes.find(key, statements, find)
-        return shape if isinstance(shape, str) else (shape, self._saving_of[key])
+        return self._before.times.faster_shape(key, statements, parts, find, "one kernel would be slower")
 
     def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""

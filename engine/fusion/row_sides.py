@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import product_operands
-from engine.tensor.nodes import Scalar, Statement, accesses
+from engine.tensor.nodes import Scalar, Statement, iterators_of
 
 
 def reduced_columns(statements: Sequence[Statement], anchor: Statement) -> tuple[str, ...]:
@@ -23,9 +23,4 @@ def factors_of(anchor: Statement, columns: Collection[str]) -> tuple[Scalar, Sca
     factors = product_operands(anchor.expression)
     assert factors is not None, anchor
     first, second = factors
-    return (second, first) if _moving(first).intersection(columns) else (first, second)
-
-
-def _moving(factor: Scalar) -> set[str]:
-    """Iterators that a factor moves with."""
-    return {name for access in accesses(factor) for index in access.indices for name in index.iterators()}
+    return (second, first) if iterators_of(first).intersection(columns) else (first, second)

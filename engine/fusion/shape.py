@@ -7,7 +7,7 @@ Iterators of different statements that walk the same axis are found by union ove
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from networkx.utils import UnionFind
@@ -17,7 +17,7 @@ from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kin
 from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
-from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Iterator, Position, Scalar, Statement, iterators_of, without_casts
 from engine.tensor.rewrite import plain_iterator
 
 Key = tuple[str, str]
@@ -46,12 +46,27 @@ class Shape:
     splits: Mapping[Key, int] = field(default_factory=dict)
     """Iterators that are cut in two -> points of the inner one; `axes` has both, named as in `axis_splitting`."""
 
+    @property
+    def row_points(self) -> int:
+        """Points of the axes that all statements share: what blocks divide among them."""
+        return math.prod(self.extents[axis] for axis in self.rows)
+
+    @property
+    def column_points(self) -> int:
+        """Points of the other axes."""
+        return math.prod(self.extents[axis] for axis in self.columns)
+
+    def with_splits(self, splits: Mapping[Key, int]) -> Shape:
+        """The loop space of statements that were cut: an iterator as it was walks the axis of its inner loop."""
+        inner = {key: self.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in self.inlined}
+        return replace(self, axes={**self.axes, **inner}, splits=splits) if splits else self
+
     def with_names(self, names: Mapping[str, str]) -> Shape:
         """The loop space of statements under other names."""
         axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
         inlined = tuple(names[statement] for statement in self.inlined)
         splits = {(names[statement], iterator): by for (statement, iterator), by in self.splits.items()}
-        return Shape(self.kind, axes, self.rows, self.columns, self.extents, inlined, splits)
+        return replace(self, axes=axes, inlined=inlined, splits=splits)
 
 
 def is_contraction(statement: Statement) -> bool:
@@ -66,23 +81,28 @@ def is_contraction(statement: Statement) -> bool:
 
 
 def _multiplies(statement: Statement) -> bool:
-    if statement.reduction is None or statement.reduction.operation != "sum":
+    factors = summed_factors(statement)
+    if factors is None or any(len(_arrays(factor)) > 1 for factor in factors):
         return False
-    factors = product_operands(statement.expression)
-    if factors is None:
-        return False
-    if any(len(_arrays(factor)) > 1 for factor in factors):
-        return False
-    reduced = set(statement.reduction.iterators)
-    used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]
-    own = {i.name for i in statement.parallel}
-    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own and (used[1] - used[0]) & own)
+    reduced = {i.name for i in statement.reduced}
+    return all(reduced & iterators_of(factor) for factor in factors) and all(own_iterators(statement, factors))
+
+
+def own_iterators(product: Statement, factors: tuple[Scalar, Scalar]) -> tuple[tuple[Iterator, ...], ...]:
+    """Parallel iterators of a product that only its first and that only its second factor moves with."""
+    first, second = map(iterators_of, factors)
+    return tuple(tuple(i for i in product.parallel if i.name in own) for own in (first - second, second - first))
+
+
+def summed_factors(statement: Statement) -> tuple[Scalar, Scalar] | None:
+    """The factors of a sum of products; None for every other statement."""
+    is_sum = statement.reduction is not None and statement.reduction.operation == "sum"
+    return product_operands(statement.expression) if is_sum else None
 
 
 def product_operands(expression: Scalar) -> tuple[Scalar, Scalar] | None:
     """The two factors of a product, casts around it ignored."""
-    while isinstance(expression, Apply) and expression.function == "cast":
-        expression = expression.operands[0]
+    expression = without_casts(expression)
     if isinstance(expression, Apply) and expression.function == "mul":
         left, right = expression.operands
         if _arrays(left) and _arrays(right):
@@ -98,9 +118,7 @@ def _arrays(value: Scalar) -> list[Access]:
 
 def _asks_position(value: Scalar) -> bool:
     """Whether the value depends on where it stands, as a triangle of a matrix does."""
-    return isinstance(value, Position) or (
-        isinstance(value, Apply) and any(_asks_position(operand) for operand in value.operands)
-    )
+    return isinstance(value, Position) or (isinstance(value, Apply) and any(map(_asks_position, value.operands)))
 
 
 def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
@@ -117,10 +135,7 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     splits = group_splits(statements, anchors[0], kept) if anchors else {}
     cut = [split(s, splits) for s in statements]
     shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in anchors])
-    if isinstance(shape, str) or not splits:
-        return shape
-    inner = {key: shape.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in shape.inlined}
-    return replace(shape, axes={**shape.axes, **inner}, splits=splits)
+    return shape if isinstance(shape, str) else shape.with_splits(splits)
 
 
 def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors: Sequence[Statement]) -> Shape | str:
@@ -131,7 +146,10 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     if isinstance(axes, str):
         return axes
     if anchor is not None and len(reductions) > 1:
-        cut = cut_rows(statements, anchor, axes, _factor_axes(anchor, axes))
+        factors = product_operands(anchor.expression)
+        assert factors is not None, anchor
+        sides = [{axes[anchor.name, i.name] for i in side} for side in own_iterators(anchor, factors)]
+        cut = cut_rows(statements, anchor, axes, sides)
         if cut:
             return cut
     widest = anchor or max(statements, key=lambda s: len(s.iterators))
@@ -157,30 +175,15 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
 
 
-def _factor_axes(anchor: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
-    """Parallel axes that only the first and only the second factor of a product moves with."""
-    factors = product_operands(anchor.expression)
-    assert factors is not None, anchor
-    used = [{n for a in _arrays(factor) for i in a.indices for n in i.iterators()} for factor in factors]
-    own = {i.name: axes[anchor.name, i.name] for i in anchor.parallel}
-    first, second = ({axis for name, axis in own.items() if name in used[n] - used[1 - n]} for n in (0, 1))
-    return first, second
-
-
 def _single_shape(statement: Statement) -> Shape:
     """The loop space of one statement is its own."""
     number = {i.name: axis for axis, i in enumerate(statement.iterators)}
     kind = LAYOUT if is_layout(statement) else ELEMENTWISE
     if statement.reduction is not None:
         kind = CONTRACTION if is_contraction(statement) else REDUCTION
-    return Shape(
-        kind=kind,
-        axes={(statement.name, name): axis for name, axis in number.items()},
-        rows=tuple(number[i.name] for i in statement.parallel),
-        columns=tuple(number[i.name] for i in statement.reduced),
-        extents={axis: i.extent for axis, i in enumerate(statement.iterators)},
-        inlined=(),
-    )
+    axes = {(statement.name, name): axis for name, axis in number.items()}
+    rows, columns = (tuple(number[i.name] for i in side) for side in (statement.parallel, statement.reduced))
+    return Shape(kind, axes, rows, columns, {axis: i.extent for axis, i in enumerate(statement.iterators)}, ())
 
 
 def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key, int] | str:
@@ -204,11 +207,10 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
                 if access.guards or (pairs is None and written != read):
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
+    # Tiles of a product know rows from columns by its factors: axes that nothing ties to it must stay apart.
     if anchor is None:
         _join_by_position(statements, axis_of)
-    numbers: dict[Key, int] = {}
-    keys = [(s.name, i.name) for s in statements for i in s.iterators]
-    axes = {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+    axes = number_axes(statements, axis_of)
     extents: dict[int, int] = {}
     for statement in statements:
         mine = [axes[statement.name, i.name] for i in statement.iterators]
@@ -218,6 +220,13 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
             if extents.setdefault(axis, iterator.extent) != iterator.extent:
                 return f"{statement.operator} reads part of an intermediate"
     return _update_conflict(statements, axes) or axes
+
+
+def number_axes(statements: Sequence[Statement], axis_of: Mapping[Key, Hashable]) -> dict[Key, int]:
+    """The axis of every iterator as a number.  axis_of: equal for iterators that walk the same axis."""
+    numbers: dict[Hashable, int] = {}
+    keys = [(s.name, i.name) for s in statements for i in s.iterators]
+    return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
 
 
 def _update_conflict(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
@@ -271,7 +280,7 @@ def _misfit(
     if statement is anchor:
         return ""
     if anchor is not None:
-        if any(access.array == statement.write.array for access in anchor.reads()):
+        if statement.write.array in anchor.sources:
             made = f"{statement.operator} makes what {anchor.operator} multiplies"
             return f"{made}, which is copied to tiles as it stands"
         walked = columns - {axes[anchor.name, i.name] for i in anchor.reduced}
@@ -306,9 +315,9 @@ def _can_inline(
     if statement.reduction is not None or statement.write.array in kept:
         return False
     made = {s.write.array for s in statements}
-    if any(a.array in made for a in statement.reads()):
+    if not made.isdisjoint(statement.sources):
         return False
-    readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
+    readers = [s for s in statements if statement.write.array in s.sources]
     if anchor is not None and anchor in readers:
         # A tile is copied as it stands, before anyone knows where its elements will be used: a factor reads one array,
         # no number beside it, and may not ask for its position.

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.fusion.nodes import FusionGroup
 from engine.tensor.index import Element, Index
-from engine.tensor.nodes import Access, Iterator, TensorProgram
+from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 RAGGED, UNIT = 128, 32
@@ -60,23 +60,17 @@ def _is_plain(program: TensorProgram, name: str) -> bool:
     accesses = [a for s in program.statements for a in (*s.reads(), s.write)]
     places = {(a.array, axis) for a in accesses for axis, i in enumerate(a.indices) if plain_iterator(i) == name}
     for access in accesses:
-        # An axis that something else walks too (rows against rows of one array) has to stay whole.
-        if any((access.array, axis) in places and plain_iterator(i) != name for axis, i in enumerate(access.indices)):
-            return False
-    for statement in program.statements:
-        if statement.reduction and name in statement.reduction.iterators:
-            return False
-        if any(name in g.index.iterators() for g in statement.guards):
-            return False
-        for access in (*statement.reads(), statement.write):
-            if any(name in g.index.iterators() for g in access.guards):
+        for axis, (index, size) in enumerate(zip(access.indices, program.arrays[access.array].shape, strict=True)):
+            if plain_iterator(index) == name:
+                if {size} != extent:
+                    return False
+            # An axis that something else walks too (rows against rows of one array) has to stay whole.
+            elif (access.array, axis) in places or (name in index.iterators() and not _alone(index, name)):
                 return False
-            for index, size in zip(access.indices, program.arrays[access.array].shape, strict=True):
-                if name in index.iterators() and not _alone(index, name):
-                    return False
-                if plain_iterator(index) == name and {size} != extent:
-                    return False
-    return len(extent) == 1
+    guarded: list[Statement | Access] = [*program.statements, *accesses]
+    is_guarded = any(name in guard.index.iterators() for one in guarded for guard in one.guards)
+    is_reduced = any(i.name == name for s in program.statements for i in s.reduced)
+    return len(extent) == 1 and not is_guarded and not is_reduced
 
 
 def _alone(index: Index, name: str) -> bool:
@@ -93,16 +87,11 @@ def _alone(index: Index, name: str) -> bool:
 def _cut(group: FusionGroup, sizes: Mapping[str, int]) -> Shrunk:
     program = group.program
     shapes = {name: list(array.shape) for name, array in program.arrays.items()}
-
-    def note(access: Access) -> None:
+    for access in (a for s in program.statements for a in (*s.reads(), s.write)):
         for axis, index in enumerate(access.indices):
             name = plain_iterator(index)
             if name is not None and name in sizes:
                 shapes[access.array][axis] = sizes[name]
-
-    for statement in program.statements:
-        for access in (*statement.reads(), statement.write):
-            note(access)
     arrays = {name: replace(array, shape=tuple(shapes[name])) for name, array in program.arrays.items()}
     statements = tuple(
         replace(s, iterators=tuple(Iterator(i.name, sizes.get(i.name, i.extent)) for i in s.iterators))

@@ -192,4 +192,3 @@ def _mean_of(
     same_row = mean.indices == squares.write.indices == sums.whole.write.indices
     is_mean = count == math.prod(i.extent for i in squares.reduced)
     return (sums, mean) if same_terms and same_row and is_mean else None
-

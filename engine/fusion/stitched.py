@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from engine.fusion.axis_splitting import digits, inner_of, split, wanted_splits
+from engine.fusion.axis_splitting import digits, split, wanted_splits
 from engine.fusion.disjoint_writes import disjointly_written
-from engine.fusion.gemv import has_few_vectors
 from engine.fusion.kinds import STITCHED
 from engine.fusion.recompute import find_recomputable, find_repeatable
-from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction
+from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction, own_iterators, product_operands
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -29,6 +28,8 @@ FEWEST_BLOCKS = 32
 """Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
 """Blocks that run at once: what each of them computes for itself costs no more than what one does."""
+FEW_VECTORS = 8
+"""Vectors that a matrix is multiplied with up to which a block for each of its rows is no slower than tiles."""
 MOST_AXES = 16
 """Axes that the loops of one kernel have names for."""
 
@@ -41,10 +42,10 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     """
     shape = _with_splits(statements, kept, frozenset())
     # Copies that every block computes cost as much as there are blocks: only worth it where the GPU is nearly empty.
-    few = isinstance(shape, str) or _blocks(shape) < FEWEST_BLOCKS
+    few = isinstance(shape, str) or shape.row_points < FEWEST_BLOCKS
     everywhere = find_repeatable(statements, kept) if few else frozenset()
     copying = _with_splits(statements, kept, everywhere) if everywhere else shape
-    if isinstance(copying, str) or (isinstance(shape, Shape) and _blocks(copying) <= _blocks(shape)):
+    if isinstance(copying, str) or (isinstance(shape, Shape) and copying.row_points <= shape.row_points):
         return shape
     return copying
 
@@ -59,14 +60,9 @@ def _with_splits(statements: Sequence[Statement], kept: frozenset[str], everywhe
     if not splits:
         return whole
     cut = _shape([split(s, splits) for s in statements], kept, everywhere)
-    if isinstance(cut, str) or (isinstance(whole, Shape) and _blocks(whole) >= _blocks(cut)):
+    if isinstance(cut, str) or (isinstance(whole, Shape) and whole.row_points >= cut.row_points):
         return whole
-    inner = {key: cut.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in cut.inlined}
-    return replace(cut, axes={**cut.axes, **inner}, splits=splits)
-
-
-def _blocks(shape: Shape) -> int:
-    return math.prod(shape.extents[axis] for axis in shape.rows)
+    return cut.with_splits(splits)
 
 
 def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str]) -> Shape | str:
@@ -112,10 +108,10 @@ def _unfit(statements: Sequence[Statement]) -> str:
     """Why no block can run these statements at all, or ""."""
     in_parts = {s.write.array for s in statements if not s.covers}
     for statement in statements:
-        for access in statement.reads():
-            if access.array in in_parts:
-                return f"{statement.operator} reads {access.array}, which several loops write in parts"
-        if is_contraction(statement) and not has_few_vectors(statement):
+        for array in statement.sources:
+            if array in in_parts:
+                return f"{statement.operator} reads {array}, which several loops write in parts"
+        if is_contraction(statement) and not _has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
@@ -125,6 +121,17 @@ def _unfit(statements: Sequence[Statement]) -> str:
         if any(digits(index, statement.extents).keys() < set(index.iterators()) for index in where):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
     return ""
+
+
+def _has_few_vectors(product: Statement) -> bool:
+    """Whether a statement multiplies a matrix with few vectors: bound by reading it, and too narrow for tiles.
+
+    z[b, n] = sum(k) x[b, k] * w[n, k]  with b < 4     a block for each n reads a row of w, as memory-bound kernels do
+    """
+    factors = product_operands(product.expression) if is_contraction(product) else None
+    if factors is None:
+        return False
+    return any(math.prod(i.extent for i in own) <= FEW_VECTORS for own in own_iterators(product, factors))
 
 
 def _update_conflict(statements: Sequence[Statement]) -> str:
@@ -287,7 +294,7 @@ def _places(statement: Statement, iterator: str) -> list[tuple[str, int, int]]:
 
 def _uses(statements: Sequence[Statement]) -> Uses:
     """Of every array that is made and read here: its write, then its reads."""
-    read = {access.array for statement in statements for access in statement.reads()}
+    read = {array for statement in statements for array in statement.sources}
     uses = {s.write.array: [(s, s.write)] for s in statements if s.write.array in read}
     for statement in statements:
         for access in statement.reads():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
+from engine.support.grouping import group_by
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -23,9 +23,7 @@ class UserGroups:
         self.program, self.fits = program, fits
         self._without_kernel = without_kernel
         self._number = {s.name: n for n, s in enumerate(program.statements)}
-        self._by_operator: dict[str, list[Statement]] = {}
-        for statement in program.statements:
-            self._by_operator.setdefault(statement.operator, []).append(statement)
+        self._by_operator = group_by(program.statements, lambda s: s.operator)
 
     def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
         """What operators compute, as data flows: what is made is soon used, so that few values are alive at once."""
@@ -45,7 +43,7 @@ class UserGroups:
             raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
         if self._joins.closes_cycle(self._places(statements)):
             raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
-        kept = self.arrays_needed(statements)
+        kept = self.program.needed_outside(statements)
         fit = refused = self.fits(statements, kept)
         if isinstance(refused, str):
             fit = self._attention(statements, kept) or refused
@@ -65,20 +63,10 @@ class UserGroups:
     def _joins(self) -> Joins:
         return joins_of(self._single)
 
-    def arrays_needed(self, statements: Sequence[Statement]) -> frozenset[str]:
-        """Arrays that others than `statements` read."""
-        names = {s.name for s in statements}
-        made = {s.write.array for s in statements}
-        outputs, readers = self.program.outputs, self.program.readers
-        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
-
     def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""
         shape = attention_form(statements, kept, self.program.arrays, self.fits.target)
-        if isinstance(shape, str):
-            return shape
-        rows, columns = (math.prod(shape.extents[axis] for axis in axes) for axes in (shape.rows, shape.columns))
-        return Fit(shape, rows, columns)
+        return shape if isinstance(shape, str) else self.fits.of(shape, statements)
 
     @cached_property
     def _single(self) -> Flow:

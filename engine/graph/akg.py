@@ -154,18 +154,11 @@ class _AkgReader:
         attributes = self._attributes(node.get("attr"), where)
         if node["name"] in _SHAPED:
             attributes.setdefault("shape", self._tensors[outputs[0]].shape)
-        operator = Operator(
-            name="",
-            kind=node["name"],
-            inputs=self._tensors_of(node, "input_desc", where),
-            outputs=outputs,
-            attributes=attributes,
-            dialect="akg",
-        )
-        least, most = _OPERANDS.get(operator.kind, (0, 1024))
-        if not least <= len(operator.inputs) <= most:
-            raise self._bad(where, f"has {len(operator.inputs)} operands, it takes {least} to {most}")
-        return operator
+        inputs = self._tensors_of(node, "input_desc", where)
+        least, most = _OPERANDS.get(node["name"], (0, 1024))
+        if not least <= len(inputs) <= most:
+            raise self._bad(where, f"has {len(inputs)} operands, it takes {least} to {most}")
+        return Operator("", node["name"], inputs, outputs, attributes, "akg")
 
     def _after_updates(self, operators: Iterable[Operator]) -> Iterator[Operator]:
         """Operators in an order to run, with every read of a buffer after its update made a read of the new value.

@@ -25,10 +25,6 @@ def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
     )
 
 
-def _tensors_written(graph: OperatorGraph) -> set[str]:
-    return {name for op in graph.operators for name in op.outputs if name}
-
-
 def duplicate_producers(operators: Iterable[Operator], sources: Iterable[str]) -> list[str]:
     """Tensors written twice, and operator names used twice."""
     writer = dict.fromkeys(sources, "the graph's inputs and constants")
@@ -47,7 +43,7 @@ def duplicate_producers(operators: Iterable[Operator], sources: Iterable[str]) -
 
 def _disorder(graph: OperatorGraph, sources: set[str]) -> list[str]:
     """Reads of tensors that nothing writes, and reads before the write."""
-    written = _tensors_written(graph)
+    written = graph.producer().keys()
     ready = set(sources)
     found = []
     for op in graph.operators:

@@ -71,21 +71,21 @@ class Folder:
         reason = self.refused[unknown[0]] if unknown else ""
         if not reason and kind == "ConstantOfShape" and node.input:
             return [_fill_shape(node, values.get(node.input[0]))]
-        reason = reason or self._obstacle(node, values, tensors)
-        if not reason:
-            try:
+        try:
+            reason = reason or self._obstacle(node, values, tensors)
+            if not reason:
                 return self._run(node, [values.get(name) if name else None for name in node.input])
-            except ZeroDivisionError as error:
-                operands = ", ".join(str(values[name].tolist())[:40] for name in node.input if name)
-                what = f"{kind} of {operands} has no result: {error}"
-                raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
-            except _REFUSALS as error:
-                reason = f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
+        except ZeroDivisionError as error:
+            operands = ", ".join(str(values[name].tolist())[:40] for name in node.input if name)
+            what = f"{kind} of {operands} has no result: {error}"
+            raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
+        except _REFUSALS as error:
+            reason = f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         self.refused.update((name, reason) for name in node.output if name)
         return None
 
     def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
-        """Why a node is not evaluated, without evaluating it; "" if it can be."""
+        """Why a node is not evaluated, without evaluating it; "" if it can be.  Raises one of `_REFUSALS`, too."""
         if node.op_type in _NEVER or has_subgraphs(node):
             return f"{_node_label(node)} is not computed when the file is read"
         operands = [values[name].size for name in node.input if name]
@@ -96,10 +96,8 @@ class Folder:
         version, other = self._version(node)
         if not version:
             return f"{_node_label(node)} is not computed when the file is read: {other}"
-        try:
-            results = self._results(node, tensors)
-        except _REFUSALS as error:
-            return f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
+        found = self._inference.of(node, defs.get_schema(node.op_type, self._opset(node), node.domain), tensors)
+        results = [result for name, result in zip(node.output, found, strict=True) if name]
         size = sum(operands) if node.op_type in _AT_MOST_OPERANDS else _elements(results)
         if size is None:
             return f"{_node_label(node)} has results of unknown size"
@@ -108,10 +106,6 @@ class Folder:
         if node.op_type in _PRODUCTS and math.prod(operands) > MAX_WORK:
             return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
         return ""
-
-    def _results(self, node: onnx.NodeProto, tensors: Mapping[str, Tensor]) -> Sequence[Result]:
-        results = self._inference.of(node, defs.get_schema(node.op_type, self._opset(node), node.domain), tensors)
-        return [result for name, result in zip(node.output, results, strict=True) if name]
 
     def _opset(self, node: onnx.NodeProto) -> int:
         return self._opsets.get(node.domain, 1)
@@ -142,6 +136,7 @@ class Folder:
             graph = helper.make_graph([nameless], "folded", given, made)
             self._evaluators[key] = ReferenceEvaluator(graph, opsets={node.domain: self._version(node)[0]})
         feeds = {f"x{at}": value for at, value in enumerate(operands) if value is not None}
+        # Overflow and division by zero mean in a folded value what they mean in a kernel: infinity or NaN.
         with np.errstate(all="ignore"):
             found = iter(self._evaluators[key].run(None, feeds))
         return [np.asarray(next(found)) if name else np.empty(0) for name in node.output]
@@ -210,10 +205,8 @@ def _shape(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:
 
 def _fill_shape(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
     """A constant array as a broadcast view, which needs no memory per element."""
-    value = np.zeros(1, np.float32)
-    for attribute in node.attribute:
-        if attribute.name == "value":
-            value = onnx.numpy_helper.to_array(attribute.t)
+    given = (onnx.numpy_helper.to_array(attribute.t) for attribute in node.attribute if attribute.name == "value")
+    value = next(given, np.zeros(1, np.float32))
     sizes = [] if shape is None else [int(size) for size in shape.reshape(-1)]
     dims = checked_shape(f"operator {node.name}", sizes) if 0 not in sizes else tuple(sizes)
     return np.broadcast_to(value.reshape(()), dims)

@@ -5,12 +5,16 @@ The bodies are the standard's own, with the attributes and element types of each
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+
 import onnx
 import onnx.inliner
 import onnx.shape_inference
 from onnx import defs
 
-from engine.graph.function_sizes import check_calls
+from engine.graph.limits import MAX_OPERATORS
+from engine.graph.subgraphs import subgraphs
 from engine.graph.unroll import unroll
 from engine.support.errors import BadInput
 
@@ -33,7 +37,7 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
 
     Raises BadInput for a function that calls itself or whose body does not fit.
     """
-    check_calls(model, subject)
+    _check_calls(model, subject)
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
@@ -44,6 +48,40 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
     except _REFUSALS as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
+
+
+_Name = tuple[str, str]
+"""Domain and name of a function."""
+
+
+def _check_calls(model: onnx.ModelProto, subject: str) -> None:
+    """BadInput for recursive functions, and for nested calls that would expand past `MAX_OPERATORS` nodes."""
+    bodies = {(function.domain, function.name): function.node for function in model.functions}
+    calls = {name: bodies.keys() & set(_operators_called(nodes)) for name, nodes in bodies.items()}
+    try:
+        order = tuple(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        circle = " -> ".join(name for _, name in error.args[1])
+        raise BadInput("graph", subject, f"its functions call each other in a circle: {circle}") from None
+    sizes: dict[_Name, int] = {}
+    for name in order:
+        sizes[name] = _size(bodies[name], sizes)
+    size = _size(model.graph.node, sizes)
+    if size > MAX_OPERATORS:
+        reason = f"has {size} nodes once its functions are written out"
+        raise BadInput("graph", subject, reason, f"at most {MAX_OPERATORS} are read")
+
+
+def _size(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Name, int]) -> int:
+    return sum(sizes.get(called, 1) for called in _operators_called(nodes))
+
+
+def _operators_called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
+    """The operator of every node, those of subgraphs included."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for graph in subgraphs(node):
+            yield from _operators_called(graph.node)
 
 
 Bodies = list[tuple[int, onnx.FunctionProto]]
@@ -92,17 +130,15 @@ def body_of(
     schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     """The standard's body of a node, where there is one; it may depend on its attributes and its operands' types."""
-    body = onnx.FunctionProto()
-    if schema.has_context_dependent_function:
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        types = [operand.SerializeToString() for operand in operands]
-        written = schema.get_context_dependent_function_with_opset_version(
-            max(versions, default=opset), node.SerializeToString(), types
-        )
+    depends = schema.has_context_dependent_function
+    versions = schema.context_dependent_function_opset_versions if depends else schema.function_opset_versions
+    newest = max((v for v in versions if v <= opset), default=opset)
+    if depends:
+        text, types = node.SerializeToString(), [operand.SerializeToString() for operand in operands]
+        written = schema.get_context_dependent_function_with_opset_version(newest, text, types)
     else:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        written = schema.get_function_with_opset_version(max(versions, default=opset))
-    body.ParseFromString(written)
+        written = schema.get_function_with_opset_version(newest)
+    body = onnx.FunctionProto.FromString(written)
     return body if body.node else None
 
 

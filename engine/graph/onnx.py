@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from engine.graph.check import check_graph, duplicate_producers, in_order, uniqu
 from engine.graph.fold import Folder
 from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
-from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
@@ -25,6 +24,8 @@ from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_bytes
 
 _STANDARD = ("", "ai.onnx")
+MAX_SCOPE = 512
+"""Characters of a module's path that are kept."""
 _HINT = "give an .onnx or an AKG .json file, or `example`"
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
 """Exceptions of ONNX's library for damaged models."""
@@ -123,9 +124,13 @@ class _Import:
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 # An open dimension without a name can still be bound, by a name made from its place.
                 symbol = dim.dim_param or f"{value.name}.{axis}"
-                if not dim.HasField("dim_value"):
-                    symbols.add(symbol)
-                shape.append(dim.dim_value if dim.HasField("dim_value") else self._dimension_size(subject, symbol))
+                if dim.HasField("dim_value"):
+                    shape.append(dim.dim_value)
+                    continue
+                symbols.add(symbol)
+                if symbol not in self._dimensions:
+                    raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
+                shape.append(self._dimensions[symbol])
             element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)
@@ -134,11 +139,6 @@ class _Import:
             known = ", ".join(sorted(symbols)) or "none"
             raise BadInput("graph", str(self._path), f"has no dimension {unknown[0]}", f"its open dimensions: {known}")
         return tuple(names)
-
-    def _dimension_size(self, subject: str, symbol: str) -> int:
-        if symbol not in self._dimensions:
-            raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
-        return self._dimensions[symbol]
 
     def _nodes(self, inputs: tuple[str, ...]) -> list[tuple[Operator, onnx.NodeProto]]:
         """The nodes as named operators in topological order; BadInput for duplicates, cycles and undefined tensors."""
@@ -165,18 +165,16 @@ class _Import:
 
     def _without_unread_outputs(self, op: Operator, wanted: Collection[str]) -> Operator:
         """The operator without optional outputs that are never read; exporters declare them all."""
-        if len(op.outputs) < 2 or not self._is_known(op.kind):
+        opset = self._opsets.get("", 1)
+        if len(op.outputs) < 2 or not defs.has(op.kind, opset, ""):
             return op
-        declared = defs.get_schema(op.kind, self._opsets.get("", 1)).outputs
+        declared = defs.get_schema(op.kind, opset).outputs
         optional = [place.option == defs.OpSchema.FormalParameterOption.Optional for place in declared]
         kept = (
             "" if at < len(optional) and optional[at] and name not in wanted else name
             for at, name in enumerate(op.outputs)
         )
         return replace(op, outputs=tuple(kept))
-
-    def _is_known(self, kind: str) -> bool:
-        return bool(defs.has(kind, self._opsets.get("", 1), ""))
 
     def _describe(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
@@ -188,7 +186,7 @@ class _Import:
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
-            scope=scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
+            scope=_scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
         )
 
     def _attribute(self, subject: str, attribute: onnx.AttributeProto) -> AttributeValue:
@@ -342,6 +340,27 @@ class _Import:
         if violations:
             raise BadInput("graph", str(self._path), violations[0])
         return graph
+
+
+def _scope_of(name: str, metadata: Iterable[tuple[str, str]]) -> str:
+    """The innermost module: from the dynamo exporter's `namespace`, else from a path-like node name, else ""."""
+    for key, value in metadata:
+        if key == "namespace":
+            return _without_root(_innermost(value))
+    if "/" in name:
+        return _without_root(".".join(part for part in name.split("/")[:-1] if part))
+    return ""
+
+
+def _innermost(namespace: str) -> str:
+    """`namespace` is "PATH: CLASS/PATH: CLASS/.../NODE: OPERATOR"; the last PATH before the node is the module's."""
+    paths = [part.partition(": ")[0].strip() for part in namespace.split("/")[:-1]]
+    return next((path for path in reversed(paths) if path), "")
+
+
+def _without_root(path: str) -> str:
+    """Exporters wrap the network in a module called `model`, which says nothing."""
+    return "" if path == "model" else path.removeprefix("model.")[:MAX_SCOPE]
 
 
 def _is_copy(op: Operator) -> bool:

@@ -57,16 +57,10 @@ class Scan:
         steps = dims[axes[0]].dim_value
         if steps <= 0:
             return None
-        return Scan(
-            node=node,
-            body=body,
-            states=states,
-            axes=axes,
-            backward=tuple(map(bool, given.get("scan_input_directions", [0] * scanned))),
-            results=tuple(given.get("scan_output_axes", [0] * collected)),
-            results_backward=tuple(map(bool, given.get("scan_output_directions", [0] * collected))),
-            steps=steps,
-        )
+        backward = tuple(map(bool, given.get("scan_input_directions", [0] * scanned)))
+        results = tuple(given.get("scan_output_axes", [0] * collected))
+        results_backward = tuple(map(bool, given.get("scan_output_directions", [0] * collected)))
+        return Scan(node, body, states, axes, backward, results, results_backward, steps)
 
 
 class Unrolling:
@@ -111,8 +105,7 @@ class Unrolling:
             names[inner] = f"{prefix}{inner}"
             self._add("Gather", [scan.node.input[scan.states + at], index], names[inner], axis=scan.axes[at])
         for node in scan.body.node:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
+            copy = onnx.NodeProto.FromString(node.SerializeToString())
             copy.name = f"{prefix}{node.name}" if node.name else ""
             copy.input[:] = [names.get(name, name) for name in node.input]
             names.update((name, f"{prefix}{name}") for name in node.output if name)
@@ -152,11 +145,12 @@ def left_out(node: onnx.NodeProto, operands: Mapping[str, onnx.TypeProto]) -> st
     )
 
 
-def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProto]) -> bool:
-    """Unroll the scans of a model in place, as many as `MOST_NODES` allows; whether there was one."""
-    nodes, constants, found, room = [], [], False, MOST_NODES
+def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProto]) -> None:
+    """Unroll the scans of a model in place, as many as `MOST_NODES` allows."""
+    nodes, room = [], MOST_NODES
     for node in model.graph.node:
         scan = Scan.of(node, types) if node.op_type == "Scan" and opset >= FIRST_OPSET else None
+        # A long scan does not keep shorter ones behind it from being written out.
         if scan is None or scan.nodes > room:
             nodes.append(node)
             continue
@@ -164,12 +158,8 @@ def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProt
         written = Unrolling(scan, opset)
         written.run()
         nodes += written.nodes
-        constants += written.constants
-        found = True
-    if found:
-        # Copies: deleting the field invalidates the messages that it holds.
-        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del model.graph.node[:]
-        model.graph.node.extend(kept)
-        model.graph.initializer.extend(constants)
-    return found
+        model.graph.initializer.extend(written.constants)
+    # Copies: deleting the field invalidates the messages that it holds.
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)

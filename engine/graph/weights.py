@@ -125,16 +125,14 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def metadata(model: onnx.ModelProto, key: str) -> dict[str, object]:
     """A JSON object of the model's metadata, {} where there is none."""
-    for entry in model.metadata_props:
-        if entry.key == key:
-            try:
-                value = json.loads(entry.value)
-            except (ValueError, RecursionError):
-                value = None
-            if not isinstance(value, dict):
-                raise BadInput("graph", f"metadata {key}", "is no JSON object")
-            return value
-    return {}
+    text = next((entry.value for entry in model.metadata_props if entry.key == key), "{}")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadInput("graph", f"metadata {key}", "is no JSON object")
+    return value
 
 
 def light_fills(model: onnx.ModelProto) -> Mapping[str, Fill]:

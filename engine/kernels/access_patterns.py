@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
@@ -66,6 +66,16 @@ def patterns(program: TensorProgram) -> tuple[Pattern, ...]:
     return tuple(found.values())
 
 
+def run_limit(program: TensorProgram, run: Sequence[str], own: Mapping[str, Sequence[str]]) -> int:
+    """The widest vector along a run of dimensions; 1 where a statement has only some of them.
+
+    own: statement -> its iterators along the run.
+    """
+    if any(names and len(names) < len(run) for names in own.values()):
+        return 1
+    return vector_limit(program.statements, program, own)
+
+
 def _pattern(access: Access, written: bool, statement: Statement, program: TensorProgram) -> Pattern:
     where = position(access, program.arrays)
     extents = statement.extents
@@ -76,14 +86,13 @@ def _pattern(access: Access, written: bool, statement: Statement, program: Tenso
     guards = (*access.guards, *statement.guards)
     element = DTYPES[program.arrays[access.array].dtype]
     found = Pattern(access, written, where, element, extents, guards, order, 1)
-    width = VECTOR_BYTES // element
-    while order and width > 1 and not found.can_be(order[:1], width):
+    width = VECTOR_BYTES // element if order else 1
+    while width > 1 and not found.can_be(order[:1], width):
         width //= 2
-    return Pattern(access, written, where, element, extents, guards, order, width if order else 1)
+    return replace(found, vector=width)
 
 
 def row_vector(program: TensorProgram, along: str) -> int:
     """Neighbouring elements of a row that one thread can load at once.  along: the innermost reduced iterator."""
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     runs = {s.name: (along,) for s in program.statements if along in s.extents}
-    return vector_limit(program.statements, outside, runs)
+    return vector_limit(program.statements, program, runs)

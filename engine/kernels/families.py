@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.family import ATTENTION_FAMILY
 from engine.kernels.elementwise.family import ELEMENTWISE_FAMILY
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.family import GEMM_FAMILY
+from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.packed.family import PACKED_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
@@ -29,20 +32,32 @@ def family_of(group: FusionGroup) -> KernelFamily:
     return next(family for family in FAMILIES if family.recognises(group))
 
 
-def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-    """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order."""
+def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting, fitting_only: bool = False) -> TileProgram:
+    """The tile program of a group under a schedule: its family's, or the general one where that does not fit.
+
+    fitting_only: Unsupported where its own family makes none, as who compares configurations of a family wants it.
+    """
     outside = {*group.program.inputs, *group.program.outputs}
     largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
-    tile = family_of(group).lower(group, tree, setting)
+    family = family_of(group)
+    try:
+        return replace(_checked(family.lower(group, tree, setting)), family=family.name)
+    except Unsupported as misfit:
+        if fitting_only:
+            raise
+        why = f"{family.name}: {misfit.reason}"
+        tile = _checked(GENERAL_FAMILY.lower(group, tree, setting))
+        return replace(tile, family=GENERAL_FAMILY.name, misfit=why)
+
+
+def _checked(tile: TileProgram) -> TileProgram:
+    """The program, unless a thread would keep more than its registers hold."""
     for buffer in tile.buffers.values():
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
-            raise Unsupported(
-                "codegen",
-                f"{buffer.name} of {tile.name}",
-                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most",
-                "ask for more threads, or for smaller tiles of a thread",
-            )
+            reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"
+            hint = "ask for more threads, or for smaller tiles of a thread"
+            raise Unsupported("codegen", f"{buffer.name} of {tile.name}", reason, hint)
     return tile
 

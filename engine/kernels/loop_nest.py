@@ -51,12 +51,8 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     whole = any(s.reduction and not s.parallel for s in program.statements)
     if isinstance(node, Sequence) and not outer and not whole:
         parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
-        raise Unsupported(
-            "codegen",
-            f"schedule of {program.name}",
-            f"it cuts the group at the outermost dimension ({parts}): that is several kernels",
-            "cut after an outer parallel dimension, or split the group",
-        )
+        reason = f"it cuts the group at the outermost dimension ({parts}): that is several kernels"
+        raise _bad_schedule(program, reason, "cut after an outer parallel dimension, or split the group")
     phases = tuple(_phases(node, program))
     for phase in phases:
         for statement in phase.statements:
@@ -78,12 +74,9 @@ def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     for statement in (s for phase in phases for s in phase.statements):
         early = [a.array for a in statement.reads() if a.array in waiting]
         if early:
-            raise Unsupported(
-                "codegen",
-                f"schedule of {program.name}",
-                f"{statement.name} runs among the iterations that make {early[0]}, and a block makes all of it first",
-                "let no loop go around both in that order",
-            )
+            both = f"{statement.name} runs among the iterations that make {early[0]}"
+            reason = f"{both}, and a block makes all of it first"
+            raise _bad_schedule(program, reason, "let no loop go around both in that order")
         waiting.remove(statement.write.array)
     return Nest(outer, phases)
 
@@ -114,12 +107,9 @@ def without_loops(nest: Nest, statements: Iterable[Statement]) -> None:
     for phase in nest.phases:
         inside = [s.name for s in phase.statements if s in statements]
         if phase.members and inside:
-            raise Unsupported(
-                "codegen",
-                f"loop {phase.members[0].name} of {' '.join(inside)}",
-                "is not shared with the other statements, so each thread would run it alone",
-                "let the statements share all their loops",
-            )
+            loop = f"loop {phase.members[0].name} of {' '.join(inside)}"
+            reason = "is not shared with the other statements, so each thread would run it alone"
+            raise Unsupported("codegen", loop, reason, "let the statements share all their loops")
 
 
 def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], program: TensorProgram) -> None:
@@ -127,40 +117,42 @@ def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], p
     for member in members:
         name = plain_iterator(member.rows[statement.name])
         if statement.reduction and name is not None and name not in statement.reduction.iterators:
-            raise Unsupported(
-                "codegen",
-                f"schedule of {program.name}",
-                f"{statement.name} has its loop {name} at or inside the loops it reduces",
-                f"pin {name} outside",
-            )
+            reason = f"{statement.name} has its loop {name} at or inside the loops it reduces"
+            raise _bad_schedule(program, reason, f"pin {name} outside")
+
+
+def _bad_schedule(program: TensorProgram, reason: str, hint: str) -> Unsupported:
+    return Unsupported("codegen", f"schedule of {program.name}", reason, hint)
 
 
 def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
-    """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
+    """The loops of these families are made of one iterator each, which walks the whole loop in each statement."""
     for band in walk(tree.root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():
-                if row.terms and plain_iterator(row) is None:
-                    raise Unsupported(
-                        "codegen",
-                        f"schedule of {program.name}",
-                        f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
-                        f"nearest is one iterator there: pin {' or '.join(row.iterators())} "
-                        "in place of the terms, equal or objective that asks for more",
-                    )
+                iterator = plain_iterator(row)
+                if not row.terms or _runs_through(program.statement(statement), iterator, member):
+                    continue
+                extents = program.statement(statement).extents
+                what = f"over {row}" if iterator is None else f"{extents[iterator]} times"
+                where = f"dimension {member.name} of {member.extent}"
+                nearest = f"nearest is one iterator there: pin {' or '.join(row.iterators())}"
+                raise _bad_schedule(
+                    program,
+                    f"{statement} runs {what} in {where}, but a loop is one iterator",
+                    f"{nearest} in place of the terms, equal or objective that asks for more",
+                )
+
+
+def _runs_through(statement: Statement, iterator: str | None, member: Member) -> bool:
+    """Whether a statement's iterator takes every value of a dimension."""
+    return iterator is not None and statement.extents[iterator] == member.extent
 
 
 def _is_outer(band: Band, program: TensorProgram) -> bool:
     """Whether every dimension is parallel and moves every statement below."""
-    return all(m.parallel for m in band.members) and all(
-        plain_iterator(m.rows[s]) is not None and _is_parallel(program.statement(s), plain_iterator(m.rows[s]))
-        for m in band.members
-        for s in statements_of(band)
-    )
-
-
-def _is_parallel(statement: Statement, iterator: str | None) -> bool:
-    return any(i.name == iterator for i in statement.parallel)
+    parallel = {s: {i.name for i in program.statement(s).parallel} for s in statements_of(band)}
+    return all(m.parallel and plain_iterator(m.rows[s]) in own for m in band.members for s, own in parallel.items())
 
 
 def _phases(node: Node, program: TensorProgram) -> Iterator[Phase]:
@@ -177,12 +169,8 @@ def _phases(node: Node, program: TensorProgram) -> Iterator[Phase]:
                 members += below.members
                 below = below.child
             if not isinstance(below, Leaf):
-                raise Unsupported(
-                    "codegen",
-                    f"schedule of {program.name}",
-                    f"a sequence stands inside the loop {members[-1].name}, which each thread would run alone",
-                    "let the statements share only outer parallel dimensions",
-                )
+                reason = f"a sequence stands inside the loop {members[-1].name}, which each thread would run alone"
+                raise _bad_schedule(program, reason, "let the statements share only outer parallel dimensions")
             inside = tuple(program.statement(n) for n in below.statements)
             single = tuple(s for s in inside if not _moves(s, members))
             if single:

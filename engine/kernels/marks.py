@@ -10,6 +10,11 @@ from engine.recipe import AUTHORS
 from engine.scheduling.nodes import Mark, Member
 from engine.tile.nodes import KernelConfig, Note, PipelineRequest, TileProgram
 
+DEFAULT_THREADS, FEWEST_THREADS = 256, 64
+"""Threads of a block where nothing asks for another number, and the fewest that can fill an SM: it holds 32 blocks."""
+WRITTEN_OUT = 8
+"""Steps of a thread that are written out where nothing asks for it; more stay a loop."""
+
 Fit = Callable[[int], int]
 """The nearest number to the one asked for that a kernel can take."""
 
@@ -31,17 +36,16 @@ class Marks:
 
     def word(self, name: str) -> str | None:
         """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
-        found = [mark for _, mark in self._marks_named(name, None)]
-        if not found:
-            return None
-        given = str(found[0].value)
-        note = Note(f"another entry asks for {given}", name, given)
-        self.notes |= {mark.path: note for mark in found if mark.value != given}
-        return given
+        mark = self.first_mark(name)
+        return None if mark is None else str(mark.value)
 
-    def of_statement(self, name: str, statement: str) -> Mark | None:
-        """The mark that the first author puts on the loops of a statement for it, or None; different ones are noted."""
-        found = [m for _, m in self._marks_named(name, None) if not m.statements or statement in m.statements]
+    def first_mark(self, name: str, statement: str = "") -> Mark | None:
+        """The mark that the first author gives, or None; others' different ones are noted.
+
+        statement: only marks on its loops that are meant for it count; "" for all marks.
+        """
+        marks = (mark for _, mark in self._marks_named(name, None))
+        found = [mark for mark in marks if not statement or not mark.statements or statement in mark.statements]
         if found:
             given = str(found[0].value)
             note = Note(f"another entry asks for {given}", name, given)
@@ -114,12 +118,9 @@ class Marks:
 
     def unread(self) -> dict[tuple[int, ...], Note]:
         """`notes`, and one for every mark that the kernel never looked at."""
-        ignored = {
-            mark.path: Note(f"this kernel has no use for {mark.name} on {member.name}")
-            for member, mark in self._marks
-            if mark.path not in self._read
-        }
-        return {**ignored, **self.notes}
+        ignored = [(member, mark) for member, mark in self._marks if mark.path not in self._read]
+        because = {mark.path: Note(f"this kernel has no use for {mark.name} on {m.name}") for m, mark in ignored}
+        return because | self.notes
 
     def _marks_named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
         for member, mark in self._marks:

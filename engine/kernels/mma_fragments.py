@@ -69,9 +69,7 @@ class Lanes:
             return
         self.emitter.add(MatrixLoad(LOADS[not operand.depth_inner], slot, operand.tile, place, link))
 
-    def load_elements(
-        self, slot: Slot, operand: Operand, is_first: bool, place: Index, apart: int, link: Line
-    ) -> None:
+    def load_elements(self, slot: Slot, operand: Operand, is_first: bool, place: Index, apart: int, link: Line) -> None:
         """The same element by element: 8 below along the side, `apart` further along the depth."""
         with self.emitter.loop("h", 2, link) as h, self.emitter.loop("w", 2, link) as w:
             position = place + operand.local(h * MATRIX_ROWS, w * apart)

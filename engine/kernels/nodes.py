@@ -48,6 +48,11 @@ class Kernel:
         return target(self.recipe.target)
 
     @property
+    def family(self) -> str:
+        """The name of the kernel family that made it."""
+        return self.tile.family
+
+    @property
     def advice(self) -> tuple[Advice, ...]:
         """What the recipe says of the group."""
         return self.recipe.groups.get(self.group.name, ())

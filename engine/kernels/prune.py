@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
@@ -57,16 +58,7 @@ Broken = Callable[[Program], tuple[Named, str] | None]
 
 def first(checks: Sequence[PruningRule], program: Program) -> tuple[PruningRule, str] | None:
     """The first check that a program breaks, and how; None where it keeps all."""
-    for check in checks:
-        how = check.broken(program)
-        if how:
-            return check, how
-    return None
-
-
-def drop_broken(points: Iterable[Program], checks: Sequence[PruningRule]) -> Funnel:
-    """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
-    return prune(points, checks, lambda program: first(checks, program))
+    return next(((check, how) for check in checks if (how := check.broken(program))), None)
 
 
 def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
@@ -109,21 +101,10 @@ def make_task(
     """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
-    rules = (*checks, *resource_checks(_remembering(template.work), machine), user_check(template, kernel))
-    return Task(template.name, made.dimensions, drop_broken(made.points(), rules), applied, template)
-
-
-def _remembering(work: Callable[[Program], Work]) -> Callable[[Program], Work]:
-    """`work` that computes what several checks in a row ask of one program once."""
-    last: tuple[Program, Work] | None = None
-
-    def of(program: Program) -> Work:
-        nonlocal last
-        if last is None or last[0] is not program:
-            last = program, work(program)
-        return last[1]
-
-    return of
+    # Several checks in a row ask for the figures of one program: the last one's are kept.
+    rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), user_check(template, kernel))
+    funnel = prune(made.points(), rules, lambda program: first(rules, program))
+    return Task(template.name, made.dimensions, funnel, applied, template)
 
 
 # Rules of every family
@@ -149,7 +130,7 @@ def user_check(template: Template, kernel: Kernel) -> PruningRule:
         found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
         return f"the user asks for {found}" if found is not None else ""
 
-    return PruningRule("entries of the user", why_broken if wishes else _never, "what a person decided is not searched")
+    return PruningRule("entries of the user", why_broken, "what a person decided is not searched")
 
 
 def _contradict(wish: Entry, entry: Entry) -> bool:
@@ -167,10 +148,6 @@ def _contradict(wish: Entry, entry: Entry) -> bool:
 def _is_place(entry: Entry) -> bool:
     """Whether an entry speaks of a place in the order of loops, not of a named one."""
     return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith("after ")
-
-
-def _never(program: Program) -> str:
-    return ""
 
 
 def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[PruningRule, ...]:

@@ -20,6 +20,9 @@ CACHE_WRITE, TILING_WITH_FUSION = "add cache write", "multi-level tiling with fu
 TILING, PARTIAL_TILING = "multi-level tiling", "partial multi-level tiling"
 PLACE_MAIN, PLACE_OUTPUT, SKIP = "place main", "place output", "skip stage"
 
+THREAD_CHOICES = (32, 64, 128, 256, 512, 1024)
+"""Threads of a block that searches try."""
+
 Choices = Mapping[str, tuple[Value, ...]]
 """Dimension -> what it may take."""
 
@@ -64,16 +67,6 @@ class Rule:
     otherwise: str
     """Why it does not apply to a mapping that has nothing to offer; "" for a rule that always applies."""
 
-    def condition(self, situation: Situation) -> str:
-        """Why the rule does not apply; "" where it does."""
-        if self.name in situation.offers or not self.otherwise:
-            return ""
-        return situation.refuses.get(self.name, self.otherwise)
-
-    def action(self, made: Sketch, situation: Situation) -> Sketch:
-        """Open what the mapping offers."""
-        return replace(made, dimensions={**made.dimensions, **situation.offers.get(self.name, {})})
-
 
 RULES = (
     Rule(
@@ -92,22 +85,14 @@ RULES = (
         "the group is one statement",
     ),
     Rule(CONSTANT_TENSOR, "", "no transform with a constant matrix is written"),
-    Rule(
-        CROSS_THREAD,
-        "threads share the terms of one result: how many is open",
-        "nothing is summed",
-    ),
+    Rule(CROSS_THREAD, "threads share the terms of one result: how many is open", "nothing is summed"),
     Rule(CACHE_WRITE, "", "results stay in registers until they are stored"),
     Rule(
         TILING_WITH_FUSION,
         "several parts share a block: its threads and the points that it takes are open",
         "what follows is computed where the results are: fusion has decided so",
     ),
-    Rule(
-        TILING,
-        "what a block and what a thread takes is open",
-        "the intrinsic reserves the innermost tiles",
-    ),
+    Rule(TILING, "what a block and what a thread takes is open", "the intrinsic reserves the innermost tiles"),
     Rule(
         PARTIAL_TILING,
         "block and warp tiles are open, in whole fragments that the intrinsic reserves",
@@ -129,8 +114,8 @@ def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
     made = Sketch(situation.mapping, {name: (value,) for name, value in situation.fixed.items()})
     told: list[Applied] = []
     for rule in RULES:
-        why_not = rule.condition(situation)
-        if not why_not:
-            made = rule.action(made, situation)
-        told.append(Applied(rule.name, not why_not, why_not or rule.because, len(made)))
+        is_applied = rule.name in situation.offers or not rule.otherwise
+        made = replace(made, dimensions={**made.dimensions, **situation.offers.get(rule.name, {})})
+        because = rule.because if is_applied else situation.refuses.get(rule.name, rule.otherwise)
+        told.append(Applied(rule.name, because, len(made)))
     return made, tuple(told)

@@ -12,6 +12,7 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Entry
+from engine.records.nodes import Dropped as Dropped
 from engine.target import Target
 
 Value = int | str
@@ -29,10 +30,7 @@ class Program:
 
     def __getitem__(self, dimension: str) -> Value:
         """The value of a dimension; KeyError where the task has none of that name."""
-        for name, value in self.values:
-            if name == dimension:
-                return value
-        raise KeyError(dimension)
+        return dict(self.values)[dimension]
 
     def number(self, dimension: str) -> int:
         """The value of a dimension that takes numbers."""
@@ -42,17 +40,6 @@ class Program:
 
     def __str__(self) -> str:
         return f"{self.mapping}: {', '.join(f'{name} {value}' for name, value in self.values)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """What one rule removed."""
-
-    rule: str
-    because: str
-    count: int
-    example: str
-    """Its figures for the first one; "" where it dropped none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +72,6 @@ class Applied:
     """What a rule of the table did."""
 
     rule: str
-    is_applied: bool
     because: str
     opened: int
     """Combinations after it."""
@@ -93,8 +79,6 @@ class Applied:
 
 RESOURCE_NAMES = ("blocks", "threads", "serial_steps", "stages", "shared_bytes", "registers", "l2_bytes")
 """Fields of `Work` in the order in which features have them."""
-PROMISED = "promised"
-"""Name of the feature that is the modelled time."""
 
 
 class Template(Protocol):
@@ -138,11 +122,6 @@ class Task:
         """What pruning left."""
         return self.funnel.left
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """What `features` holds: every dimension, every figure of `FIGURES`, the promised time."""
-        return (*self.dimensions, *RESOURCE_NAMES, PROMISED)
-
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
         return self.template.rank(program)
@@ -153,7 +132,7 @@ class Task:
         return work.global_sectors, work.global_requests
 
     def features(self, program: Program) -> tuple[float, ...]:
-        """Figures for learned models, one for each of `feature_names`.
+        """Figures for learned models: every dimension, every resource of `RESOURCE_NAMES`, the promised time.
 
         Numbers and figures as the logarithm to base 2 of one more; words as their place among the choices.
         """

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
-from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
+from engine.kernels.advice import with_content
+from engine.recipe import Entry, Recipe, Scenario, with_entries
 
 
 def with_tuned_entries(
@@ -14,9 +15,11 @@ def with_tuned_entries(
 ) -> Recipe:
     """The recipe with entries of author `tune` in place of what the advisers decide of these marks and fields."""
     advice = recipe.groups.get(group.name, ())
-    kept = [one if one.author == "user" else _without(one, decided) for one in advice if one.author != "tune"]
-    said = [one for one in kept if one.scenario.entries or one.scenario.alternatives]
-    return recipe.with_group(group.name, with_entries(said, "tune", entries))
+    kept = (
+        one if one.author == "user" else replace(one, scenario=_without_decided(one.scenario, decided))
+        for one in advice if one.author != "tune"
+    )  # fmt: skip
+    return recipe.with_group(group.name, with_entries(with_content(*kept), "tune", entries))
 
 
 def kind_of(entry: Entry) -> str:
@@ -26,12 +29,8 @@ def kind_of(entry: Entry) -> str:
     return entry.field
 
 
-def _without(advice: Advice, decided: Collection[str]) -> Advice:
-    """An adviser's entries but those that decide what is searched."""
-    return replace(advice, scenario=_without_decided(advice.scenario, decided))
-
-
 def _without_decided(scenario: Scenario, decided: Collection[str]) -> Scenario:
+    """An adviser's entries but those that decide what is searched."""
     entries = tuple(entry for entry in scenario.entries if kind_of(entry) not in decided)
     inner = tuple(_without_decided(one, decided) for one in scenario.alternatives)
     return replace(scenario, entries=entries, alternatives=tuple(i for i in inner if i.entries or i.alternatives))

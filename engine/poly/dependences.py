@@ -82,7 +82,7 @@ def _writer(statement: Statement, at: str) -> End:
 def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator_[Dependence]:
     """The dependences between two accesses of one array: none if they never touch the same element, several if the
     relation is not convex."""
-    if any(i.extent == 0 for end in (source, sink) for i in end.statement.iterators):
+    if not source.statement.points or not sink.statement.points:
         return
     array = program.arrays[source.access.array]
     names = (kind, source.statement.name, sink.statement.name, array.name)
@@ -198,9 +198,7 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
 
     For reduction iterator r that steps from y to y + 1, outer ones stay, inner ones go from their last value to 0.
     """
-    if statement.reduction is None or statement.reduction.associative:
-        return
-    if any(i.extent == 0 for i in statement.iterators):
+    if statement.reduction is None or statement.reduction.associative or not statement.points:
         return
     reduced = [i.name for i in statement.reduced]
     array = program.arrays[statement.write.array]
@@ -222,12 +220,5 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
                 before = after = box.free(iterator.extent)
             source.append(before)
             sink.append(after)
-        yield Dependence(
-            "reduction",
-            statement.name,
-            statement.name,
-            array.name,
-            box.generators(source, sink),
-            box.symbols,
-            weight=array.bytes,
-        )
+        names = ("reduction", statement.name, statement.name, array.name)
+        yield Dependence(*names, box.generators(source, sink), box.symbols, weight=array.bytes)

@@ -31,7 +31,7 @@ def compare(a: Kernel, b: Kernel) -> DiffDoc:
     if a.group.name != b.group.name:
         raise BadInput("compare", a.group.name, f"is another group than {b.group.name}", "compare one group")
     return DiffDoc(
-        group=a.group.name,
+        a.group.name,
         a=to_text(a.advice),
         b=to_text(b.advice),
         entries=entry_lines(a.recipe, b.recipe, a.group.name),
@@ -47,11 +47,11 @@ def entry_lines(a: Recipe, b: Recipe, group: str) -> tuple[str, ...]:
     return tuple(line.removeprefix(f"group {group}: ") for line in diff(only_a, only_b))
 
 
-def line_diff(a: str, b: str, context: int = CONTEXT) -> tuple[DiffLine, ...]:
-    """The changed lines of two texts with `context` equal lines round them; empty for equal texts."""
+def line_diff(a: str, b: str) -> tuple[DiffLine, ...]:
+    """The changed lines of two texts with `CONTEXT` equal lines round them; empty for equal texts."""
     old, new = a.splitlines(), b.splitlines()
     lines: list[DiffLine] = []
-    for hunk in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
+    for hunk in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
         for kind, i, i_end, j, j_end in hunk:
             if kind == "equal":
                 lines += (DiffLine(" ", old[i + k], i + k + 1, j + k + 1) for k in range(i_end - i))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.kernels.nodes import Kernel
 from engine.scheduling.nodes import Verdict
-from engine.scheduling.text import entry_text
 from engine.scheduling.tree_text import show
 
 
-def explain_kernel(kernel: Kernel, prediction: Prediction) -> str:
-    """A page about one kernel."""
-    return "\n".join(_lines(kernel, prediction)) + "\n"
+def explain(kernel: Kernel, prediction: Prediction | None = None) -> str:
+    """Why the group is fused, scheduled, placed and predicted so, as text.  prediction: by default the estimate."""
+    return "\n".join(_lines(kernel, prediction or estimate(kernel.facts, kernel.target))) + "\n"
 
 
 def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
@@ -32,6 +32,10 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     yield from (f"  {_outcome(v)}" for v in verdicts if v.placed.entry.field != "rewrite")
     for line in kernel.log:
         yield f"  scheduler: {line}"
+    yield ""
+    yield f"Which kernel follows it: {kernel.family}"
+    if kernel.tile.misfit:
+        yield f"  no faster family fits: {kernel.tile.misfit}"
     yield ""
     yield "Where results live"
     for statement in kernel.program.statements:
@@ -57,4 +61,4 @@ def _outcome(verdict: Verdict) -> str:
     entry = verdict.placed.entry
     reason = f": {verdict.because}" if verdict.because else ""
     wish = f" (because {entry.because})" if entry.because else ""
-    return f"{verdict.placed.author}: {entry_text(entry)}{wish}: {verdict.outcome}{reason}"
+    return f"{verdict.placed.author}: {entry}{wish}: {verdict.outcome}{reason}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -11,11 +10,9 @@ import numpy as np
 
 from engine.compilation import compile_group, default_recipe
 from engine.cost.estimate import estimate
-from engine.cost.nodes import Prediction, Work
+from engine.cost.nodes import Prediction
 from engine.documents.model import (
-    CheckDoc,
     CompiledDoc,
-    CountDoc,
     EdgeDoc,
     EntryDoc,
     GroupDoc,
@@ -27,21 +24,20 @@ from engine.documents.model import (
     RepairDoc,
     ScheduleDoc,
     StatementDoc,
-    Time,
     with_times,
 )
-from engine.execution.nodes import Check, Compiled
+from engine.execution.nodes import Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.kernels.nodes import Kernel
 from engine.present.dataflow_links import kept_apart, links
-from engine.present.explanation import explain_kernel
+from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
 from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
 from engine.scheduling.conflict import repair_advice
-from engine.scheduling.nodes import Conflict, Repair, Verdict
-from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.nodes import Conflict, Verdict
+from engine.scheduling.text import to_text
 from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import EngineError
 from engine.support.units import MICROSECONDS
@@ -78,35 +74,23 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predict_group(group, machine) for group in plan.groups}
+    groups = tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups)
     untimed = ModelDoc(
-        name=graph.name,
-        path=str(graph.source or ""),
-        target=machine.name,
-        operators=operators,
-        nodes=nodes,
-        edges=edges,
-        groups=tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups),
-        unsupported=tuple(plan.unsupported.items()),
-        total=None,
-        seconds=(),
-        links=inside,
-    )
+        graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
+        unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
+    )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
-    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
+    node_of = {op: node.id for node in nodes for op in node.operators}
     for op in graph.operators:
         yield OperatorDoc(
-            name=op.name,
-            kind=op.kind,
-            inputs=tuple([name for name in op.inputs if name]),
-            outputs=op.outputs,
+            op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,
             shape=next((_shape(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
-            node=node_of.get(op.name, ""),
-            scope=op.scope,
+            node=node_of.get(op.name, ""), scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
-        )
+        )  # fmt: skip
 
 
 def _value_text(value: AttributeValue) -> str:
@@ -143,16 +127,11 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
         instance = group.instances[launch.instance]
         nodes.append(
             NodeDoc(
-                id=f"{group.name}#{launch.instance}",
-                group=group.name,
-                instance=launch.instance,
-                title=group.title,
-                shape=shape,
-                operators=instance.operators,
+                f"{group.name}#{launch.instance}", group.name, launch.instance, group.title, shape, instance.operators,
                 scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
                 fixed=not fixed.isdisjoint(instance.statements.values()),
             )
-        )
+        )  # fmt: skip
     return tuple(nodes)
 
 
@@ -190,9 +169,7 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
             yield EdgeDoc(source, "", name, _shape(tensor), tensor.bytes, "an output of the graph")
 
 
-def _group_doc(
-    group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target
-) -> GroupDoc:
+def _group_doc(group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target) -> GroupDoc:
     """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
     anchor = max(group.program.statements, key=lambda s: s.points)
@@ -200,35 +177,25 @@ def _group_doc(
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
     ]
     return GroupDoc(
-        name=group.name,
-        title=group.title,
-        kind=group.kind,
-        shape=_loop_shape(group.program),
-        dtype=group.program.arrays[anchor.write.array].dtype,
-        instances=len(group.instances),
-        statements=tuple(map(str, group.program.statements)),
-        because=group.because,
-        boundaries=tuple(dict.fromkeys(neighbours)),
-        bytes=moved,
-        flops=flop_counts(group.program)[0],
-        bound=prediction.bound if prediction else "",
-        floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
-        time=None,
-        share=0.0,
-    )
+        group.name, group.title, group.kind, _loop_shape(group.program),
+        dtype=group.program.arrays[anchor.write.array].dtype, instances=len(group.instances),
+        statements=tuple(map(str, group.program.statements)), because=group.because,
+        boundaries=tuple(dict.fromkeys(neighbours)), bytes=moved, flops=flop_counts(group.program)[0],
+        bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
+    )  # fmt: skip
 
 
-def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
-    """A compiled group, ready to show.  compiled: NVRTC's accounts, as far as they are known."""
-    prediction = estimate(_with_registers(kernel, compiled), kernel.target)
+def kernel_doc(kernel: Kernel) -> KernelDoc:
+    """A compiled group, ready to show."""
+    prediction = estimate(kernel.facts, kernel.target)
     return KernelDoc(
         group=kernel.group.name,
         recipe=to_text(kernel.advice),
         legal=True,
         dependences=len(kernel.dependences),
         schedule=schedule_doc(kernel.program, kernel.schedule, kernel.tile.notes),
-        entries=tuple(_entry_doc(v) for v in sorted(kernel.verdicts, key=lambda v: v.placed.path)),
-        statements=tuple(_statement_docs(kernel)),
+        entries=_entry_docs(kernel.verdicts),
+        statements=_statement_docs(kernel.group, kernel.program, kernel.tile.placements),
         cuda=kernel.source.text,
         lines=tuple(
             LineDoc(number, line.statements, line.dimensions)
@@ -241,11 +208,12 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         stages=kernel.tile.stages,
         time=prediction.time(),
         terms=prediction.terms,
-        compiled=tuple(compiled_doc(c) for c in compiled),
         milliseconds=kernel.milliseconds,
-        explain=explain_kernel(kernel, prediction),
+        explain=explain(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
         intrinsic=kernel.tile.intrinsic,
+        family=kernel.family,
+        misfit=kernel.tile.misfit,
         bound=prediction.bound,
     )
 
@@ -253,7 +221,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
 def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) -> KernelDoc:
     """Document of a group without a kernel: verdicts, repairs, and its schedule if it is legal."""
     advice = recipe.groups.get(group.name, ())
-    names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
+    names = tuple(s.name for s in group.program.statements)
     if isinstance(error, NoKernel | NotTaken):
         schedule = schedule_doc(error.program, error.scheduled.tree)
         verdicts, milliseconds = error.scheduled.verdicts, error.scheduled.milliseconds
@@ -266,20 +234,8 @@ def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) 
         legal=isinstance(error, NoKernel | NotTaken),
         dependences=0,
         schedule=schedule,
-        entries=tuple(_entry_doc(v) for v in sorted(verdicts, key=lambda v: v.placed.path)),
-        statements=tuple(
-            StatementDoc(s.name, str(s), operators.get(s.name, s.operator), tuple(i.name for i in s.iterators), "")
-            for s in group.program.statements
-        ),
-        cuda="",
-        lines=(),
-        grid=(),
-        block=(),
-        shared_bytes=0,
-        stages=0,
-        time=Time(0.0, "predicted", "no kernel"),
-        terms=(),
-        compiled=(),
+        entries=_entry_docs(verdicts),
+        statements=_statement_docs(group, group.program, {}),
         milliseconds=milliseconds,
         explain=str(error),
         conflicting=tuple(placed.path for placed in error.conflicting) if isinstance(error, Conflict) else (),
@@ -291,69 +247,39 @@ def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) 
 
 def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc, ...]:
     """The changes that resolve a conflict of `advice`, ready to show."""
-    return tuple(_repair_doc(repair, advice) for repair in conflict.repairs)
-
-
-def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
-    return RepairDoc(
-        kind=repair.kind,
-        path=repair.placed.path if repair.placed else (),
-        text=repair.text,
-        recipe=to_text(repair_advice(advice, repair)),
-        complete=not repair.leaves,
-    )
-
-
-def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> Work:
-    known = [c.registers for c in compiled if c.architecture == kernel.target.architecture]
-    return replace(kernel.facts, registers=known[0]) if known else kernel.facts
-
-
-def _entry_doc(verdict: Verdict) -> EntryDoc:
-    entry = verdict.placed.entry
-    return EntryDoc(
-        path=verdict.placed.path,
-        author=verdict.placed.author,
-        statements=entry.statements,
-        dimension=entry.dimension,
-        text=entry_text(entry),
-        because=entry.because,
-        required=entry.required,
-        enabled=entry.enabled,
-        outcome=verdict.outcome,
-        verdict=verdict.because,
-        witness=verdict.witness.text if verdict.witness else "",
-    )
-
-
-def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
-    instance = kernel.group.instances[0]
-    for statement in kernel.program.statements:
-        yield StatementDoc(
-            name=statement.name,
-            text=str(statement),
-            operator=instance.statements.get(statement.name, statement.operator),
-            iterators=tuple(i.name for i in statement.iterators),
-            placement=kernel.tile.placements.get(statement.name, ""),
+    return tuple(
+        RepairDoc(
+            repair.kind, repair.placed.path if repair.placed else (), repair.text,
+            to_text(repair_advice(advice, repair)), complete=not repair.leaves,
         )
+        for repair in conflict.repairs
+    )  # fmt: skip
 
 
-def check_doc(check: Check) -> CheckDoc:
-    """A check, ready to show."""
-    return CheckDoc(
-        group=check.group,
-        status=check.status,
-        max_error=check.max_error,
-        tolerance=check.tolerance,
-        tolerance_because=check.tolerance_because,
-        blocks_run=check.blocks_run,
-        blocks_total=check.blocks_total,
-        elements_compared=check.elements_compared,
-        orders=check.orders,
-        findings=tuple((f.line, f.kind, f.message) for f in check.findings),
-        message=check.message,
-        counts=tuple(CountDoc(c.line, c.kind, c.width, c.requests, c.sectors, c.conflicts) for c in check.counts),
-    )
+def _entry_docs(verdicts: Sequence[Verdict]) -> tuple[EntryDoc, ...]:
+    """Every entry with its verdict, in the order of the text form."""
+    return tuple(
+        EntryDoc(
+            v.placed.path, v.placed.author, v.placed.entry.statements, v.placed.entry.dimension,
+            str(v.placed.entry), v.placed.entry.because, v.placed.entry.required, v.placed.entry.enabled,
+            outcome=v.outcome, verdict=v.because, witness=v.witness.text if v.witness else "",
+        )
+        for v in sorted(verdicts, key=lambda v: v.placed.path)
+    )  # fmt: skip
+
+
+def _statement_docs(
+    group: FusionGroup, program: TensorProgram, placements: Mapping[str, str]
+) -> tuple[StatementDoc, ...]:
+    """The statements of a program; placements: where their results live, empty without a kernel."""
+    operators = group.instances[0].statements
+    return tuple(
+        StatementDoc(
+            s.name, str(s), operators.get(s.name, s.operator), tuple(i.name for i in s.iterators),
+            placement=placements.get(s.name, ""),
+        )
+        for s in program.statements
+    )  # fmt: skip
 
 
 def compiled_doc(compiled: Compiled) -> CompiledDoc:

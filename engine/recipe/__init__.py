@@ -18,9 +18,22 @@ from engine.recipe.entries import (
     checked_entry,
     entry,
 )
-from engine.recipe.recipe import AUTHORS, NOT_INSIDE, VERSION, Advice, Recipe, Scenario, with_entries
+from engine.recipe.recipe import (
+    AUTHORS,
+    NOT_INSIDE,
+    VERSION,
+    Advice,
+    Path,
+    Recipe,
+    Scenario,
+    entry_at,
+    replace_entry,
+    walk_entries,
+    with_entries,
+)
 
 __all__ = [
     "ASSOCIATIVE", "AUTHORS", "ENTRY_FIELDS", "MARKS", "NOT_INSIDE", "ONLINE", "RECOMPUTE", "REWRITES", "VERSION",
-    "Advice", "Entry", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry", "with_entries", "without",
+    "Advice", "Entry", "Path", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry", "entry_at",
+    "replace_entry", "walk_entries", "with_entries", "without",
 ]  # fmt: skip

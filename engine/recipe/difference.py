@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from engine.recipe.recipe import Advice, Recipe, Scenario
+from engine.recipe.recipe import Advice, Recipe, walk_entries
 
 T = TypeVar("T")
 
@@ -53,11 +53,9 @@ def without(items: Sequence[T], others: Sequence[T]) -> list[T]:
 
 
 def _lines(advice: Advice) -> list[str]:
-    """ "AUTHOR[1.2]: ENTRY (because)" for each entry, with the alternatives it stands in."""
-
-    def visit(scenario: Scenario, place: str) -> list[str]:
-        own = [f"{place}: {e}" + (f" (because {e.because})" if e.because else "") for e in scenario.entries]
-        inner = (visit(a, f"{place}, alternative {k + 1}") for k, a in enumerate(scenario.alternatives))
-        return own + [line for lines in inner for line in lines]
-
-    return visit(advice.scenario, advice.author)
+    """ "AUTHOR, alternative 2: ENTRY (because ...)" for each entry, with the alternatives it stands in."""
+    lines = []
+    for (_, *alternatives, _), author, entry in walk_entries((advice,)):
+        place = "".join(f", alternative {number + 1}" for number in alternatives)
+        lines.append(f"{author}{place}: {entry}" + (f" (because {entry.because})" if entry.because else ""))
+    return lines

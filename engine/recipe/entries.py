@@ -26,6 +26,7 @@ then the statement that a value is recomputed in)."""
 Value = bool | int | float | str | tuple["Value", ...]
 
 _WORD = re.compile(r"[A-Za-z_][\w.\-/]*", re.ASCII)
+# Words of the text form: a statement or dimension of such a name is written in quotes.
 _RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or", "rewrite")
 
 
@@ -82,16 +83,9 @@ def entry(
     'S1 @ innermost: pin j'
     """
     fields: dict[str, Value | None] = {
-        "pin": pin,
-        "parallel": parallel,
-        "cut": cut,
-        "split": split,
-        "mark": mark,
-        "rewrite": rewrite,
-        "equal": equal,
-        "terms": terms,
-        "objective": objective,
-    }
+        "pin": pin, "parallel": parallel, "cut": cut, "split": split, "mark": mark, "rewrite": rewrite, "equal": equal,
+        "terms": terms, "objective": objective,
+    }  # fmt: skip
     given = [(name, value) for name, value in fields.items() if value is not None]
     if len(given) != 1:
         names = ", ".join(name for name, _ in given) or "none"

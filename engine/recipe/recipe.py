@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.recipe.entries import Entry, checked_entry
@@ -19,6 +19,9 @@ AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune"
 NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
 """Why `_check_scenario`, the text form and `compose` refuse such an entry."""
 _MAX_ENTRIES = 100_000
+
+Path = tuple[int, ...]
+"""Place of an entry in the advice of a group: number of the advice, of the alternative at each level, of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,38 @@ def with_entries(advice: Sequence[Advice], author: str, entries: Sequence[Entry]
     return tuple(result)
 
 
+def walk_entries(advice: Sequence[Advice]) -> Iterator[tuple[Path, str, Entry]]:
+    """(path, author, entry) of everything, each scenario's own entries before those of its alternatives."""
+
+    def below(scenario: Scenario, path: Path, author: str) -> Iterator[tuple[Path, str, Entry]]:
+        yield from (((*path, number), author, entry) for number, entry in enumerate(scenario.entries))
+        for number, alternative in enumerate(scenario.alternatives):
+            yield from below(alternative, (*path, number), author)
+
+    for number, one in enumerate(advice):
+        yield from below(one.scenario, (number,), one.author)
+
+
+def entry_at(advice: Sequence[Advice], path: Path) -> Entry:
+    """The entry at a path."""
+    return next(entry for at, _, entry in walk_entries(advice) if at == path)
+
+
+def replace_entry(advice: Sequence[Advice], path: Path, *entries: Entry) -> tuple[Advice, ...]:
+    """The advice with these entries, or none, in place of the one at a path."""
+
+    def change(scenario: Scenario, number: int, *below: int) -> Scenario:
+        if not below:
+            return replace(scenario, entries=(*scenario.entries[:number], *entries, *scenario.entries[number + 1 :]))
+        inner = list(scenario.alternatives)
+        inner[number] = change(inner[number], *below)
+        return replace(scenario, alternatives=tuple(inner))
+
+    result = list(advice)
+    result[path[0]] = replace(advice[path[0]], scenario=change(advice[path[0]].scenario, *path[1:]))
+    return tuple(result)
+
+
 def _without_version(data: Mapping[str, object], version: int) -> dict[str, object]:
     """The fields of a recipe's JSON form without its version.  Version 1 had a list of rewrites that no stage
     implemented."""
@@ -132,22 +167,20 @@ def _without_version(data: Mapping[str, object], version: int) -> dict[str, obje
 
 def _check_advice(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """The advice of one group with every entry checked."""
+    count = sum(1 for _ in walk_entries(advice))
+    if count > _MAX_ENTRIES:
+        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
     found: list[Advice] = []
-    count = 0
     for number, one in enumerate(advice):
         where = f"groups.{group}[{number}]"
         if one.author not in AUTHORS:
             raise BadInput("recipe", f"{where}.author", f"{one.author!r} is unknown", f"one of {', '.join(AUTHORS)}")
-        scenario, size = _check_scenario(one.scenario, f"{where}.scenario")
-        count += size
-        found.append(Advice(one.author, scenario))
-    if count > _MAX_ENTRIES:
-        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
+        found.append(Advice(one.author, _check_scenario(one.scenario, f"{where}.scenario")))
     return tuple(found)
 
 
-def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
-    """The scenario with its entries checked, and their number."""
+def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> Scenario:
+    """The scenario with its entries checked.  inside: whether it is an alternative."""
     entries = []
     for number, item in enumerate(scenario.entries):
         try:
@@ -155,9 +188,7 @@ def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tup
             if inside and item.field == "rewrite":
                 raise BadInput("recipe", item.field, NOT_INSIDE)
         except BadInput as error:
-            raise BadInput(
-                "recipe", f"{where}.entries[{number}]", f"{error.subject} {error.reason}", error.hint
-            ) from None
-    inner = [_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
-    count = len(entries) + sum(size for _, size in inner)
-    return Scenario(tuple(entries), tuple(alternative for alternative, _ in inner), scenario.label), count
+            place, reason = f"{where}.entries[{number}]", f"{error.subject} {error.reason}"
+            raise BadInput("recipe", place, reason, error.hint) from None
+    inner = (_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives))
+    return Scenario(tuple(entries), tuple(inner), scenario.label)

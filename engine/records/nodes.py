@@ -113,14 +113,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieved:
+class Dropped:
     """Programs of one task that one pruning rule removed."""
 
     rule: str
     because: str
     count: int
     example: str
-    """Its figures for the first one."""
+    """Its figures for the first one; "" where it dropped none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class TaskRecord:
     dimensions: Mapping[str, tuple[int | str, ...]]
     """Name -> its ordered choices."""
     total: int
-    sieved: tuple[Sieved, ...]
+    sieved: tuple[Dropped, ...]
     """In the order in which the rules were asked."""
     left: int
     before: float

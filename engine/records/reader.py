@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.records.faults import sqlite_errors
-from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
+from engine.records.nodes import PAUSED, RUNNING, Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
 from engine.support.errors import BadInput
@@ -37,28 +37,83 @@ def require_records(path: Path) -> None:
         raise BadInput("records", str(path), "is empty", "`loomscope tune` makes one")
 
 
-class RunReader:
-    """The runs of one file, read only.
+class RunTables:
+    """Reads the runs of one file over a connection.  Raises what `RecordStore` does; any call may."""
 
-    It may be made in one thread and used in another, by one at a time.  Raises what `RecordStore` does, and BadInput
-    where there is no file; any call may.
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.connection, self.path = connection, path
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows at once: an open cursor holds a read lock, and the write-ahead log cannot be moved into the file."""
+        with sqlite_errors(self.path):
+            return self.connection.execute(query, values).fetchall()
+
+    def version(self) -> int:
+        """SQLite's change counter: it differs after another connection wrote, so that rows are read again only then."""
+        return int(self._rows("PRAGMA data_version")[0][0])
+
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, oldest first."""
+        return tuple(_run(row, self.path) for row in self._rows(f"SELECT {_RUNS} FROM runs ORDER BY number"))
+
+    def run(self, number: int | None = None) -> Run:
+        """One run, by default the last.  Raises BadInput where there is none."""
+        query = f"SELECT {_RUNS} FROM runs WHERE number = ifnull(?, number) ORDER BY number DESC LIMIT 1"
+        rows = self._rows(query, number)
+        if not rows:
+            what = "holds no run" if number is None else f"holds no run {number}"
+            raise BadInput("records", str(self.path), what, "`loomscope tune` makes one")
+        return _run(rows[0], self.path)
+
+    def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
+        """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
+        query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+        return tuple(map(_attempt, self._rows(query, run, after, -1 if most is None else most)))
+
+    def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
+        """The fastest attempts of each group of a run, so many, among those up to number `until`."""
+        place = "row_number() OVER (PARTITION BY grp ORDER BY microseconds, number) AS place"
+        which = "run = ? AND number <= ? AND failure = '' AND microseconds IS NOT NULL AND mapping != ''"
+        ranked = f"SELECT *, {place} FROM attempts WHERE {which}"
+        query = f"SELECT {ATTEMPT_COLUMNS} FROM ({ranked}) WHERE place <= ? ORDER BY grp, place"
+        return tuple(map(_attempt, self._rows(query, run, until, count)))
+
+    def attempts_found_wrong(self, run: int, until: int) -> tuple[Attempt, ...]:
+        """Attempts of a run up to number `until` whose results a later check found wrong."""
+        which = "run = ? AND number <= ? AND failure != '' AND microseconds IS NOT NULL"
+        query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {which} ORDER BY number"
+        return tuple(map(_attempt, self._rows(query, run, until)))
+
+    def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
+        """Decisions of a run, from number `after` + 1 on."""
+        query = f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? AND number > ? ORDER BY number"
+        return tuple(map(_round, self._rows(query, run, after)))
+
+    def trial(self, number: int) -> Trial:
+        """One trial with its recipe.  Raises BadInput where there is none of that number."""
+        rows = self._rows(f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?", number)
+        if not rows:
+            raise BadInput("records", str(self.path), f"holds no trial {number}")
+        return trial_of(rows[0], self.path)
+
+
+class RunReader(RunTables):
+    """The runs of one file on a connection of its own, read only.
+
+    It may be made in one thread and used in another, by one at a time.  Raises BadInput where there is no file.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        if not self.path.is_file():
-            raise BadInput("records", str(self.path), "is not there", "`loomscope tune` makes one")
-        with sqlite_errors(self.path):
-            self._connection = self._connect()
-            if version_of(self._connection, self.path) < FORMAT:
+        path = Path(path)
+        if not path.is_file():
+            raise BadInput("records", str(path), "is not there", "`loomscope tune` makes one")
+        with sqlite_errors(path):
+            super().__init__(_connect(path), path)
+            if version_of(self.connection, path) < FORMAT:
                 # A reader cannot add the missing tables; opening the file as a store does.
-                self._connection.close()
-                RecordStore(self.path).close()
-                self._connection = self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
-        address = f"{self.path.resolve().as_uri()}?mode=ro"
-        return sqlite3.connect(address, uri=True, timeout=CURRENT, isolation_level=None, check_same_thread=False)
+                self.connection.close()
+                RecordStore(path).close()
+                self.connection = _connect(path)
 
     def __enter__(self) -> RunReader:
         return self
@@ -68,89 +123,15 @@ class RunReader:
 
     def close(self) -> None:
         """Let the file go."""
-        self._connection.close()
-
-    def version(self) -> int:
-        """SQLite's change counter: it differs after another connection wrote, so that rows are read again only then."""
-        with sqlite_errors(self.path):
-            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
-
-    def runs(self) -> tuple[Run, ...]:
-        """All runs, oldest first."""
-        with sqlite_errors(self.path):
-            rows = self._connection.execute(f"SELECT {_RUNS} FROM runs ORDER BY number").fetchall()
-        return tuple(_run(row, self.path) for row in rows)
-
-    def run(self, number: int | None = None) -> Run:
-        """One run, by default the last.  Raises BadInput where there is none."""
-        with sqlite_errors(self.path):
-            return read_run(self._connection, self.path, number)
-
-    def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
-        """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
-        with sqlite_errors(self.path):
-            return read_attempts(self._connection, run, after, most)
-
-    def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
-        """The fastest attempts of each group of a run, so many, among those up to number `until`."""
-        place = "row_number() OVER (PARTITION BY grp ORDER BY microseconds, number) AS place"
-        which = "run = ? AND number <= ? AND failure = '' AND microseconds IS NOT NULL AND mapping != ''"
-        query = (
-            f"SELECT {ATTEMPT_COLUMNS} FROM (SELECT *, {place} FROM attempts WHERE {which})"
-            " WHERE place <= ? ORDER BY grp, place"
-        )
-        with sqlite_errors(self.path):
-            return tuple(map(_attempt, self._connection.execute(query, (run, until, count)).fetchall()))
-
-    def attempts_found_wrong(self, run: int, until: int) -> tuple[Attempt, ...]:
-        """Attempts of a run up to number `until` whose results a later check found wrong."""
-        query = (
-            f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number <= ? AND failure != ''"
-            " AND microseconds IS NOT NULL ORDER BY number"
-        )
-        with sqlite_errors(self.path):
-            return tuple(map(_attempt, self._connection.execute(query, (run, until)).fetchall()))
-
-    def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
-        """Decisions of a run, from number `after` + 1 on."""
-        with sqlite_errors(self.path):
-            return read_rounds(self._connection, run, after)
-
-    def trial(self, number: int) -> Trial:
-        """One trial with its recipe.  Raises BadInput where there is none of that number."""
-        query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?"
-        with sqlite_errors(self.path):
-            row = self._connection.execute(query, (number,)).fetchone()
-        if row is None:
-            raise BadInput("records", str(self.path), f"holds no trial {number}")
-        return trial_of(row, self.path)
+        self.connection.close()
 
 
-def read_run(connection: sqlite3.Connection, path: Path, number: int | None = None) -> Run:
-    """One run, by default the last.  Raises BadInput where there is none."""
-    which = "" if number is None else "WHERE number = ?"
-    values = () if number is None else (number,)
-    row = connection.execute(f"SELECT {_RUNS} FROM runs {which} ORDER BY number DESC LIMIT 1", values).fetchone()
-    if row is None:
-        what = "holds no run" if number is None else f"holds no run {number}"
-        raise BadInput("records", str(path), what, "`loomscope tune` makes one")
-    return _run(row, path)
+def _connect(path: Path) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, timeout=CURRENT, isolation_level=None, check_same_thread=False)
 
 
-def read_attempts(
-    connection: sqlite3.Connection, run: int, after: int = 0, most: int | None = None
-) -> tuple[Attempt, ...]:
-    """Attempts of a run, from number `after` + 1 on."""
-    query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-    # All rows at once: an open cursor holds a read lock, and the write-ahead log cannot be moved into the file.
-    rows = connection.execute(query, (run, after, -1 if most is None else most)).fetchall()
-    return tuple(map(_attempt, rows))
-
-
-def read_rounds(connection: sqlite3.Connection, run: int, after: int = 0) -> tuple[Round, ...]:
-    """Decisions of a run, from number `after` + 1 on."""
-    query = f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? AND number > ? ORDER BY number"
-    return tuple(map(_round, connection.execute(query, (run, after))))
+# The columns stand in the order of the fields.
 
 
 def _run(row: tuple[Any, ...], path: Path) -> Run:
@@ -166,31 +147,22 @@ def _run(row: tuple[Any, ...], path: Path) -> Run:
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    (
-        number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker, low,
-        high,
-    ) = row  # fmt: skip
+    number, trial, group, mapping, program, promised, state, microseconds, failure, *rest = row
     values = tuple((name, value) for name, value in json.loads(program))
-    return Attempt(
-        number, trial, group, mapping, values, math.inf if promised is None else promised, state,
-        None if failure else microseconds, failure, message, seconds, worker, low, high,
-    )  # fmt: skip
+    promised = math.inf if promised is None else promised
+    taken = None if failure else microseconds  # one whose result a check found wrong keeps its time in the file
+    return Attempt(number, trial, group, mapping, values, promised, state, taken, failure, *rest)
 
 
 def _round(row: tuple[Any, ...]) -> Round:
-    number, kind, group, mapping, reason, figures, best, attempts, seconds = row
-    return Round(
-        number, kind, group, mapping, reason, from_json(dict[str, float], json.loads(figures)),
-        math.inf if best is None else best, attempts, seconds,
-    )  # fmt: skip
+    number, kind, group, mapping, reason, figures, best, *rest = row
+    plain = from_json(dict[str, float], json.loads(figures))
+    return Round(number, kind, group, mapping, reason, plain, math.inf if best is None else best, *rest)
 
 
-def is_alive(run: Run, now: float | None = None) -> bool:
-    """Whether a run has a recent heartbeat, and its process is not known to have ended since.
-
-    now: seconds since 1970, by default the present.
-    """
-    return run.state_at(time.time() if now is None else now) in ("running", "paused") and not _is_gone(run)
+def is_alive(run: Run) -> bool:
+    """Whether a run has a recent heartbeat, and its process is not known to have ended since."""
+    return run.state_at(time.time()) in (RUNNING, PAUSED) and not _is_gone(run)
 
 
 def _is_gone(run: Run) -> bool:
@@ -201,6 +173,6 @@ def _is_gone(run: Run) -> bool:
         os.kill(run.pid, 0)  # signal 0 is not delivered: the call only tells whether the process exists
     except ProcessLookupError:
         return True
-    except PermissionError:
-        return False
+    except PermissionError:  # it exists, and is another user's
+        pass
     return False

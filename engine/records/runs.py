@@ -29,7 +29,7 @@ from engine.records.nodes import (
     TaskRecord,
     Trial,
 )
-from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
+from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, RunTables, is_alive
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import PATIENCE, RecordStore, now
 from engine.support.errors import BadInput
@@ -47,7 +47,7 @@ class RunLog:
 
     def __init__(self, store: RecordStore, number: int) -> None:
         """An existing run; `start` and `resume` make one to write."""
-        self.store, self.number = store, number
+        self.store, self.number, self._tables = store, number, RunTables(store.connection, store.path)
         self.was_new = True
         """Whether the last trial was not kept before."""
 
@@ -57,22 +57,20 @@ class RunLog:
         skipped: Mapping[str, str] | None = None, refused: Sequence[RefusedRecord] = (),
     ) -> RunLog:  # fmt: skip
         """A new run of this process."""
-        plain = (json.dumps(to_json(value)) for value in (request, tuple(tasks), skipped or {}, tuple(refused)))
-        values = (now(), RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), *plain)
-        query = (
-            "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, refused, message) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
-        )
+        columns = {
+            "started": now(), "wish": GO, **_this_process(), "request": _plain(request), "tasks": _plain(tuple(tasks)),
+            "skipped": _plain(skipped or {}), "refused": _plain(tuple(refused)),
+        }  # fmt: skip
+        query = f"INSERT INTO runs ({', '.join(columns)}) VALUES (?{', ?' * (len(columns) - 1)})"
         with sqlite_errors(store.path):
-            number = store.connection.execute(query, values).lastrowid
+            number = store.connection.execute(query, tuple(columns.values())).lastrowid
         assert number is not None, "a row that was added has a number"
         return RunLog(store, number)
 
     @staticmethod
     def last(store: RecordStore) -> Run:
         """The run that was started last.  Raises BadInput where there is none."""
-        with sqlite_errors(store.path):
-            return read_run(store.connection, store.path)
+        return RunTables(store.connection, store.path).run()
 
     @staticmethod
     def resume(store: RecordStore, number: int | None = None) -> RunLog:
@@ -81,30 +79,25 @@ class RunLog:
         Raises BadInput where there is none, and where another process is at it.
         """
         with sqlite_errors(store.path), store.transaction():
-            run = read_run(store.connection, store.path, number)
+            run = RunTables(store.connection, store.path).run(number)
             if is_alive(run) and (run.host, run.pid) != (socket.gethostname(), os.getpid()):
                 reason = f"run {run.number} is {run.state} in process {run.pid} on {run.host}"
                 raise BadInput("records", str(store.path), reason, "stop it first, or wait until it is done")
-            store.connection.execute(
-                "UPDATE runs SET state = ?, wish = ?, host = ?, pid = ?, heartbeat = ?, message = '' WHERE number = ?",
-                (RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), run.number),
-            )
-        return RunLog(store, run.number)
+            log = RunLog(store, run.number)
+            log._update(wish=GO, **_this_process())
+        return log
 
     def run(self) -> Run:
         """What is kept of it."""
-        with sqlite_errors(self.store.path):
-            return read_run(self.store.connection, self.store.path, self.number)
+        return self._tables.run(self.number)
 
     def attempts(self) -> tuple[Attempt, ...]:
         """All that it tried."""
-        with sqlite_errors(self.store.path):
-            return read_attempts(self.store.connection, self.number)
+        return self._tables.attempts(self.number)
 
     def rounds(self) -> tuple[Round, ...]:
         """All that it decided."""
-        with sqlite_errors(self.store.path):
-            return read_rounds(self.store.connection, self.number)
+        return self._tables.rounds(self.number)
 
     def keep(self, attempt: Attempt, trial: Trial | None) -> Attempt:
         """Keep an attempt with its trial, both or neither; the attempt as it is kept, with the number of its trial."""
@@ -119,7 +112,7 @@ class RunLog:
                 number, self.was_new = (None, True) if trial is None else self.store.number_of(trial, finished)
                 kept.append(replace(attempt, trial=number))
                 self.store.connection.execute(_ADD_ATTEMPT, (self.number, *_attempt_row(kept[-1])))
-            self._beat()
+            _live(self.store.connection, self.number)
         return tuple(kept)
 
     def mark_wrong(self, attempt: int, kind: str, message: str) -> None:
@@ -132,44 +125,38 @@ class RunLog:
         """Keep a decision."""
         values = (
             self.number, decision.number, decision.kind, decision.group, decision.mapping, decision.reason,
-            json.dumps(to_json(decision.figures)), _finite(decision.best), decision.attempts, decision.seconds,
+            _plain(decision.figures), _finite(decision.best), decision.attempts, decision.seconds,
         )  # fmt: skip
         with sqlite_errors(self.store.path):
             self.store.connection.execute(_ADD_ROUND, values)
 
     def set_request(self, request: Request) -> None:
         """Keep what a run that goes on is asked for now."""
-        with sqlite_errors(self.store.path):
-            query = "UPDATE runs SET request = ? WHERE number = ?"
-            self.store.connection.execute(query, (json.dumps(to_json(request)), self.number))
+        self._update(request=_plain(request))
 
     def set_tasks(self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str]) -> None:
         """Keep what can be chosen, once it is known."""
-        values = (json.dumps(to_json(tuple(tasks))), json.dumps(to_json(skipped)), self.number)
-        with sqlite_errors(self.store.path):
-            self.store.connection.execute("UPDATE runs SET tasks = ?, skipped = ? WHERE number = ?", values)
+        self._update(tasks=_plain(tuple(tasks)), skipped=_plain(skipped))
 
     def set_refused(self, refused: Sequence[RefusedRecord]) -> None:
         """Keep why mappings are not searched, as a run that goes on finds it now."""
-        values = (json.dumps(to_json(tuple(refused))), self.number)
-        with sqlite_errors(self.store.path):
-            self.store.connection.execute("UPDATE runs SET refused = ? WHERE number = ?", values)
+        self._update(refused=_plain(tuple(refused)))
 
     def set_state(self, state: str, message: str = "") -> None:
         """Set the state, with the reason where the run ended."""
-        values = (state, message, time.time(), self.number)
-        query = "UPDATE runs SET state = ?, message = ?, heartbeat = ? WHERE number = ?"
+        self._update(state=state, message=message, heartbeat=time.time())
+
+    def _update(self, **columns: object) -> None:
+        """Set columns of the run's row."""
+        query = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in columns)} WHERE number = ?"
         with sqlite_errors(self.store.path):
-            self.store.connection.execute(query, values)
+            self.store.connection.execute(query, (*columns.values(), self.number))
 
     def beat(self) -> str:
         """Give a sign of life; what a person wishes meanwhile: "run", "pause" or "stop"."""
         with sqlite_errors(self.store.path):
-            self._beat()
+            _live(self.store.connection, self.number)
             return _wish(self.store.connection, self.number)
-
-    def _beat(self) -> None:
-        _live(self.store.connection, self.number)
 
 
 class Pulse:
@@ -196,6 +183,16 @@ class Pulse:
             return _wish(self._connection, self._run)
 
 
+def _this_process() -> dict[str, object]:
+    """The columns of a run that this process has begun to write."""
+    columns: dict[str, object] = {"state": RUNNING, "message": "", "heartbeat": time.time()}
+    return {**columns, "host": socket.gethostname(), "pid": os.getpid()}
+
+
+def _plain(value: object) -> str:
+    return json.dumps(to_json(value))
+
+
 def _live(connection: sqlite3.Connection, run: int) -> None:
     connection.execute("UPDATE runs SET heartbeat = ? WHERE number = ?", (time.time(), run))
 
@@ -218,9 +215,9 @@ def ask(path: str | Path, run: int, wish: str, patience: float = PATIENCE) -> No
         sqlite_errors(path),
         closing(sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)) as connection,
     ):
-        if version_of(connection, path) < FORMAT:
-            raise BadInput("records", str(path), f"holds no run {run}")
-        changed = connection.execute("UPDATE runs SET wish = ? WHERE number = ?", (wish, run)).rowcount
+        # A file of an older format has no table of runs.
+        query = "UPDATE runs SET wish = ? WHERE number = ?"
+        changed = version_of(connection, path) == FORMAT and connection.execute(query, (wish, run)).rowcount
     if not changed:
         raise BadInput("records", str(path), f"holds no run {run}")
 

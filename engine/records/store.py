@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -83,14 +83,6 @@ class RecordStore:
         with sqlite_errors(self.path):
             return self.connection.execute(_INSERT, _row(trial, now())).rowcount == 1
 
-    def add_all(self, trials: Iterable[Trial]) -> int:
-        """Keep many trials at once, all of them or none; how many were new."""
-        with sqlite_errors(self.path):
-            before, finished = self.connection.total_changes, now()
-            with self.transaction():
-                self.connection.executemany(_INSERT, (_row(trial, finished) for trial in trials))
-            return self.connection.total_changes - before
-
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit the writes of the block together, or roll them back where anything is raised."""
@@ -134,16 +126,6 @@ class RecordStore:
         with sqlite_errors(self.path):
             for row in self.connection.execute(query, values):
                 yield trial_of(row, self.path)
-
-    def best(self, origin: str, group: str, target: str, count: int = 1) -> tuple[Trial, ...]:
-        """The fastest trials of a group on a target, fastest first."""
-        query = (
-            f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND grp = ? AND target = ? "
-            "AND microseconds IS NOT NULL ORDER BY microseconds, number LIMIT ?"
-        )
-        with sqlite_errors(self.path):
-            rows = self.connection.execute(query, (origin, group, target, count)).fetchall()
-        return tuple(trial_of(row, self.path) for row in rows)
 
     def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Of each origin that has any: the number of times, and of failures by kind."""

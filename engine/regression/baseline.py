@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.api import group_values
@@ -108,7 +108,6 @@ def take(
 
     Raises MissingCapability without a C++ compiler or NVRTC, WrongKernel for one that the emulator finds at fault.
     """
-    made = Baseline(plan.graph, target, dict(dimensions or {}), "", unsupported=dict(plan.unsupported))
     groups: dict[str, GroupFigures] = {}
     unsupported = dict(plan.unsupported)
     for group, kernel in kernels:
@@ -116,7 +115,7 @@ def take(
             unsupported[group.name] = kernel.reason
         else:
             groups[group.name] = figures(kernel)
-    return replace(made, compiler=nvrtc_version() or "", groups=groups, unsupported=unsupported)
+    return Baseline(plan.graph, target, dict(dimensions or {}), nvrtc_version() or "", groups, unsupported)
 
 
 def figures(kernel: Kernel) -> GroupFigures:

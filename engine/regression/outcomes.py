@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,13 @@ def kind_of(path: str | Path) -> str:
 def compare_times(a: str | Path, b: str | Path) -> tuple[TimeRow, ...]:
     """Every kernel of two files of times.  Raises BadInput where their times cannot be compared."""
     before, after = (_times(path) for path in (a, b))
-    for what, of in (("origin", _origin), ("device", _device)):
+    for what, of in (("origin", attrgetter("origin")), ("device", _device)):
         kinds = [sorted({of(time) for time in side.values()}) for side in (before, after)]
         if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
             told = " and ".join(", ".join(kind) or "none" for kind in kinds)
             reason = f"holds times of another {what} than {Path(a).name}: {told}"
             raise BadInput("compare", str(b), reason, f"compare times of one {what}")
     return tuple(_row(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
-
-
-def _origin(time: Timing) -> str:
-    return time.origin
 
 
 def _device(time: Timing) -> str:

@@ -32,6 +32,7 @@ def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
     for placed in _requested_rewrites(advice):
         try:
             changed = apply(program, placed.entry)
+        # What does not fit is reported and the rest still made: the scheduler knows whether it was required.
         except (BadInput, Unsupported) as error:
             verdicts.append(Verdict(placed, INFEASIBLE, error.reason))
             continue

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from engine.rewrite.statements import statement_of, with_statement, without_unread
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
+from engine.tensor.rewrite import index_values, looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
 MOST = 256
 """Largest expression after inlining, counted in functions, accesses and index divisions."""
@@ -78,11 +78,7 @@ def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> It
 
 def _again(program: TensorProgram, made: Statement, access: Access, reader: Statement) -> Scalar:
     """The inlined expression of a read element, rounded to its array's type as the stored element was."""
-    values = {
-        name: index
-        for written, index in zip(made.write.indices, access.indices, strict=True)
-        if (name := plain_iterator(written)) is not None
-    }
+    values = index_values(made.write, access)
     value = rewrite_scalar(made.expression, values, lambda inner: inner, reader.extents)
     kept = program.arrays[made.write.array].dtype
     return value if _dtype(program, value) == kept else Apply("cast", (value,), kept)

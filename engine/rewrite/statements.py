@@ -21,23 +21,19 @@ def statement_of(program: TensorProgram, name: str) -> Statement:
 
 def with_statement(program: TensorProgram, statement: Statement) -> TensorProgram:
     """The program with the statement of that name replaced."""
-    return replace(
-        program, statements=tuple(statement if s.name == statement.name else s for s in program.statements)
-    )
+    statements = tuple(statement if s.name == statement.name else s for s in program.statements)
+    return replace(program, statements=statements)
 
 
 def without_unread(program: TensorProgram, candidates: Collection[str]) -> TensorProgram:
     """The program without those of some statements whose results nothing reads any more, nor their arrays."""
-    while True:
-        needed = {access.array for s in program.statements for access in s.reads()}
-        needed |= {*program.inputs, *program.outputs}
-        idle = {s.name: s.write.array for s in program.statements if s.name in candidates}
-        gone = {name for name, array in idle.items() if array not in needed}
-        if not gone:
-            return program
-        arrays = {idle[name] for name in gone}
-        program = replace(
-            program,
-            statements=tuple(s for s in program.statements if s.name not in gone),
-            arrays={name: array for name, array in program.arrays.items() if name not in arrays},
-        )
+    needed, gone = {*program.inputs, *program.outputs}, set()
+    kept: list[Statement] = []
+    for statement in reversed(program.statements):  # readers come first, so that what only idle ones read goes too
+        if statement.name in candidates and statement.write.array not in needed:
+            gone.add(statement.write.array)
+        else:
+            needed.update(statement.sources)
+            kept.append(statement)
+    arrays = {name: array for name, array in program.arrays.items() if name not in gone}
+    return replace(program, statements=tuple(reversed(kept)), arrays=arrays) if gone else program

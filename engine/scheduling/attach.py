@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.recipe import Entry
 from engine.scheduling.address import Address, TreePosition, locate, members_at, places
-from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, PlacedEntry
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, PlacedEntry, Verdict
 from engine.scheduling.nodes import Sequence as SequenceNode
 from engine.scheduling.rules import cut_parts, pinned_iterators
 
 
-@dataclass(frozen=True, slots=True)
-class AttachOutcome:
-    """Whether one entry holds in a tree, with the reason."""
-
-    outcome: str
-    because: str
-
-
-def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[Node, AttachOutcome]:
+def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[Node, Verdict]:
     """The tree with an entry's mark or flag, and whether the entry holds.
 
     Entries about coefficients add nothing; `held` looks whether they hold.
@@ -30,14 +22,15 @@ def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[
     named = [s for s in (entry.statements or statements) if s in statements]
     where = places(node)
     if entry.field == "pin":
-        return node, _pin(entry, named, where)
+        return node, _pin(placed, named, where)
     if entry.field == "cut":
-        return node, _cut(entry, where)
+        return node, _cut(placed, where)
     members = members_at(named, where, Address.of(entry.dimension))
     if not members:
-        return node, AttachOutcome(NO_MATCH, no_match(entry, named))
+        return node, Verdict(placed, NO_MATCH, no_match(entry, named))
     changed = {id(m): _change_member(m, placed) for m in members}
-    return rebuilt(node, changed), AttachOutcome(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
+    because = f"on {', '.join(f'{m.name} ({m.extent})' for m in members)}"
+    return replace_members(node, changed), Verdict(placed, HONOURED, because)
 
 
 def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
@@ -46,34 +39,25 @@ def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[
     return members_at(named, places(node), Address.of(entry.dimension))
 
 
-def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
+def replace_members(node: Node, members: Mapping[int, Member]) -> Node:
     """The tree with some members replaced; `members` maps the identity of the old one to the new one."""
     match node:
         case Leaf():
             return node
         case SequenceNode(children):
-            return SequenceNode(tuple(rebuilt(child, members) for child in children))
+            return SequenceNode(tuple(replace_members(child, members) for child in children))
         case Band(own, permutable, child):
-            return Band(tuple(members.get(id(m), m) for m in own), permutable, rebuilt(child, members))
+            return Band(tuple(members.get(id(m), m) for m in own), permutable, replace_members(child, members))
 
 
 def _change_member(member: Member, placed: PlacedEntry) -> Member:
     entry = placed.entry
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
-    name, value = ("split", entry.value) if entry.field == "split" else _name_and_value(entry)
+    name, value = entry.value if isinstance(entry.value, tuple) else ("split", entry.value)
     plain = value if isinstance(value, int | str) else str(value)
-    mark = Mark(name, plain, placed.author, placed.path, entry.required, entry.statements)
+    mark = Mark(str(name), plain, placed.author, placed.path, entry.required, entry.statements)
     return replace(member, marks=(*member.marks, mark))
-
-
-def _name_and_value(entry: Entry) -> tuple[str, object]:
-    assert isinstance(entry.value, tuple)
-    return str(entry.value[0]), entry.value[1]
-
-
-def _with_extent(member: Member) -> str:
-    return f"{member.name} ({member.extent})"
 
 
 def no_match(entry: Entry, named: Sequence[str]) -> str:
@@ -83,7 +67,8 @@ def no_match(entry: Entry, named: Sequence[str]) -> str:
     return f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no dimension {entry.dimension or 'outermost'}"
 
 
-def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, TreePosition]) -> AttachOutcome:
+def _pin(placed: PlacedEntry, named: Sequence[str], where: Mapping[str, TreePosition]) -> Verdict:
+    entry = placed.entry
     allowed = pinned_iterators(entry.value)
     address = Address.of(entry.dimension)
     held: list[str] = []
@@ -95,13 +80,12 @@ def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, TreePosition]) 
         right = _uses(where[statement].members[position], statement, allowed)
         (held if right else missed).append(statement)
     if not held and not missed:
-        names = " or ".join(allowed)
-        return AttachOutcome(
-            NO_MATCH, no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
-        )
+        missing = f"no iterator {' or '.join(allowed)} at {address_text(entry)}" if named else no_match(entry, named)
+        return Verdict(placed, NO_MATCH, missing)
     if missed:
-        return AttachOutcome(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
-    return AttachOutcome(HONOURED, f"for {', '.join(held)}")
+        but = f", but for {', '.join(held)}" if held else ""
+        return Verdict(placed, RELAXED, f"not for {', '.join(missed)}{but}")
+    return Verdict(placed, HONOURED, f"for {', '.join(held)}")
 
 
 def address_text(entry: Entry) -> str:
@@ -114,23 +98,23 @@ def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
     return bool(atoms) and all(atom in names for atom in atoms)
 
 
-def _cut(entry: Entry, where: Mapping[str, TreePosition]) -> AttachOutcome:
+def _cut(placed: PlacedEntry, where: Mapping[str, TreePosition]) -> Verdict:
     """Whether a cut holds: statements of different parts run in order and share no dimension from the addressed one
     inwards."""
-    address = Address.of(entry.dimension)
+    entry, address = placed.entry, Address.of(placed.entry.dimension)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     pairs = [(a, b) for k, part in enumerate(parts) for later in parts[k + 1 :] for a in part for b in later]
     if not pairs:
-        return AttachOutcome(NO_MATCH, "it names fewer than two parts of this group")
+        return Verdict(placed, NO_MATCH, "it names fewer than two parts of this group")
     limits = {s: _limit(s, where[s], address) for part in parts for s in part}
     if all(limit is None for limit in limits.values()):
-        return AttachOutcome(NO_MATCH, f"no dimension {address_text(entry)}")
+        return Verdict(placed, NO_MATCH, f"no dimension {address_text(entry)}")
     for a, b in pairs:
         shared, before = _common_loops(where[a], where[b])
         allowed = min((limit for limit in (limits[a], limits[b]) if limit is not None), default=shared)
         if shared > allowed or not before:
-            return AttachOutcome(RELAXED, f"{a} and {b} are not cut")
-    return AttachOutcome(HONOURED, " | ".join(" ".join(part) for part in parts))
+            return Verdict(placed, RELAXED, f"{a} and {b} are not cut")
+    return Verdict(placed, HONOURED, " | ".join(" ".join(part) for part in parts))
 
 
 def _limit(statement: str, place: TreePosition, address: Address) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain, count
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence, statements_of
 from engine.scheduling.problem import AffineRow, Row, Rows, ScheduleProblem
@@ -65,9 +66,5 @@ def _keeps_all(problem: ScheduleProblem, rows: Mapping[int, Rows], chosen: Mappi
 
 
 def _unique(name: str, taken: tuple[str, ...]) -> str:
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}{number}" in taken:
-        number += 1
-    return f"{name}{number}"
+    """The name, numbered from 2 on where it is taken."""
+    return next(one for one in chain([name], (f"{name}{number}" for number in count(2))) if one not in taken)

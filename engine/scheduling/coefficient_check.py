@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from engine.scheduling.address import Address, locate, places
-from engine.scheduling.attach import AttachOutcome, address_text
-from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Node, PlacedEntry
+from engine.scheduling.attach import address_text
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Node, PlacedEntry, Verdict
 from engine.scheduling.problem import AffineRow, Row, ScheduleProblem
 from engine.scheduling.terms import Demand, demand_of, evaluate, sum_text
 
 
-def coefficients_held(problem: ScheduleProblem, placed: PlacedEntry, node: Node) -> AttachOutcome:
+def coefficients_held(problem: ScheduleProblem, placed: PlacedEntry, node: Node) -> Verdict:
     """Whether a `terms`, `equal` or `objective` entry holds, with the reason."""
     demand = demand_of(problem, placed.entry)
     if isinstance(demand, str):
-        return AttachOutcome(NO_MATCH, demand)
+        return Verdict(placed, NO_MATCH, demand)
     address = Address.of(placed.entry.dimension)
     where = places(node)
     rows: dict[int, Row] = {}
@@ -25,22 +25,21 @@ def coefficients_held(problem: ScheduleProblem, placed: PlacedEntry, node: Node)
     missing = [problem.statements[s].name for s in sorted(demand.statements - rows.keys())]
     if missing and (demand.constraints or not rows):
         have = "has" if len(missing) == 1 else "have"
-        return AttachOutcome(NO_MATCH, f"{', '.join(missing)} {have} no dimension {address_text(placed.entry)}")
-    return _finding(problem, demand, rows)
+        return Verdict(placed, NO_MATCH, f"{', '.join(missing)} {have} no dimension {address_text(placed.entry)}")
+    return _finding(problem, placed, demand, rows)
 
 
-def _finding(problem: ScheduleProblem, demand: Demand, rows: dict[int, Row]) -> AttachOutcome:
+def _finding(problem: ScheduleProblem, placed: PlacedEntry, demand: Demand, rows: dict[int, Row]) -> Verdict:
     for constraint in demand.constraints:
         total = evaluate(constraint.terms, rows)
         if not constraint.holds(total):
             wanted = f"{sum_text(problem, constraint.terms)} {constraint.relation} {constraint.number}"
-            return AttachOutcome(RELAXED, f"{wanted} does not hold: it is {total}")
+            return Verdict(placed, RELAXED, f"{wanted} does not hold: it is {total}")
     if demand.objective:
         terms = [term for term in demand.objective if term[1] in rows]
-        return AttachOutcome(
-            HONOURED, f"{sum_text(problem, terms)} = {evaluate(terms, rows)}, made as small as possible"
-        )
-    return AttachOutcome(HONOURED, _rows_text(problem, demand, rows))
+        because = f"{sum_text(problem, terms)} = {evaluate(terms, rows)}, made as small as possible"
+        return Verdict(placed, HONOURED, because)
+    return Verdict(placed, HONOURED, _rows_text(problem, demand, rows))
 
 
 def _rows_text(problem: ScheduleProblem, demand: Demand, rows: dict[int, Row]) -> str:

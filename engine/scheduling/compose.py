@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
-from engine.scheduling.address import Address
-from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, walk_entries
+from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict, entries_of
 from engine.scheduling.rules import cut_parts, pinned_iterators
-from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
-from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 
@@ -57,7 +54,7 @@ def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sort
     sorting.disabled += [p for p in placed if not p.entry.enabled]
     misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
     if misplaced:
-        raise BadInput("recipe", f"{author}: {entry_text(misplaced[0])}", NOT_INSIDE)
+        raise BadInput("recipe", f"{author}: {misplaced[0]}", NOT_INSIDE)
     children = tuple(_node(a, author, (*path, k), sorting) for k, a in enumerate(scenario.alternatives))
     return ConstraintNode(tuple(p for p in placed if p.entry.enabled and p.entry.field != "rewrite"), children)
 
@@ -72,17 +69,13 @@ def _first(nodes: Iterable[ConstraintNode], limit: int, sorting: _Sorting) -> tu
     kept: list[ConstraintNode] = []
     for node in nodes:
         if limit <= 0:
-            sorting.beyond += _all_entries(node)
+            sorting.beyond += entries_of(node)
             continue
         if node.children:
             node = ConstraintNode(node.entries, _first(node.children, limit, sorting))
         limit -= count_paths(node)
         kept.append(node)
     return tuple(kept)
-
-
-def _all_entries(node: ConstraintNode) -> list[PlacedEntry]:
-    return [*node.entries, *(p for child in node.children for p in _all_entries(child))]
 
 
 def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...]) -> tuple[ConstraintNode, ...]:
@@ -94,41 +87,13 @@ def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...])
 
 def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
     """BadInput when an entry names a statement that the program does not have (a recipe for another program)."""
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
-            if missing:
-                there = ", ".join(s.name for s in program.statements)
-                raise BadInput(
-                    "recipe",
-                    f"{one.author}: {entry_text(entry)}",
-                    f"there is no statement {missing[0]}",
-                    f"{program.name} has the statements {there}",
-                )
+    for _, author, entry in walk_entries(tuple(advice)):
+        missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
+        if missing:
+            there = f"{program.name} has the statements {', '.join(s.name for s in program.statements)}"
+            raise BadInput("recipe", f"{author}: {entry}", f"there is no statement {missing[0]}", there)
 
 
-def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
-    """Names in entries that the program does not have."""
-    found = []
-    for one in advice:
-        for entry in _entries(one.scenario):
-            missing = _missing(entry, program)
-            if missing:
-                found.append(Mismatch(one.author, entry, missing))
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """An entry that matches nothing, in whole or in part, and why."""
-
-    author: str
-    entry: Entry
-    because: str
-
-
-def _entries(scenario: Scenario) -> list[Entry]:
-    return [*scenario.entries, *(e for alternative in scenario.alternatives for e in _entries(alternative))]
 
 
 def _statements(entry: Entry) -> tuple[str, ...]:
@@ -141,32 +106,3 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     if entry.field == "rewrite":
         inside = tuple(name for name in pinned_iterators(entry.value) if name not in REWRITES)
     return entry.statements + inside
-
-
-def _coefficient_names(value: Value) -> tuple[str, ...]:
-    """Every word in the value of a `terms` or `objective` entry."""
-    if isinstance(value, tuple):
-        return tuple(name for part in value for name in _coefficient_names(part))
-    return (value,) if isinstance(value, str) else ()
-
-
-def _missing(entry: Entry, program: TensorProgram) -> str:
-    """The first name of an entry that the program does not have; "" when it has all.
-
-    A dimension may be called like an iterator with a number after it, where a name was already taken on its path.
-    """
-    statements = {s.name for s in program.statements}
-    for name in _statements(entry):
-        if name not in statements:
-            return f"there is no statement {name}"
-    iterators = {i.name for s in program.statements for i in s.iterators}
-    for name in pinned_iterators(entry.value) if entry.field == "pin" else ():
-        if name not in iterators:
-            return f"there is no iterator {name}"
-    for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():
-        if name not in iterators | statements and name not in (CONST, SKEW, SHIFT, *RELATIONS):
-            return f"there is no iterator {name}"
-    name = Address.of(entry.dimension).name
-    if name and name not in iterators and name.rstrip("0123456789") not in iterators:
-        return f"there is no dimension {name}"
-    return ""

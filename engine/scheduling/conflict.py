@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, Scenario, with_entries
+from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, entry_at, replace_entry, with_entries
 from engine.rewrite.apply import apply
 from engine.scheduling.nodes import (
     CUT,
@@ -21,7 +21,6 @@ from engine.scheduling.nodes import (
     Repair,
 )
 from engine.scheduling.rules import ScheduleRule, cut_parts
-from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -70,20 +69,8 @@ def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...
     """The advice of a group after a repair."""
     if repair.placed is None:
         return with_entries(advice, "user", (repair.entry,))
-    number, *place = repair.placed.path
-    changed = _with_entry(advice[number].scenario, place, repair)
-    return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
-
-
-def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Scenario:
-    """The scenario with the entry of `repair` at (alternative numbers ..., entry number), or after it."""
-    number, *below = place
-    if not below:
-        kept = scenario.entries[: number + repair.added]
-        return replace(scenario, entries=(*kept, repair.entry, *scenario.entries[number + 1 :]))
-    inner = scenario.alternatives
-    changed = _with_entry(inner[number], below, repair)
-    return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
+    kept = (entry_at(advice, repair.placed.path),) if repair.added else ()
+    return replace_entry(advice, repair.placed.path, *kept, repair.entry)
 
 
 def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
@@ -116,7 +103,7 @@ def helpful(
             split = split or repair.added
             yield repair
         elif {placed.path for placed in left} != before:
-            names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
+            names = ", ".join(f"“{placed.entry}”" for placed in left)
             if repair.kind in (RELAX, SWITCH_OFF):
                 yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)", leaves=left)
 
@@ -138,10 +125,10 @@ def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
-        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
+        yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)
 
 
 def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
@@ -191,7 +178,7 @@ def _split_here(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]
     for value in dict.fromkeys((in_order, runs)):
         if len(value) > 1 and value != placed.entry.value:
             other = replace(placed.entry, value=value)
-            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
+            yield Repair(CUT, f"split in the order of the dependences: “{other}”", other, placed)
 
 
 def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
@@ -207,7 +194,7 @@ def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> 
     for dimension in ("innermost", "outermost"):
         for k in places:
             cut = Entry((), dimension, "cut", (tuple(names[:k]), tuple(names[k:])), required=True)
-            yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
+            yield Repair(CUT, f"split here: “{cut}”", cut, conflicting[-1], added=True)
 
 
 def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
@@ -218,7 +205,7 @@ def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
         return
     for name in names:
         other: Entry = replace(entry, statements=tuple(n for n in names if n != name))
-        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
+        yield Repair(REPLACE, f"leave {name} out: “{other}”", other, placed)
 
 
 def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:

@@ -29,6 +29,15 @@ class ConstraintNode:
     children: tuple[ConstraintNode, ...] = ()
 
 
+def entries_of(node: ConstraintNode) -> list[PlacedEntry]:
+    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
+    found = {placed.path: placed for placed in node.entries}
+    for child in node.children:
+        for placed in entries_of(child):
+            found.setdefault(placed.path, placed)
+    return list(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class ConstraintTree:
     """The composed advice of one group.  `disabled` keeps the entries that are switched off, to report them."""
@@ -95,17 +104,6 @@ class Band:
 Node = Band | Sequence | Leaf
 
 
-def statements_of(node: Node) -> tuple[str, ...]:
-    """The statements below a node, in the order in which they appear."""
-    match node:
-        case Leaf(statements):
-            return statements
-        case Band(_, _, child):
-            return statements_of(child)
-        case Sequence(children):
-            return tuple(s for child in children for s in statements_of(child))
-
-
 def walk(node: Node) -> Iterator[Node]:
     """A node and everything below it, top down."""
     yield node
@@ -115,8 +113,11 @@ def walk(node: Node) -> Iterator[Node]:
         case Sequence(children):
             for child in children:
                 yield from walk(child)
-        case Leaf():
-            return
+
+
+def statements_of(node: Node) -> tuple[str, ...]:
+    """The statements below a node, in the order in which they appear."""
+    return tuple(s for leaf in walk(node) if isinstance(leaf, Leaf) for s in leaf.statements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ of the chosen iterators.  `DependenceEdge` keeps that relation as bit masks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from engine.poly.nodes import Dependence, Generator
 from engine.scheduling.algebra import rank
@@ -149,27 +150,27 @@ class ScheduleProblem:
 
     def distance(self, statement: int, rows: Rows, row: Row) -> int:
         """Effect of appending `row` on the self-dependences: -1 breaks one, 1 carries one, 0 neither."""
-        result = 0
-        for number, dependence in enumerate(self.own[statement]):
-            for generator in self.face(dependence, number, rows, rows):
-                apart = difference(generator, row, row)
-                if apart < 0:
-                    return -1
-                result = max(result, min(apart, 1))
-        return result
+        return self._effect(self.own[statement], (rows, rows), (row, row))
 
     def between(self, edge: DependenceEdge, rows: Rows, others: Rows, row: Row, other: Row) -> int:
         """The same for an edge whose ends have `rows` and `others`, under their next rows `row` and `other`."""
         if isinstance(row, int) and isinstance(other, int) and edge.forward[row] >> other & 1:
             return 0
+        return self._effect(edge.dependences, (rows, others), (row, other))
+
+    def _effect(self, dependences: Iterable[Dependence], above: tuple[Rows, Rows], ends: tuple[Row, Row]) -> int:
         result = 0
-        for number, dependence in enumerate(edge.dependences):
-            for generator in self.face(dependence, number, rows, others):
-                apart = difference(generator, row, other)
+        for number, dependence in enumerate(dependences):
+            for generator in self.face(dependence, number, *above):
+                apart = difference(generator, *ends)
                 if apart < 0:
                     return -1
                 result = max(result, min(apart, 1))
         return result
+
+    def dependences(self) -> Iterator[Dependence]:
+        """All dependences, those of statements on themselves first."""
+        yield from chain(*self.own, *(edge.dependences for edge in self.edges.values()))
 
 
 def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> ScheduleProblem:

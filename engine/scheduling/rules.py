@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.recipe import Value
@@ -47,9 +47,11 @@ class ScheduleRule:
             case _:
                 return False
 
-    def reaches_any(self, problem: ScheduleProblem, rows: Mapping[int, Rows]) -> bool:
-        """Whether the next dimension of some statement in `rows` is the one the rule speaks of."""
-        return any(s in rows and self.reaches(problem, s, rows[s]) for s in self.statements)
+    def reaches_any(
+        self, problem: ScheduleProblem, rows: Mapping[int, Rows], among: Collection[int] | None = None
+    ) -> bool:
+        """Whether the next dimension of some statement in `rows` (or `among` them) is the one the rule speaks of."""
+        return any(self.reaches(problem, s, rows[s]) for s in self.statements.intersection(among or rows))
 
 
 def rules_of(problem: ScheduleProblem, placed: PlacedEntry) -> ScheduleRule | None:
@@ -99,57 +101,57 @@ def preferences(
 ) -> dict[int, tuple[int, ...]]:
     """Iterators each statement of a component may use next, preferred first.
 
-    Loops that carry nothing come first, in the order of the statement's axes.  A reduction iterator is offered when no
-    other is left, and shared with other statements' loops only `inside` a parallel loop, so that fusion never takes an
-    outer parallel loop away.
+    Loops that carry nothing come first, in the order of the statement's axes.
     """
-    among = frozenset(component)
-    carried_free = any(
-        rule.field == "parallel" and any(rule.reaches(problem, s, rows[s]) for s in rule.statements & among)
-        for rule in rules
-    )
-    found: dict[int, tuple[int, ...]] = {}
-    outer: dict[int, bool] = {}
-    for statement in component:
-        distance = problem.distances(statement, rows[statement])
-        allowed = {k for k, d in distance.items() if d == 0 or (d > 0 and not carried_free)}
-        is_pinned = _restrict(problem, rules, among, statement, rows[statement], allowed)
-        reduced = {k for k in allowed if problem.reduced[statement] >> k & 1}
-        if not is_pinned and allowed - reduced:
-            allowed -= reduced
-        outer[statement] = is_pinned or bool(allowed - reduced)
-        found[statement] = tuple(sorted(allowed, key=lambda k: (k in reduced, distance[k], k)))
-    if not inside and any(outer.values()):
-        for statement in component:
-            if not outer[statement]:
-                found[statement] = ()
-    return found
+    carried_free = any(rule.field == "parallel" and rule.reaches_any(problem, rows, component) for rule in rules)
+    distances = {s: problem.distances(s, rows[s]) for s in component}
+    unbroken = {s: {k for k, d in of.items() if d == 0 or (d > 0 and not carried_free)} for s, of in distances.items()}
+    offered = _offer(problem, rules, rows, inside, unbroken)
+    return {
+        s: tuple(sorted(allowed, key=lambda k: (problem.reduced[s] >> k & 1, distances[s][k], k)))
+        for s, allowed in offered.items()
+    }
 
 
 def support(
     problem: ScheduleProblem, rules: Sequence[ScheduleRule], rows: Mapping[int, Rows], inside: bool, skew: bool
 ) -> dict[int, frozenset[int]]:
-    """Iterators that may appear in the next row of each statement in `rows`, when rows are more than one iterator.
-
-    The same care for reductions as in `preferences`; where coefficients of a statement are asked for, none.
-    """
-    among = frozenset(rows)
+    """Iterators that may appear in the next row of each statement in `rows`, when rows are more than one iterator."""
     asked = {s for rule in rules if rule.demand and rule.demand.constraints for s in rule.statements}
-    found: dict[int, frozenset[int]] = {}
-    outer: dict[int, bool] = {}
-    for statement, above in rows.items():
-        unused = set(problem.unused_iterators(statement, above))
-        fresh = set(unused)
-        free = _restrict(problem, rules, among, statement, above, fresh) or statement in asked
-        reduced = {k for k in fresh if problem.reduced[statement] >> k & 1}
-        if not free and fresh - reduced:
-            fresh -= reduced
-        outer[statement] = free or bool(fresh - reduced)
-        again = set(range(problem.rank(statement))) - unused if skew else set()
-        found[statement] = frozenset(fresh | again) if fresh else frozenset()
-    if not inside and any(outer.values()):
-        return {s: iterators if outer[s] else frozenset() for s, iterators in found.items()}
-    return found
+    unused = {s: set(problem.unused_iterators(s, above)) for s, above in rows.items()}
+    # With skewing, iterators of earlier rows may appear again beside a fresh one.
+    again = {s: frozenset(range(problem.rank(s))) - unused[s] if skew else frozenset() for s in rows}
+    offered = _offer(problem, rules, rows, inside, unused, asked)
+    return {s: again[s] | fresh if fresh else frozenset() for s, fresh in offered.items()}
+
+
+def _offer(
+    problem: ScheduleProblem,
+    rules: Sequence[ScheduleRule],
+    rows: Mapping[int, Rows],
+    inside: bool,
+    candidates: Mapping[int, set[int]],
+    asked: Container[int] = (),
+) -> dict[int, set[int]]:
+    """Those of each statement's candidates that the rules allow next.
+
+    A reduction iterator is offered when no other is left, and shared with other statements' loops only `inside` a
+    parallel loop, so that fusion never takes an outer parallel loop away.  asked: statements whose coefficients an
+    entry asks for, which no such care restricts.
+    """
+    among = frozenset(candidates)
+    offered: dict[int, set[int]] = {}
+    outer: set[int] = set()
+    for statement, candidate in candidates.items():
+        allowed = set(candidate)
+        free = _restrict(problem, rules, among, statement, rows[statement], allowed) or statement in asked
+        parallel = {k for k in allowed if not problem.reduced[statement] >> k & 1}
+        if free or parallel:
+            outer.add(statement)
+        offered[statement] = allowed if free or not parallel else parallel
+    if not inside and outer:
+        return {s: allowed if s in outer else set() for s, allowed in offered.items()}
+    return offered
 
 
 def _restrict(
@@ -221,8 +223,8 @@ def must_part(
     for rule in rules:
         if rule.field != "cut":
             continue
-        members = rule.statements & among
-        if len({rule.parts[s] for s in members}) > 1 and any(rule.reaches(problem, s, rows[s]) for s in members):
+        parts = {rule.parts[s] for s in rule.statements & among}
+        if len(parts) > 1 and rule.reaches_any(problem, rows, among):
             return True
     return False
 

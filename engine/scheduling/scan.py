@@ -11,6 +11,8 @@ from engine.recipe import Value
 from engine.support.errors import BadInput
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[-+]?[A-Za-z0-9_.][\w.\-+/]*|[@:,|()])', re.ASCII)
+_ROW = re.compile(r'((?:[^"#]|"(?:[^"\\]|\\.)*(?:"|\\?$))*)(?:#(.*))?', re.DOTALL)
+"""Content, and a comment from the first # outside a quoted name; a quotation may lack its end."""
 _NUMBER = re.compile(r"[-+]?(\d+|\d*\.?\d+(e[-+]?\d+)?|\d+\.(e[-+]?\d+)?)", re.ASCII)
 _MAX_LINES = 10_000
 _MAX_DIGITS = 400
@@ -56,26 +58,12 @@ def lines_of(text: str, source: str) -> list[TextLine]:
     result = []
     for number, row in enumerate(rows, 1):
         row = row.expandtabs(2).rstrip()
-        content, comment = _split_comment(row)
-        if content.strip():
-            indent = len(row) - len(row.lstrip())
-            result.append(TextLine(source, number, indent, content.strip(), comment.strip()))
+        found = _ROW.fullmatch(row)
+        assert found is not None, "its parts take every text"
+        content, comment = found[1].strip(), found[2] or ""
+        if content:
+            result.append(TextLine(source, number, len(row) - len(row.lstrip()), content, comment.strip()))
     return result
-
-
-def _split_comment(row: str) -> tuple[str, str]:
-    """Cut at the first # outside a quoted name."""
-    quoted = escaped = False
-    for position, character in enumerate(row):
-        if escaped:
-            escaped = False
-        elif quoted and character == "\\":
-            escaped = True
-        elif character == '"':
-            quoted = not quoted
-        elif character == "#" and not quoted:
-            return row[:position], row[position + 1 :]
-    return row, ""
 
 
 def _tokens(line: TextLine) -> Iterator[str]:

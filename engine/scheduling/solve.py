@@ -12,8 +12,8 @@ from time import perf_counter
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Entry, Value
-from engine.scheduling.attach import AttachOutcome, attach, members_meant
+from engine.recipe import Value
+from engine.scheduling.attach import attach, members_meant
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
 from engine.scheduling.coefficient_check import coefficients_held
@@ -35,11 +35,11 @@ from engine.scheduling.nodes import (
     Scheduled,
     ScheduleTree,
     Verdict,
+    entries_of,
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
 from engine.scheduling.terms import COEFFICIENT_FIELDS
-from engine.scheduling.text import entry_text
 from engine.scheduling.unsat_core import Blame, partly
 from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
@@ -111,7 +111,7 @@ class _Solve:
 
     def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
         """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
-        self.check_number(_entries(tree.root))
+        self.check_number(entries_of(tree.root))
         self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
         if self.clash:
             raise self.conflict(tree)
@@ -176,7 +176,7 @@ class _Solve:
 
         strict: every entry must hold.  Otherwise only required ones must; None when they do not.
         """
-        below = any(placed.entry.required for child in node.children for placed in _entries(child))
+        below = any(placed.entry.required for child in node.children for placed in entries_of(child))
         here = self._all(node.entries, above) if strict else self._as_many(node.entries, above, below)
         if here is None or not node.children:
             return here
@@ -246,7 +246,7 @@ class _Solve:
                 verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
                 self._record(verdict)
             refused[_rule_key(rule)] = verdict
-            self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
+            self.log.append(f"given up: {placed.entry}: {verdict.because}")
         return _Settled(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
@@ -260,11 +260,11 @@ class _Solve:
             node = self._node_or_none((other,))
             finding = None if node is None else self._finding(node, other.placed)
             if finding is not None and finding.outcome != HONOURED:
-                self._record(Verdict(other.placed, finding.outcome, finding.because))
+                self._record(finding)
                 return (other.placed,)  # as when its dimension is never there
         return tuple(rule.placed for rule in fewest(last, kept, hold))
 
-    def _finding(self, node: Node, placed: PlacedEntry) -> AttachOutcome:
+    def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
         if placed.entry.field in COEFFICIENT_FIELDS:
             return coefficients_held(self.problem, placed, node)
         return attach(node, placed, [s.name for s in self.problem.statements])[1]
@@ -306,7 +306,8 @@ class _Solve:
 
     def check_number(self, entries: Iterable[PlacedEntry]) -> None:
         """BadInput for more different entries than a search can obey in reasonable time."""
-        steering = {_entry_key(p.entry) for p in entries if p.entry.field in STEERING}
+        wishes = (p.entry for p in entries if p.entry.field in STEERING)
+        steering = {(e.field, e.dimension, e.value, e.statements) for e in wishes}
         if len(steering) > _STEERING:
             hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
             raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
@@ -316,46 +317,43 @@ class _Solve:
         names = [s.name for s in self.problem.statements]
         for placed in entries:
             if placed.entry.field in COEFFICIENT_FIELDS:
-                finding = coefficients_held(self.problem, placed, node)
-                self._record(Verdict(placed, finding.outcome, finding.because))
+                self._record(coefficients_held(self.problem, placed, node))
                 continue
             changed, finding = attach(node, placed, names)
             if placed.entry.field == "parallel" and finding.outcome == HONOURED:
                 finding = self._claim(placed, node, changed, finding)
             if finding.outcome != INFEASIBLE:
                 node = changed
-            self._record(Verdict(placed, finding.outcome, finding.because))
+            self._record(finding)
         return node
 
-    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: AttachOutcome) -> AttachOutcome:
+    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: Verdict) -> Verdict:
         """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
         for member in members_meant(before, placed.entry, [s.name for s in self.problem.statements]):
             other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
             if other.entry.value != placed.entry.value:
                 self.clash = self.clash or (other, placed)
-                return AttachOutcome(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
+                return Verdict(placed, INFEASIBLE, f"collides with “{other.entry}” ({other.author})")
         if placed.entry.value is not True:
             return finding
-        dependences = [d for own in self.problem.own for d in own]
-        dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
-        broken = check_schedule(self.program, dependences, ScheduleTree(after))
-        return AttachOutcome(INFEASIBLE, broken[0].witness.text) if broken else finding
+        broken = check_schedule(self.program, self.problem.dependences(), ScheduleTree(after))
+        return Verdict(placed, INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict
 
     def _not_reached(self, node: ConstraintNode, because: str) -> None:
-        for placed in _entries(node):
+        for placed in entries_of(node):
             self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
 
     def _first_reason(self, node: ConstraintNode) -> str:
-        found = (self.found.get(p.path) for p in _entries(node))
-        return next((f"{entry_text(v.placed.entry)}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
+        found = (self.found.get(p.path) for p in entries_of(node))
+        return next((f"{v.placed.entry}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
 
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
         """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
         result = [
-            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in _entries(tree.root)
+            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in entries_of(tree.root)
         ]
         result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
         return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
@@ -366,10 +364,10 @@ class _Solve:
         last = self.clash[-1]
         because = next(v.because for v in verdicts if v.placed.path == last.path)
         if len(self.clash) > 1 and " with “" not in because:
-            others = ", ".join(f"“{entry_text(p.entry)}” ({p.author})" for p in self.clash[:-1])
+            others = ", ".join(f"“{p.entry}” ({p.author})" for p in self.clash[:-1])
             because += f"; cannot hold together with {others}"
         hint = "make it soft, switch it off, or change what it collides with"
-        return Conflict(entry_text(last.entry), because, hint, verdicts, self.clash)
+        return Conflict(str(last.entry), because, hint, verdicts, self.clash)
 
 
 def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
@@ -379,16 +377,3 @@ def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
 def _rule_key(rule: ScheduleRule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
-
-
-def _entry_key(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
-    return entry.field, entry.dimension, entry.value, entry.statements
-
-
-def _entries(node: ConstraintNode) -> list[PlacedEntry]:
-    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
-    found = {placed.path: placed for placed in node.entries}
-    for child in node.children:
-        for placed in _entries(child):
-            found.setdefault(placed.path, placed)
-    return list(found.values())

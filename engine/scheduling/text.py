@@ -49,13 +49,8 @@ def to_text(advice: Sequence[Advice]) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def entry_text(entry: Entry) -> str:
-    """An entry on one line, without its reason."""
-    return str(entry)
-
-
 def _scenario(scenario: Scenario, indent: str) -> list[str]:
-    lines = [indent + entry_text(entry) + _because(entry.because) for entry in scenario.entries]
+    lines = [indent + str(entry) + _because(entry.because) for entry in scenario.entries]
     for number, alternative in enumerate(scenario.alternatives):
         lines.append(indent + ("or" if number else "either") + _label(alternative))
         lines += _scenario(alternative, indent + "  ")

@@ -81,11 +81,9 @@ def _rows(members: tuple[Member, ...], permutable: bool, statement: str, positio
         row = member.rows.get(statement)
         if row is None:
             raise BadInput("schedule", f"dimension {member.name}", f"has no row for {statement}")
-        unknown = [str(atom) for atom, _ in row.terms if atom not in position]
-        if unknown:
-            raise BadInput(
-                "schedule", f"dimension {member.name}", f"row {row} of {statement} is not affine in its iterators"
-            )
+        if any(atom not in position for atom, _ in row.terms):
+            reason = f"row {row} of {statement} is not affine in its iterators"
+            raise BadInput("schedule", f"dimension {member.name}", reason)
         terms = tuple((position[str(atom)], c) for atom, c in row.terms)
         steps.append(TimeComponent(member.name, row, terms, member, number == 0, permutable))
     return tuple(steps)

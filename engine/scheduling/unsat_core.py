@@ -14,7 +14,6 @@ from engine.scheduling.legality import check_schedule, violation
 from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
 from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
-from engine.scheduling.text import entry_text
 from engine.scheduling.timeline import TimeComponent
 from engine.scheduling.witness import witness
 from engine.tensor.index import Index
@@ -81,9 +80,7 @@ class Blame:
         if node is None:
             return None
         claimed, _ = attach(node, rule.placed, [s.name for s in self.problem.statements])
-        own = (d for group in self.problem.own for d in group)
-        between = (d for edge in self.problem.edges.values() for d in edge.dependences)
-        found = check_schedule(self.problem.program, (*own, *between), ScheduleTree(claimed))
+        found = check_schedule(self.problem.program, self.problem.dependences(), ScheduleTree(claimed))
         return found[0].witness if found else None
 
     def _against_cut(self, rule: ScheduleRule) -> Witness | None:
@@ -130,7 +127,7 @@ class Blame:
 
 
 def _name(rule: ScheduleRule) -> str:
-    return f"“{entry_text(rule.placed.entry)}” ({rule.placed.author})"
+    return f"“{rule.placed.entry}” ({rule.placed.author})"
 
 
 def partly(rule: ScheduleRule, statements: frozenset[int]) -> ScheduleRule:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from engine.recipe import Advice
 from engine.scheduling.conflict import helpful, losses, repair_advice
 from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, PlacedEntry, Repair, Scheduled, Verdict
-from engine.scheduling.text import entry_text
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
 
@@ -42,7 +41,7 @@ class NotTaken(Conflict):
         repairs: tuple[Repair, ...],
     ) -> None:
         hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
-        super().__init__(entry_text(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
+        super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
         self.program = program
         self.scheduled = scheduled
 
@@ -53,11 +52,7 @@ def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
 
 
 def refusal(
-    program: TensorProgram,
-    scheduled: Scheduled,
-    advice: Sequence[Advice],
-    taken: Mapping[Path, str],
-    compiled: Compile,
+    program: TensorProgram, scheduled: Scheduled, advice: Sequence[Advice], taken: Mapping[Path, str], compiled: Compile
 ) -> NotTaken:
     """The error for the first required entry that a kernel does not honour, with every verified repair.
 
@@ -85,5 +80,5 @@ def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):
         other = replace(placed.entry, value=(value[0], int(taken)) if isinstance(value, tuple) else int(taken))
-        yield Repair(REPLACE, f"ask for what the kernel takes: “{entry_text(other)}”", other, placed)
+        yield Repair(REPLACE, f"ask for what the kernel takes: “{other}”", other, placed)
     yield from losses((placed,))

@@ -1,8 +1,7 @@
 """Benchmark suites: rows of `resources/suites`, each an operator graph with the least bytes and operations it needs."""
 
 from engine.suite.nodes import Ceilings, Suite, SuiteRow
-from engine.suite.open import is_reference, model_file, read_row
-from engine.suite.read import SUITES, read_suite, suite_names
+from engine.suite.read import SUITES, is_reference, model_file, read_row, read_suite, suite_names
 
 __all__ = [
     "SUITES", "Ceilings", "Suite", "SuiteRow", "is_reference", "model_file", "read_row", "read_suite", "suite_names",

@@ -112,25 +112,18 @@ def _number(data: Any, depth: int) -> float:
     return float(data)
 
 
-def _whole(data: Any, depth: int) -> int:
-    return data if isinstance(data, int) and not isinstance(data, bool) else _refuse(data, "a whole number")
-
-
-def _truth(data: Any, depth: int) -> bool:
-    return data if isinstance(data, bool) else _refuse(data, "true or false")
-
-
-def _text(data: Any, depth: int) -> str:
-    return data if isinstance(data, str) else _refuse(data, "text")
-
-
-def _nothing(data: Any, depth: int) -> None:
-    return None if data is None else _refuse(data, "null")
+def _exact_reader(kind: type, what: str) -> Reader:
+    """Reader of exactly one type: a bool is no whole number."""
+    return lambda data, depth: data if type(data) is kind else _refuse(data, what)
 
 
 _SCALARS: Mapping[Any, Reader] = {
-    float: _number, int: _whole, bool: _truth, str: _text, type(None): _nothing, None: _nothing
-}  # fmt: skip
+    float: _number,
+    int: _exact_reader(int, "a whole number"),
+    bool: _exact_reader(bool, "true or false"),
+    str: _exact_reader(str, "text"),
+    types.NoneType: _exact_reader(types.NoneType, "null"),
+}
 
 
 def _union_reader(options: tuple[Any, ...]) -> Reader:

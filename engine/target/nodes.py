@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Figure:
         return f"{self.value:,.6g} {self.unit}  ({self.source})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """One GPU.  Rates are what a kernel can reach where that is known, else the data sheet's; the source says which."""
 
@@ -83,8 +84,13 @@ class Target:
         return int(self.shared_per_block.value)
 
     def __hash__(self) -> int:
-        # Caches of searches look targets up at every step; the figures of those with one name tell them apart.
-        return hash(self.name)
+        # Searches look targets up at every step, and a calibration makes thousands of targets of one name.
+        return self._hash_of_figures
+
+    @cached_property
+    def _hash_of_figures(self) -> int:
+        """Of numbers alone, whose hashes are the same in every process: a pickled target carries it along."""
+        return hash(tuple(figure.value for figure in self.figures().values()))
 
     def figures(self) -> dict[str, Figure]:
         """Every figure by field name, in the order above."""

@@ -9,7 +9,7 @@ from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.live_values import lanes_alive
-from engine.tensor.nodes import Access, Array, Statement
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram
 from engine.tensor.rewrite import indices_of, looked_up
 
 NEAR, SHORT = (1, 2), 128
@@ -49,9 +49,7 @@ def uniform_along(condition: Index, run: Sequence[str], width: int, extents: Map
     rest = split + Index.of(_LANE) * -slope
     if _LANE in rest.iterators() or slope not in (-1, 0, 1):
         return False
-    return slope == 0 or (
-        all(c % width == 0 for _, c in rest.terms) and (rest.constant + (slope == -1)) % width == 0
-    )
+    return slope == 0 or (all(c % width == 0 for _, c in rest.terms) and (rest.constant + (slope == -1)) % width == 0)
 
 
 def _in_lanes(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> Index | None:
@@ -93,17 +91,16 @@ def reads_beside(statement: Statement, arrays: Mapping[str, Array]) -> bool:
     return steps <= {0, *NEAR} and not steps.isdisjoint(NEAR)
 
 
-def vector_limit(
-    statements: Sequence[Statement], arrays: Mapping[str, Array], runs: Mapping[str, Sequence[str]]
-) -> int:
+def vector_limit(statements: Sequence[Statement], program: TensorProgram, runs: Mapping[str, Sequence[str]]) -> int:
     """The largest power of two that `statements` allow as vector width, 1 when no access is contiguous.
 
     runs: statement -> its iterators that the vector runs along, outermost first; more than one where vectors go over
-    the ends of rows.  Accesses that do not move with them do not count, nor those of other arrays than `arrays`.  A
+    the ends of rows.  Accesses that do not move with them do not count, nor those of arrays inside the `program`.  A
     width is allowed when it divides the run, no index is looked up along it (each lane would have its own), no guard
     changes inside a vector, the widest element type stays within `VECTOR_BYTES`, at least one access is an aligned
     vector, and registers have room for what its lanes hold at once.
     """
+    arrays, outside = program.arrays, {*program.inputs, *program.outputs}
     moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
         run = runs.get(statement.name, ())
@@ -111,7 +108,7 @@ def vector_limit(
         if _looks_up(statement, run):
             return 1
         for access in (*statement.reads(), statement.write):
-            if access.array in arrays and _moves(access, run):
+            if access.array in outside and _moves(access, run):
                 moving.append((access, statement, run))
     if not moving:
         return 1

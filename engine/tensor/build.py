@@ -6,6 +6,7 @@ then r, s, t, ... for the reduced ones.  Equal layers therefore have equal state
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -38,6 +39,8 @@ class Domain:
     point: tuple[Index, ...]
     """Indices of the element that is read: `written`, with the reduced axes running."""
     iterators: tuple[Iterator, ...]
+    shape: tuple[int, ...]
+    """Extents of the written axes, 1 for those that are reduced."""
     reduced: tuple[str, ...] = ()
 
     @property
@@ -46,7 +49,9 @@ class Domain:
 
     def writing(self, at: Sequence[Index]) -> Domain:
         """The same points, written to the element `at`."""
-        return replace(self, written=tuple(at))
+        extents = self.extents
+        shape = tuple(math.prod(extents[name] for name in index.iterators()) for index in at)
+        return replace(self, written=tuple(at), shape=shape)
 
     def writing_to(self, shape: Sequence[int]) -> Domain:
         """The same points, written to an array of `shape`, which has the same axes but for those of extent 1."""
@@ -61,7 +66,7 @@ class Domain:
 def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Domain:
     """One iterator for each axis of `shape`, then for each extent of `reduced`; `point` has both."""
     space = over((*shape, *reduced), range(len(shape), len(shape) + len(reduced)))
-    return replace(space, written=space.written[: len(shape)])
+    return replace(space, written=space.written[: len(shape)], shape=tuple(shape))
 
 
 def over(shape: Sequence[int], axes: Collection[int]) -> Domain:
@@ -80,6 +85,7 @@ def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Domain:
         written=tuple(Index() if axis in axes else index for axis, index in enumerate(point)),
         point=point,
         iterators=tuple(Iterator(names[axis], shape[axis]) for axis in order),
+        shape=tuple(1 if axis in axes else size for axis, size in enumerate(shape)),
         reduced=tuple(names[axis] for axis in order if axis in axes),
     )
 
@@ -182,9 +188,9 @@ class StatementBuilder:
             return number(value.flat[0].item(), array.dtype)
         return Term(Access(name, tuple(indices)), array.dtype)
 
-    def broadcast(self, name: str, indices: Sequence[Index], shape: Sequence[int]) -> Term:
-        """Read a tensor at `indices` of `shape`, broadcast by NumPy's rule."""
-        own = self.shape(name)
+    def broadcast(self, name: str, space: Domain) -> Term:
+        """Read a tensor at the written element, broadcast by NumPy's rule."""
+        own, indices, shape = self.shape(name), space.written, space.shape
         lead = len(own) - len(shape)
         if lead > 0 and any(size != 1 for size in own[:lead]):
             raise self._mismatch(name, shape)
@@ -229,6 +235,14 @@ class StatementBuilder:
             )
         )
 
+    def define(
+        self, owner: str, suffix: str, space: Domain, value: Term, *, reduction: str = "", because: str = ""
+    ) -> str:
+        """Append the statement of a new temporary "OWNER.SUFFIX", which has the domain's shape; its name."""
+        name = self.temporary(owner, suffix, space.shape, accumulator(reduction, value.dtype))
+        self.emit(name, space, value, reduction=reduction, because=because)
+        return name
+
     def layout(self, source: str, target: str, indices: Callable[[Domain], Sequence[Index]], because: str = "") -> None:
         """Append a copy `target[...] = source[indices]`, which changes no value."""
         space = box(self.shape(target))
@@ -244,11 +258,10 @@ class StatementBuilder:
             return indices
         self.is_particular = True  # only the first reader writes it
         if (indices, size) not in self._wrapped:
-            target = self.temporary(indices, "wrapped", self.shape(indices), self.dtype(indices))
             space = box(self.shape(indices))
-            at = self.read(indices, space.written)
-            self.emit(target, space, wrap(at, size), because="negative indices count from the end")
-            self._wrapped[indices, size] = target
+            at = wrap(self.read(indices, space.written), size)
+            because = "negative indices count from the end"
+            self._wrapped[indices, size] = self.define(indices, "wrapped", space, at, because=because)
         return self._wrapped[indices, size]
 
     def needed_statements(self, outputs: Collection[str]) -> tuple[Statement, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Array, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram, writers_of
 
 
 def check_program(program: TensorProgram) -> tuple[str, ...]:
@@ -66,26 +67,14 @@ def _upper(index: Index, size: int) -> Index:
 
 def check_writes(arrays: Mapping[str, Array], statements: Iterable[Statement]) -> Iterator[str]:
     """Arrays written by more than one covering statement, or not wholly by one that claims to."""
-    writers: dict[str, list[Statement]] = {}
-    for statement in statements:
-        if statement.write.array in arrays:
-            writers.setdefault(statement.write.array, []).append(statement)
-    for name, group in writers.items():
-        points, elements = sum(map(_points, group)), arrays[name].elements
+    for name, group in writers_of(s for s in statements if s.write.array in arrays).items():
+        points, elements = sum(math.prod(i.extent for i in s.parallel) for s in group), arrays[name].elements
         if not elements:
             continue
         if len(group) > 1 and any(s.covers for s in group):
             yield f"{name} is written by {', '.join(s.name for s in group)}"
         elif points != elements:
             yield f"{', '.join(s.name for s in group)} write {points} of the {elements} elements of {name}"
-
-
-def _points(statement: Statement) -> int:
-    """Elements that a statement writes."""
-    points = 1
-    for iterator in statement.parallel:
-        points *= iterator.extent
-    return points
 
 
 def _order(program: TensorProgram) -> Iterator[str]:

@@ -101,9 +101,7 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
 
 def _chunks(statement: Statement) -> list[tuple[int, int]]:
     """Ranges of the first iterator that keep a piece of the box below `CHUNK` points."""
-    points = 1
-    for iterator in statement.iterators:
-        points *= iterator.extent
+    points = statement.points
     first = statement.parallel[0].extent if statement.parallel else 1
     if points <= CHUNK or not statement.parallel or _is_product(statement):
         return [(0, first)]
@@ -116,11 +114,7 @@ def _is_product(statement: Statement) -> bool:
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
-    return all(isinstance(without_cast(o), Access) and not _guards(without_cast(o)) for o in e.operands)
-
-
-def _guards(scalar: Scalar) -> tuple[Guard, ...]:
-    return scalar.guards if isinstance(scalar, Access) else ()
+    return all(isinstance(factor, Access) and not factor.guards for factor in map(without_cast, e.operands))
 
 
 @dataclass(frozen=True, slots=True)

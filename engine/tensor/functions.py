@@ -53,7 +53,11 @@ FUNCTION_OF: Mapping[str, Callable[..., np.ndarray]] = {
     "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.bitwise_not,
     "shift_left": _shift_left, "shift_right": _shift_right, "bits": _reinterpret,
 }  # fmt: skip
-"""By the names of `nodes.FUNCTIONS`; operands are at least float32, the caller rounds the result."""
+"""Scalar functions by their names in `nodes.Apply`; operands are at least float32, the caller rounds the result.
+
+`select(c, a, b)` is `a if c else b`; `cast` converts to its dtype; `round` is half to even; integer `div` truncates
+toward zero; shifts by the width or more leave no bit but the sign's; `bits` reads the bits of its operand as a number
+of its own dtype."""
 
 _REDUCE: Mapping[str, np.ufunc] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or,

@@ -12,7 +12,7 @@ iterator `i` with extent `n` takes the values 0 .. n-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -257,6 +257,11 @@ def atom_bounds(atom: Atom, extents: Extents) -> tuple[int, int]:
             return (low % by, high % by) if low // by == high // by else (0, by - 1)
         case Element(_, _, low, high):
             return low, high
+
+
+def with_axis(indices: Sequence[Index], axis: int, index: Index) -> tuple[Index, ...]:
+    """The indices with another one along an axis."""
+    return (*indices[:axis], index, *indices[axis + 1 :])
 
 
 def linear(indices: Iterable[Index], shape: Iterable[int]) -> Index:

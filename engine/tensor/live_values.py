@@ -56,9 +56,7 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
     return width
 
 
-def overwritten_before(
-    loops: Sequence[tuple[Sequence[Statement], bool]], updated: Collection[str]
-) -> frozenset[str]:
+def overwritten_before(loops: Sequence[tuple[Sequence[Statement], bool]], updated: Collection[str]) -> frozenset[str]:
     """Arrays that a later loop needs but cannot recompute, because their inputs were overwritten in between.
 
         x = x - max x;  s = sum x        the new x: the second loop finds no old one to make it from

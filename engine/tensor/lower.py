@@ -77,7 +77,9 @@ def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, 
     for op in graph.operators:
         if op.name not in graph.unsupported and repeats.again(op):
             continue
-        reason = _without_expression(op) or graph.unsupported.get(op.name) or _obstacle(op, build)
+        # That an operator can have no tensor expression is a better reason than that its shapes are unknown.
+        reason = WITHOUT_EXPRESSION.get(op.kind) or graph.unsupported.get(op.name) or _obstacle(op, build)
+        reason = f"{op.kind} {reason}" if op.kind in WITHOUT_EXPRESSION else reason
         if reason:
             skipped[op.name] = reason
             continue
@@ -90,11 +92,6 @@ def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, 
         except Unsupported as error:
             skipped[op.name] = error.reason
     return build, skipped
-
-
-def _without_expression(op: Operator) -> str:
-    """Why an operator can have no tensor expression, which is a better reason than unknown shapes; "" if it can."""
-    return f"{op.kind} {WITHOUT_EXPRESSION[op.kind]}" if op.kind in WITHOUT_EXPRESSION else ""
 
 
 def _obstacle(op: Operator, build: StatementBuilder) -> str:
@@ -115,14 +112,12 @@ def _update_in_place(graph: OperatorGraph, build: StatementBuilder) -> None:
     """Append the in-place updates, after all reads of the old contents."""
     writers = {op.inputs[:2]: op for op in graph.operators if op.kind in IN_PLACE}
     for update in graph.updates:
-        op = writers[update.target, update.value]
-        build.operator(op, lambda op, b: _write_back(b, op.inputs[0], op.inputs[1]))
+        build.operator(writers[update.target, update.value], _write_back)
 
 
-def _write_back(build: StatementBuilder, target: str, value: str) -> None:
-    shape = build.shape(target)
-    space = box(shape)
-    build.emit(target, space, build.broadcast(value, space.written, shape), because="in-place update")
+def _write_back(op: Operator, build: StatementBuilder) -> None:
+    space = box(build.shape(op.inputs[0]))
+    build.emit(op.inputs[0], space, build.broadcast(op.inputs[1], space), because="in-place update")
 
 
 def _in_order(names: set[str], statements: Iterable[Statement]) -> list[str]:

@@ -8,10 +8,13 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterator as Iterator_
+from dataclasses import dataclass
+from functools import cached_property
 
 from engine.graph.nodes import DTYPES
+from engine.support.grouping import group_by
 from engine.tensor.index import Index
 
 
@@ -25,10 +28,7 @@ class Array:
 
     @property
     def elements(self) -> int:
-        total = 1
-        for size in self.shape:
-            total *= size
-        return total
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -96,7 +96,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar function of `FUNCTIONS` applied to operands; the result is rounded to `dtype`."""
+    """A scalar function of `functions.FUNCTION_OF` applied to operands; the result is rounded to `dtype`.
+
+    float16 operands are computed in float32 and rounded.
+    """
 
     function: str
     operands: tuple[Scalar, ...]
@@ -111,19 +114,6 @@ class Apply:
 
 
 Scalar = Literal | Access | Position | Apply
-
-FUNCTIONS: Mapping[str, int] = {
-    "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "max": 2, "min": 2, "mod": 2,
-    "neg": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "reciprocal": 1, "tanh": 1, "erf": 1, "sigmoid": 1,
-    "floor": 1, "ceil": 1, "round": 1, "sign": 1, "sin": 1, "cos": 1, "cast": 1, "copy": 1,
-    "equal": 2, "not_equal": 2, "less": 2, "less_equal": 2, "greater": 2, "greater_equal": 2,
-    "and": 2, "or": 2, "xor": 2, "not": 1, "select": 3, "isnan": 1, "isinf": 1, "atan": 1,
-    "bit_and": 2, "bit_or": 2, "bit_xor": 2, "bit_not": 1, "shift_left": 2, "shift_right": 2, "bits": 1,
-}  # fmt: skip
-"""Scalar functions and their operand counts.  `select(c, a, b)` is `a if c else b`; `cast` converts to its dtype;
-`round` is half to even; integer `div` truncates toward zero; shifts by the width or more leave no bit but the sign's;
-`bits` reads the bits of its operand as a number of its own dtype.  float16 operands are computed in float32 and
-rounded."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
@@ -158,7 +148,7 @@ class StatementForm:
     points: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that properties can be cached
 class Statement:
     """`write = expression` (or `write = reduce(expression)`) for every point of the box where the guards hold."""
 
@@ -174,43 +164,25 @@ class Statement:
     """Whether the statement writes every element of its array (False: a part, as concat and scatter do)."""
     because: str = ""
     """Purpose of the statement if an operator needs several ("row maximum")."""
-    _reads: tuple[Access, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    """Cache of `reads`."""
-    _sources: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    _arrays: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    _form: StatementForm | None = field(default=None, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def form(self) -> StatementForm:
         """The shared form of statements that `rewrite.rename_statement` derived from one another."""
-        if self._form is None:
-            object.__setattr__(self, "_form", StatementForm())
-        assert self._form is not None
-        return self._form
+        return StatementForm()
 
     def share(self, form: StatementForm, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
         """Copy the cached properties of a statement that differs in names alone."""
-        object.__setattr__(self, "_form", form)
-        object.__setattr__(self, "_reads", reads)
-        object.__setattr__(self, "_sources", sources)
+        self.__dict__.update(form=form, _reads=reads, sources=sources)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The arrays that it reads, each once, in order of appearance."""
-        if self._sources is None:
-            object.__setattr__(self, "_sources", tuple(dict.fromkeys([access.array for access in self.reads()])))
-        assert self._sources is not None
-        return self._sources
+        return tuple(dict.fromkeys([access.array for access in self.reads()]))
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[str, ...]:
         """The arrays that it reads, then the one that it writes, each once: with the form, all that it is."""
-        if self._arrays is None:
-            own = self.write.array
-            found = self.sources if own in self.sources else (*self.sources, own)
-            object.__setattr__(self, "_arrays", found)
-        assert self._arrays is not None
-        return self._arrays
+        return self.sources if self.write.array in self.sources else (*self.sources, self.write.array)
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -240,10 +212,11 @@ class Statement:
 
     def reads(self) -> tuple[Access, ...]:
         """Every access of the expression, left to right, those inside indirect indices included."""
-        if self._reads is None:
-            object.__setattr__(self, "_reads", tuple(accesses(self.expression)))
-        assert self._reads is not None
         return self._reads
+
+    @cached_property
+    def _reads(self) -> tuple[Access, ...]:
+        return tuple(accesses(self.expression))
 
     def __str__(self) -> str:
         box = ", ".join(f"{i.name} < {i.extent}" for i in self.iterators)
@@ -254,7 +227,7 @@ class Statement:
         return f"{self.name}[{box}]: {self.write} = {self.expression}{guard}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that `readers` can be cached
 class TensorProgram:
     """Statements in an order that is legal to run, over named arrays."""
 
@@ -265,21 +238,40 @@ class TensorProgram:
     """Arrays that hold a value before the first statement (graph inputs and constants)."""
     outputs: tuple[str, ...]
     """Arrays read afterwards.  An array in both `inputs` and `outputs` is updated in place."""
-    constants: tuple[str, ...] = field(default=())
+    constants: tuple[str, ...] = ()
     """Those of `inputs` whose value the graph fixes (weights)."""
-    _readers: Mapping[str, Sequence[Statement]] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def readers(self) -> Mapping[str, Sequence[Statement]]:
         """Array -> the statements that read it, in order; computed on first use."""
-        if self._readers is None:
-            found: dict[str, list[Statement]] = {}
-            for statement in self.statements:
-                for array in statement.sources:
-                    found.setdefault(array, []).append(statement)
-            object.__setattr__(self, "_readers", found)
-        assert self._readers is not None
-        return self._readers
+        found: dict[str, list[Statement]] = {}
+        for statement in self.statements:
+            for array in statement.sources:
+                found.setdefault(array, []).append(statement)
+        return found
+
+    def restrict(self, statements: Sequence[Statement], outputs: tuple[str, ...]) -> TensorProgram:
+        """Some statements as a program of the arrays that they touch, which keep their roles and order."""
+        used = set(outputs).union(*[s.arrays for s in statements])
+        arrays = {name: array for name, array in self.arrays.items() if name in used}
+        inputs, constants = (tuple(n for n in names if n in used) for names in (self.inputs, self.constants))
+        return TensorProgram(self.name, arrays, tuple(statements), inputs, outputs, constants)
+
+    def cut_out(self, statements: Sequence[Statement], outputs: Collection[str]) -> TensorProgram:
+        """Some statements as a program whose inputs are what others make.  outputs: what they make for others."""
+        made = dict.fromkeys(s.write.array for s in statements)
+        read = dict.fromkeys(array for s in statements for array in s.sources)
+        inputs = tuple(a for a in read if a not in made or a in self.inputs)
+        return TensorProgram("", self.arrays, tuple(statements), inputs, tuple(a for a in made if a in outputs))
+
+    def needed_outside(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """The arrays of some statements that others read, or that are outputs."""
+        inside = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        readers = self.readers
+        return frozenset([
+            a for a in made if a in self.outputs or not inside.issuperset([s.name for s in readers.get(a, ())])
+        ])
 
     def statement(self, name: str) -> Statement:
         """The statement called `name`; KeyError where there is none."""
@@ -296,26 +288,52 @@ class TensorProgram:
         return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
 
 
+def writers_of(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
+    """Array -> the statements that write it or a part of it, in order."""
+    return group_by(statements, lambda s: s.write.array)
+
+
+def leaves(expression: Scalar) -> Iterator_[Literal | Access | Position]:
+    """What an expression is computed from, left to right."""
+    if isinstance(expression, Apply):
+        for operand in expression.operands:
+            yield from leaves(operand)
+    else:
+        yield expression
+
+
+def map_leaves(expression: Scalar, change: Callable[[Literal | Access | Position], Scalar]) -> Scalar:
+    """The expression with `change(leaf)` for every literal, access and position."""
+    if not isinstance(expression, Apply):
+        return change(expression)
+    operands = tuple([map_leaves(operand, change) for operand in expression.operands])
+    return Apply(expression.function, operands, expression.dtype)
+
+
+def indices_in(leaf: Literal | Access | Position) -> tuple[Index, ...]:
+    """The indices of a leaf, those of its guards last."""
+    match leaf:
+        case Access(_, indices, guards, _):
+            return (*indices, *(guard.index for guard in guards)) if guards else indices
+        case Position(index, _):
+            return (index,)
+        case Literal():
+            return ()
+
+
 def accesses(expression: Scalar) -> list[Access]:
     """Every access inside an expression, left to right; the reads of indirect indices come before their access."""
     found: list[Access] = []
-    _find_accesses(expression, found)
+    for leaf in leaves(expression):
+        indices = leaf.indices if isinstance(leaf, Access) else indices_in(leaf)
+        found += [Access(element.array, element.indices) for index in indices for element in index.elements()]
+        found += [leaf] if isinstance(leaf, Access) else []
     return found
 
 
-def _find_accesses(expression: Scalar, found: list[Access]) -> None:
-    match expression:
-        case Access():
-            for index in expression.indices:
-                found.extend(Access(element.array, element.indices) for element in index.elements())
-            found.append(expression)
-        case Apply():
-            for operand in expression.operands:
-                _find_accesses(operand, found)
-        case Position(index, _):
-            found.extend(Access(element.array, element.indices) for element in index.elements())
-        case Literal():
-            return
+def iterators_of(value: Scalar) -> set[str]:
+    """The iterators that an expression's reads move with."""
+    return {name for access in accesses(value) for index in access.indices for name in index.iterators()}
 
 
 def without_cast(value: Scalar) -> Scalar:

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Position, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Iterator, Literal, Scalar, Statement, TensorProgram, map_leaves
 
 
 def adds_nothing(statement: Statement) -> bool:
@@ -22,10 +22,4 @@ def adds_nothing(statement: Statement) -> bool:
 
 def _at_zeros(value: Scalar) -> Scalar:
     """The expression with every read replaced by 0."""
-    match value:
-        case Access() | Position():
-            return Literal(0.0, "float32")
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple(map(_at_zeros, operands)), dtype)
-        case _:
-            return value
+    return map_leaves(value, lambda leaf: leaf if isinstance(leaf, Literal) else Literal(0.0, "float32"))

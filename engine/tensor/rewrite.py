@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from engine.tensor.index import Element, Extents, Index
-from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Guard,
+    Literal,
+    Position,
+    Scalar,
+    Statement,
+    indices_in,
+    leaves,
+    map_leaves,
+)
+from engine.tensor.nodes import Iterator as Loop
 
 Reader = Callable[[Access], Scalar]
 """Maps an access, whose indices are already rewritten, to its replacement."""
@@ -47,26 +60,22 @@ def _as_index(value: Scalar, low: int, high: int) -> Index:
 
 def rewrite_scalar(value: Scalar, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Scalar:
     """Rebuild an expression: iterators replaced, every access handed to `read`."""
-    match value:
-        case Literal():
-            return value
-        case Position(index, dtype):
-            return Position(rewrite_index(index, iterators, read, extents), dtype)
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple(rewrite_scalar(o, iterators, read, extents) for o in operands), dtype)
-        case Access():
-            return read(rewrite_access(value, iterators, read, extents))
+
+    def change(leaf: Literal | Access | Position) -> Scalar:
+        match leaf:
+            case Literal():
+                return leaf
+            case Position(index, dtype):
+                return Position(rewrite_index(index, iterators, read, extents), dtype)
+            case Access():
+                return read(rewrite_access(leaf, iterators, read, extents))
+
+    return map_leaves(value, change)
 
 
 def with_element(value: Scalar, element: Access) -> Scalar:
     """The expression with one element in place of everything that it reads."""
-    match value:
-        case Access():
-            return element
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple(with_element(o, element) for o in operands), dtype)
-        case _:
-            return value
+    return map_leaves(value, lambda leaf: element if isinstance(leaf, Access) else leaf)
 
 
 def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Access:
@@ -83,6 +92,70 @@ def rewrite_reads(statement: Statement, read: Reader) -> Statement:
     return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
 
 
+def rewrite_loops(
+    statement: Statement, iterators: Sequence[Loop], values: Mapping[str, Index], reduced: Sequence[str]
+) -> Statement:
+    """The statement over other iterators.  values: what its own are in these.  reduced: those that are reduced."""
+    extents = {i.name: i.extent for i in iterators}
+
+    def same(access: Access) -> Access:
+        return access
+
+    return replace(
+        statement,
+        iterators=tuple(iterators),
+        write=rewrite_access(statement.write, values, same, extents),
+        expression=rewrite_scalar(statement.expression, values, same, extents),
+        reduction=statement.reduction and replace(statement.reduction, iterators=tuple(reduced)),
+        guards=tuple(Guard(rewrite_index(g.index, values, same, extents)) for g in statement.guards),
+    )
+
+
+def index_values(written: Access, read: Access) -> dict[str, Index]:
+    """The maker's iterators at the element that is read, where it writes each axis by one of them or at a constant."""
+    pairs = zip(written.indices, read.indices, strict=True)
+    return {name: index for place, index in pairs if (name := plain_iterator(place)) is not None}
+
+
+def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
+    """Put each producer's expression where its result is read.
+
+    b[j] = half(a[j]);  y[i,j] = x[i,j] + b[j]   ->   y[i,j] = x[i,j] + half(a[j])
+
+    What is read under a condition is computed under it; nothing is read where it does not hold.
+    """
+    bodies = {p.write.array: p for p in producers}
+    names = {p.name for p in producers}
+
+    def reader(extents: Mapping[str, int]) -> Reader:
+        def read(access: Access) -> Scalar:
+            producer = bodies.get(access.array)
+            if producer is None:
+                return access
+            values = index_values(producer.write, access)
+            if not access.guards:
+                return rewrite_scalar(producer.expression, values, read, extents)
+            assert access.otherwise is not None
+
+            def read_guarded(inner: Access) -> Scalar:
+                otherwise = inner.otherwise or access.otherwise
+                return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
+
+            value = rewrite_scalar(producer.expression, values, read_guarded, extents)
+            return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
+
+        return read
+
+    return [rewrite_reads(s, reader(s.extents)) for s in statements if s.name not in names]
+
+
+def _holds(guards: Sequence[Guard]) -> Scalar:
+    """Whether all conditions hold, as a value."""
+    zero = Literal(0, "int64")
+    tests: list[Scalar] = [Apply("greater_equal", (Position(g.index, "int64"), zero), "bool") for g in guards]
+    return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
+
+
 def rename_statement(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
     """A copy of the statement with another name, operator and arrays; distinct arrays stay distinct.
 
@@ -90,27 +163,23 @@ def rename_statement(statement: Statement, name: str, operator: str, arrays: Map
     """
     if not _is_direct(statement):
         return replace(_with_arrays(statement, arrays), name=name, operator=operator)
-    write, reads = statement.write, list[Access]()
+    reads: list[Access] = []
+
+    def rename(leaf: Literal | Access | Position) -> Scalar:
+        # No index names an array here: only the accesses themselves change.
+        if isinstance(leaf, Access):
+            leaf = Access(arrays[leaf.array], leaf.indices, leaf.guards, leaf.otherwise)
+            reads.append(leaf)
+        return leaf
+
+    write = statement.write
     made = Statement(
         name, operator, statement.iterators, Access(arrays[write.array], write.indices, write.guards),
-        _direct(statement.expression, arrays, reads), statement.reduction, statement.guards, statement.covers,
+        map_leaves(statement.expression, rename), statement.reduction, statement.guards, statement.covers,
         statement.because,
     )  # fmt: skip
     made.share(statement.form, tuple(reads), tuple([arrays[source] for source in statement.sources]))
     return made
-
-
-def _direct(value: Scalar, arrays: Mapping[str, str], reads: list[Access]) -> Scalar:
-    """The expression over other arrays, where no index names one; its accesses are appended to `reads`."""
-    match value:
-        case Access(array, indices, guards, otherwise):
-            access = Access(arrays[array], indices, guards, otherwise)
-            reads.append(access)
-            return access
-        case Apply(function, operands, dtype):
-            return Apply(function, tuple([_direct(operand, arrays, reads) for operand in operands]), dtype)
-        case _:
-            return value
 
 
 def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
@@ -125,18 +194,8 @@ def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
 def indices_of(statement: Statement) -> Iterator[Index]:
     """Every index of a statement, those of conditions included."""
     yield from (guard.index for guard in statement.guards)
-    waiting: list[Scalar] = [statement.write, statement.expression]
-    while waiting:
-        match waiting.pop():
-            case Access(_, indices, guards, _):
-                yield from indices
-                yield from (guard.index for guard in guards)
-            case Position(index, _):
-                yield index
-            case Apply(_, operands, _):
-                waiting += operands
-            case Literal():
-                pass
+    for leaf in (statement.write, *leaves(statement.expression)):
+        yield from indices_in(leaf)
 
 
 def looked_up(statement: Statement) -> frozenset[str]:

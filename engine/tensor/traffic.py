@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, iterators_of
 from engine.tensor.shifted_exponentials import Weighted, is_shifted, match_weighted
 
 Box = tuple[tuple[int, int], ...]
@@ -46,7 +46,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
         flops += points * (per_point[0] + _joins(statement, term))
         special += points * per_point[1]
         if term is not None:
-            weights = math.prod(statement.extents[name] for name in _moving(term.exponent))
+            weights = math.prod(statement.extents[name] for name in iterators_of(term.exponent))
             of_weight = _cost(Apply("exp", (term.exponent,), "float32"))
             flops, special = flops + weights * (of_weight[0] + OF_SHIFT), special + weights * of_weight[1]
     return flops, special
@@ -57,11 +57,6 @@ def _joins(statement: Statement, term: Weighted | None) -> int:
     if statement.reduction is None:
         return 0
     return 1 if term is None else 2 if term.factor is not None else 0
-
-
-def _moving(value: Scalar) -> dict[str, None]:
-    """Iterators that an expression's reads move with."""
-    return {name: None for access in accesses(value) for name in _iterators(access)}
 
 
 def _note(found: dict[str, dict[Box, int]], touched: Iterable[Access], statement: Statement) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, SECTOR, WARP
-from engine.tensor.index import Index, Quotient, Remainder
+from engine.tensor.index import Element, Index
 from engine.tile.nodes import Buffer, Region
 
 Lanes = np.ndarray[Any, np.dtype[np.int64]]
@@ -24,19 +24,13 @@ class DependsOnData(Exception):
 
 def evaluate(index: Index, values: Values) -> Lanes:
     """An index in each lane.  Raises DependsOnData where it uses what is in no `values`."""
-    total = np.asarray(index.constant)
-    for atom, coefficient in index.terms:
-        match atom:
-            case str() if atom in values:
-                part = values[atom]
-            case Quotient(of, by):
-                part = evaluate(of, values) // by
-            case Remainder(of, by):
-                part = evaluate(of, values) % by
-            case _:
-                raise DependsOnData(str(index))
-        total = total + part * coefficient
-    return total
+
+    def leaf(atom: str | Element) -> Lanes:
+        if isinstance(atom, str) and atom in values:
+            return values[atom]
+        raise DependsOnData(str(index))
+
+    return np.asarray(index.evaluate(leaf))
 
 
 def byte_addresses(region: Region, buffer: Buffer, start: int, values: Values) -> Lanes:

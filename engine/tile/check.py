@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
@@ -16,46 +17,46 @@ def check_tile(program: TileProgram) -> tuple[str, ...]:
     Where there are none of these, bytes of shared memory that threads use without meeting.
     """
     found = (
-        *_collectives(program.body, None),
-        *_branches_that_differ(program.body, {BLOCK}),
-        *_breaks_without_loop(program.body),
+        *_find_misplaced(program.body, _Around({BLOCK}, {BLOCK, THREAD})),
         *_unknown_buffers(program),
-        *_unknown_names(program.body, {BLOCK, THREAD}),
         *_odd_widths(program),
     )
     return found or tuple(hazards(program))  # hazards look buffers and variables up, so these must be right first
 
 
-def _collectives(body: tuple[TileOp, ...], mask: str | None) -> Iterator[str]:
-    """No barrier, cooperative copy or warp collective may stand where some threads do not come."""
-    for op in body:
-        if mask and op.execution != "thread":
-            yield f"{type(op).__name__} stands under the branch on {mask}, which threads take differently"
-        for inner in op.bodies:
-            yield from _collectives(inner.operations, inner.mask or mask)
+@dataclass(slots=True)
+class _Around:
+    """What surrounds a place of the program."""
+
+    same: set[str]
+    """Variables with one value in all threads of the block."""
+    known: set[str]
+    """Variables, masks and registers that were made here or in a body around it."""
+    mask: str | None = None
+    """The innermost branch that threads take differently."""
+    in_loop: bool = False
 
 
-def _branches_that_differ(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
-    """Branches that all threads take together may depend only on what is the `same` in all of them."""
+def _find_misplaced(body: tuple[TileOp, ...], around: _Around) -> Iterator[str]:
+    """Operations that may not stand where they do."""
     for op in body:
+        if around.mask and op.execution != "thread":
+            yield f"{type(op).__name__} stands under the branch on {around.mask}, which threads take differently"
+        for name in sorted(op.names - around.known):
+            yield f"{type(op).__name__} uses {name} before it is known"
+        around.known |= set(op.defines)
         # A variable over the block and loop counters alone has one value in all threads, too.
-        if isinstance(op, Let) and same.issuperset(op.index.iterators()):
-            same |= {op.name}
+        if isinstance(op, Let) and around.same.issuperset(op.index.iterators()):
+            around.same |= {op.name}
         for condition in op.uniform:
-            for name in sorted(set(condition.iterators()) - same):
+            for name in sorted(set(condition.iterators()) - around.same):
                 yield f"the branch on {condition} is meant for all threads, but {name} may differ between them"
-        for inner in op.bodies:
-            yield from _branches_that_differ(inner.operations, {*same, inner.counter})
-
-
-def _breaks_without_loop(body: tuple[TileOp, ...]) -> Iterator[str]:
-    """Only a loop can be left."""
-    for op in body:
-        if op.leaves_loop:
+        if op.leaves_loop and not around.in_loop:
             yield f"there is no loop to leave where {' and '.join(map(str, op.uniform))} >= 0"
         for inner in op.bodies:
-            if not inner.counter:
-                yield from _breaks_without_loop(inner.operations)
+            same, known = {*around.same, inner.counter}, {*around.known, inner.counter}
+            in_loop = around.in_loop or bool(inner.counter)
+            yield from _find_misplaced(inner.operations, _Around(same, known, inner.mask or around.mask, in_loop))
 
 
 def _unknown_buffers(program: TileProgram) -> Iterator[str]:
@@ -63,16 +64,6 @@ def _unknown_buffers(program: TileProgram) -> Iterator[str]:
         for name in op.buffers:
             if name not in program.buffers:
                 yield f"{type(op).__name__} uses {name}, which is no buffer"
-
-
-def _unknown_names(body: tuple[TileOp, ...], visible: set[str]) -> Iterator[str]:
-    """Variables, masks and registers must be made before they are used, in the same body or one around it."""
-    for op in body:
-        for name in sorted(op.names - visible):
-            yield f"{type(op).__name__} uses {name} before it is known"
-        visible |= set(op.defines)
-        for inner in op.bodies:
-            yield from _unknown_names(inner.operations, {*visible, inner.counter})
 
 
 def _odd_widths(program: TileProgram) -> Iterator[str]:

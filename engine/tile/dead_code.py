@@ -15,8 +15,5 @@ def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
 
 
 def _keep_used(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
-    return tuple(
-        op.map_bodies(lambda inner: _keep_used(inner, used))
-        for op in body
-        if not isinstance(op, Let | Mask) or op.name in used
-    )
+    kept = (op for op in body if not isinstance(op, Let | Mask) or op.name in used)
+    return tuple(op.map_bodies(lambda inner: _keep_used(inner, used)) for op in kept)

@@ -16,19 +16,7 @@ from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tile.dead_code import without_unused
-from engine.tile.nodes import (
-    BLOCK,
-    THREAD,
-    Assign,
-    Buffer,
-    Declare,
-    For,
-    Load,
-    PipelineRequest,
-    Slot,
-    Store,
-    TileProgram,
-)
+from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, For, Load, PipelineRequest, Slot, Store, TileProgram
 from engine.tile.scope import LANE_OF_VECTOR as LANE_OF_VECTOR
 from engine.tile.scope import Scope
 from engine.tile.source import Footprint, Line
@@ -38,18 +26,24 @@ Where = Mapping[str, Index]
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The elements along one axis of an array that a block makes."""
+
+    axis: int
+    base: Index
+    """The first one, over the dimensions of blocks."""
+    size: int
+    step: int = 1
+    """From one to the next."""
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """A block's part of an intermediate, in shared memory."""
 
     buffer: str
-    axes: tuple[int, ...]
+    spans: tuple[Span, ...]
     """Axes of the array that the part spans; at the others it has the block's place alone."""
-    bases: tuple[Index, ...]
-    """Where it begins along them, over the dimensions of blocks."""
-    steps: tuple[int, ...]
-    """From one of its elements to the next along them."""
-    shape: tuple[int, ...]
-    """Its sizes along them."""
 
 
 class Emitter(Scope):
@@ -122,7 +116,7 @@ class Emitter(Scope):
         name = self.register(array.name, array.dtype, shape)
         slot = Slot(name, (kept[0],) if kept else ())
         if shape:
-            self._insert(0 if kept else depth, Declare(name))
+            self.bodies[0 if kept else depth].append(Declare(name))
         source = array.name
         if source in self.staged:
             source = self.staged[source].buffer
@@ -141,9 +135,9 @@ class Emitter(Scope):
         elif width > 1:
             slot = Slot(load.slot.buffer, (*load.slot.indices, Index.of(LANE_OF_VECTOR)))
             one = replace(load, slot=slot, width=1)
-            self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, load.at))
+            self.bodies[depth].append(For(LANE_OF_VECTOR, width, (one,), True, load.at))
             return
-        self._insert(depth, load)
+        self.bodies[depth].append(load)
 
     def _fits(self, buffer: str, width: int) -> bool:
         """Whether one access moves that many elements."""
@@ -155,12 +149,13 @@ class Emitter(Scope):
         staged = self.staged.get(access.array)
         if staged is None:
             return linear(indices, self.program.arrays[access.array].shape)
-        bases = [base.substitute(self.place_of_block, self.extents) for base in staged.bases]
+        bases = [span.base.substitute(self.place_of_block, self.extents) for span in staged.spans]
         inside = [
-            (indices[axis] - base).floordiv(step, self.extents)
-            for axis, base, step in zip(staged.axes, bases, staged.steps, strict=True)
+            (indices[span.axis] - base).floordiv(span.step, self.extents)
+            for span, base in zip(staged.spans, bases, strict=True)
         ]
-        return self.point * math.prod(staged.shape) + linear(inside, staged.shape)
+        shape = tuple(span.size for span in staged.spans)
+        return self.point * math.prod(shape) + linear(inside, shape)
 
     def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
         """Guards in kernel variables, at the first lane of a vector: widths are such that none changes inside one."""
@@ -257,10 +252,6 @@ class Emitter(Scope):
         used = dict.fromkeys(n for i in (expanded, *guards) for n in i.iterators())
         counters = {n: self.vector if n == LANE_OF_VECTOR else self.extents[n] for n in used}
         self.footprints.append(Footprint(array, expanded, counters, guards))
-
-    def assign(self, slot: Slot, expression: Scalar, at: Line, combine: str | None = None) -> None:
-        """`slot = expression`, or combined into it."""
-        self.add(Assign(slot, expression, at, combine))
 
     def finish(
         self,

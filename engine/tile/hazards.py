@@ -79,10 +79,10 @@ class _HazardWalk:
     def body(self, body: tuple[TileOp, ...], variables: _Variables) -> Iterator[str]:
         """Faults of a body; what it touched since the last barrier is kept."""
         for op in body:
-            for region in op.regions_read:
-                yield from self._load(region, variables)
-            for region in op.regions_written:
-                yield from self._store(region, variables)
+            for regions, note in ((op.regions_read, self._load), (op.regions_written, self._store)):
+                for region in regions:
+                    if region.buffer in self._offsets:
+                        yield from note(self._touched_by(region, variables))
             if op.meets == "block":
                 self._stored, self._read = [], []
             if isinstance(op, Let):
@@ -104,19 +104,13 @@ class _HazardWalk:
             variables = variables.count(inner.counter, inner.extent)
         yield from self.body(inner.operations, variables)
 
-    def _load(self, region: Region, variables: _Variables) -> Iterator[str]:
-        if region.buffer not in self._offsets:
-            return
-        touched = self._touched_by(region, variables)
+    def _load(self, touched: _Touched) -> Iterator[str]:
         for other in self._stored:
             if touched.meets(other):
                 yield f"{touched.buffer} is read with no barrier after the stores to {other.buffer}"
         self._read.append(touched)
 
-    def _store(self, region: Region, variables: _Variables) -> Iterator[str]:
-        if region.buffer not in self._offsets:
-            return
-        touched = self._touched_by(region, variables)
+    def _store(self, touched: _Touched) -> Iterator[str]:
         for other in self._read:
             if touched.meets(other):
                 yield f"{touched.buffer} is stored with no barrier after the reads of {other.buffer} at the same bytes"

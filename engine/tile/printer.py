@@ -6,10 +6,12 @@ Every operation writes its own text; here are the header, the parameters and the
 
 from __future__ import annotations
 
-from engine.tile.nodes import BLOCK, THREAD, Buffer, TileProgram
-from engine.tile.nodes.expressions import STORED
-from engine.tile.nodes.writer import CudaWriter
-from engine.tile.registers import register_forms
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
+from engine.tile.nodes.expressions import HELD, STORED
+from engine.tile.nodes.writer import CudaWriter, RegisterForms
 from engine.tile.source import CudaSource, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
@@ -18,10 +20,39 @@ ARENA = "shared_memory"
 
 def print_cuda(program: TileProgram) -> CudaSource:
     """The CUDA text of a tile program."""
+    out, used = _write(program)
+    aligned = alignments(program)
+    return CudaSource(
+        text="\n".join(out.text) + "\n",
+        entry=program.name,
+        grid=(program.grid, 1, 1),
+        block=(program.threads, 1, 1),
+        shared_bytes=shared_map(program.buffers)[1],
+        buffers=tuple(
+            Parameter(
+                f"{b.name}_", b.name, b.dtype, b.elements, read=b.name in program.read,
+                written=b.name in program.written, alignment=aligned[b.name],
+            )
+            for b in used
+        ),
+        lines=tuple(out.lines),
+        footprints=program.footprints,
+        team=program.team,
+        workspaces=workspaces(program),
+    )  # fmt: skip
+
+
+def operation_lines(program: TileProgram) -> Sequence[tuple[TileOp, range]]:
+    """Each operation of a program with its lines of the CUDA text, from 1."""
+    return _write(program)[0].spans
+
+
+def _write(program: TileProgram) -> tuple[CudaWriter, Sequence[Buffer]]:
+    """The lines of a program, and the buffers that are its parameters beside workspaces."""
     out = CudaWriter(program.buffers, register_forms(program))
     used = [b for b in program.buffers.values() if b.scope == "global" and b.name in program.read | program.written]
-    own, aligned = workspaces(program), alignments(program)
-    shared_bytes = shared_map(program.buffers)[1]
+    own = workspaces(program)
+    offsets, shared_bytes = shared_map(program.buffers)
     _write_header(out, program, shared_bytes)
     pointers = [*used, *(program.buffers[w.name] for w in own)]
     together = f", {program.together}" if program.together else ""
@@ -34,35 +65,12 @@ def print_cuda(program: TileProgram) -> CudaSource:
             zeros = ", zeros before and after" if workspace.zeroed else ""
             _write_accessor(out, program, program.buffers[workspace.name], f", memory of this launch alone{zeros}")
         if shared_bytes:
-            _write_shared(out, program)
+            _write_shared(out, offsets)
         out.line(f"const int {BLOCK} = blockIdx.x;")
         out.line(f"const int {THREAD} = threadIdx.x;")
         out.line("")
-        for op in program.body:
-            op.write(out)
-    return CudaSource(
-        text="\n".join(out.text) + "\n",
-        entry=program.name,
-        grid=(program.grid, 1, 1),
-        block=(program.threads, 1, 1),
-        shared_bytes=shared_bytes,
-        buffers=tuple(
-            Parameter(
-                parameter=f"{b.name}_",
-                array=b.name,
-                dtype=b.dtype,
-                elements=b.elements,
-                read=b.name in program.read,
-                written=b.name in program.written,
-                alignment=aligned[b.name],
-            )
-            for b in used
-        ),
-        lines=tuple(out.lines),
-        footprints=program.footprints,
-        team=program.team,
-        workspaces=own,
-    )
+        out.body(program.body)
+    return out, used
 
 
 def _write_header(out: CudaWriter, program: TileProgram, shared_bytes: int) -> None:
@@ -82,11 +90,11 @@ def _write_header(out: CudaWriter, program: TileProgram, shared_bytes: int) -> N
     out.line("")
 
 
-def _write_shared(out: CudaWriter, program: TileProgram) -> None:
+def _write_shared(out: CudaWriter, offsets: Mapping[str, int]) -> None:
     """The shared-memory map: one array, cut by byte offsets."""
     out.line("LOOM_SHARED(SHARED_BYTES);")
-    for name, offset in shared_map(program.buffers)[0].items():
-        buffer = program.buffers[name]
+    for name, offset in offsets.items():
+        buffer = out.buffers[name]
         place = f"{ARENA} + {offset}" if offset else ARENA
         last = offset + shared_bytes_of(buffer) - 1
         kind = f"Shared<{STORED[buffer.dtype]}>"
@@ -105,3 +113,28 @@ def _write_accessor(out: CudaWriter, program: TileProgram, buffer: Buffer, about
     kind = f"Global<{const}{STORED[buffer.dtype]}>"
     shape = " x ".join(map(str, buffer.shape)) or "scalar"
     out.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}{about}")
+
+
+def register_forms(program: TileProgram) -> RegisterForms:
+    """The forms that all operations together allow."""
+    ops = tuple(operations(program.body))
+    writes = Counter(name for op in ops for name in op.buffers_written)
+    return RegisterForms(
+        changed=frozenset(writes),
+        declared=frozenset(op.buffer for op in ops if isinstance(op, Declare)),
+        packs=_packs(program),
+        loaded_once=frozenset(op.slot.buffer for op in ops if isinstance(op, Load) and writes[op.slot.buffer] == 1),
+    )
+
+
+def _packs(program: TileProgram) -> frozenset[str]:
+    """Registers held as they are stored, whose vector accesses all cover exactly the last axis."""
+    widths: dict[str, set[int]] = {}
+    for op in operations(program.body):
+        for slot, width in op.vectors:
+            is_whole = len(slot.indices) == len(program.buffers[slot.buffer].shape) - 1
+            widths.setdefault(slot.buffer, set()).add(width if is_whole else 0)
+    # An access of a part of the axis needs an array: a pack is only moved whole.
+    whole = {program.buffers[name] for name, found in widths.items() if found == {program.buffers[name].shape[-1]}}
+    # 16-bit floats are widened on their way into registers, element by element.
+    return frozenset(buffer.name for buffer in whole if HELD[buffer.dtype] == STORED[buffer.dtype])

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
-from engine.tile.nodes import (
-    BLOCK,
-    THREAD,
-    Assign,
-    Buffer,
-    Declare,
-    For,
-    If,
-    Let,
-    Mask,
-    Slot,
-    TileOp,
-)
+from engine.tile.nodes import BLOCK, THREAD, Assign, Buffer, Declare, For, If, Let, Mask, Slot, TileOp
 from engine.tile.source import NOWHERE, Line
 
 LANE_OF_VECTOR = "v"
@@ -66,6 +55,8 @@ class Scope:
             yield Index()
             return
         self.extents[name] = extent
+        for known in (self.definitions, self.values_of):  # a variable of a body closed before may have had the name
+            known.pop(name, None)
         self.depth[name] = len(self.bodies)
         self._open()
         yield Index.of(name)
@@ -97,10 +88,8 @@ class Scope:
 
     def bind(self, name: str, index: Index, at: Line = NOWHERE, limit: int | None = None) -> Index:
         """A named integer; an index that already is one variable or number stays itself, a name bound before too."""
-        if limit is None and (not index.terms or (len(index.terms) == 1 and str(index) == str(index.terms[0][0]))):
-            atom = index.terms[0][0] if index.terms else None
-            if atom is None or isinstance(atom, str):
-                return index
+        if limit is None and (not index.terms or index == Index.of(str(index))):
+            return index
         if any(name in names for names in self.bound):
             if self.values_of.get(name) == (self._exact(index), limit):
                 return Index.of(name)
@@ -138,25 +127,21 @@ class Scope:
         self.add(Mask(name, open_ones, outer, at))
         return name
 
-    def both(self, name: str, first: str | None, second: str | None, at: Line = NOWHERE) -> str | None:
-        """A mask that holds where both do."""
-        return self.mask(name, (), at, (first, second))
+    def assign(self, slot: Slot, expression: Scalar, at: Line, combine: str | None = None) -> None:
+        """`slot = expression`, or combined into it."""
+        self.add(Assign(slot, expression, at, combine))
 
-    def reset(self, register: Access, value: Scalar, at: Line) -> None:
-        """Set every element of a register again."""
-        shape = self.buffers[register.array].shape
-        with self.loop(LANE_OF_VECTOR, shape[-1] if shape else 1, at):
-            self.add(Assign(Slot(register.array, register.indices), value, at))
+    def assign_lanes(self, register: Access, value: Scalar, at: Line, combine: str | None = None) -> None:
+        """`register = value`, or combined into it, for each of its lanes where it holds a vector."""
+        is_vector = Index.of(LANE_OF_VECTOR) in register.indices
+        with self.loop(LANE_OF_VECTOR, self.buffers[register.array].shape[-1] if is_vector else 1, at):
+            self.assign(Slot(register.array, register.indices), value, at, combine)
 
     def expand(self, index: Index) -> Index:
         """The index in terms of block, thread and loop counters only."""
-        result = index
-        for _ in range(8):  # definitions name others; no lowering nests them deeper
-            names = [n for n in result.iterators() if n in self.definitions]
-            if not names:
-                return result
-            result = result.substitute({n: self.definitions[n] for n in names}, self.extents)
-        return result
+        # One round is enough: definitions are expanded themselves when they are noted.
+        known = {n: self.definitions[n] for n in index.iterators() if n in self.definitions}
+        return index.substitute(known, self.extents) if known else index
 
     def _exact(self, index: Index) -> Index:
         """The index with every variable expanded that is not cut."""
@@ -175,14 +160,8 @@ class Scope:
 
     def declare(self, name: str, value: Scalar | None = None, outermost: bool = False) -> None:
         """Declare a register buffer here, or in the kernel's outermost body so that later loops see it."""
-        self._insert(0 if outermost else len(self.bodies) - 1, Declare(name, value))
+        self.bodies[0 if outermost else -1].append(Declare(name, value))
 
     def fresh(self, name: str) -> str:
         """A name that no mask has yet."""
-        number = 1
-        while f"{name}_{number}" in self.buffers:
-            number += 1
-        return f"{name}_{number}"
-
-    def _insert(self, depth: int, op: TileOp) -> None:
-        self.bodies[depth].append(op)
+        return next(unique for number in itertools.count(1) if (unique := f"{name}_{number}") not in self.buffers)

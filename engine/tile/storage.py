@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import VECTOR_BYTES
 from engine.tile.nodes import Buffer, TileProgram, operations
 from engine.tile.source import GlobalWorkspace
-
-ALIGNMENT = 16
-"""Bytes of the widest access to shared memory, at a multiple of which every buffer begins."""
 
 
 def alignments(program: TileProgram) -> dict[str, int]:
@@ -29,11 +27,8 @@ def workspaces(program: TileProgram) -> tuple[GlobalWorkspace, ...]:
     """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
     aligned = alignments(program)
     zeroed = {name for op in operations(program.body) for name in op.zeroed}
-    return tuple(
-        GlobalWorkspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in zeroed)
-        for b in program.buffers.values()
-        if b.scope == "workspace"
-    )
+    own = {name: b for name, b in program.buffers.items() if b.scope == "workspace"}
+    return tuple(GlobalWorkspace(f"{n}_", n, b.dtype, b.elements, aligned[n], n in zeroed) for n, b in own.items())
 
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
@@ -51,5 +46,5 @@ def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
 
 
 def shared_bytes_of(buffer: Buffer) -> int:
-    """Bytes of shared memory that a buffer takes: whole vectors."""
-    return -(-buffer.elements * DTYPES[buffer.dtype] // ALIGNMENT) * ALIGNMENT
+    """Bytes of shared memory that a buffer takes: whole vectors, so that the next one begins at a multiple of them."""
+    return -(-buffer.elements * DTYPES[buffer.dtype] // VECTOR_BYTES) * VECTOR_BYTES

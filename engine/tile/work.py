@@ -18,16 +18,7 @@ from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
-from engine.tile.nodes import (
-    BLOCK,
-    THREAD,
-    BlockRanges,
-    Let,
-    Region,
-    TileOp,
-    TileProgram,
-    before_meeting,
-)
+from engine.tile.nodes import BLOCK, THREAD, BlockRanges, Let, Region, TileOp, TileProgram, before_meeting
 from engine.tile.source import CudaSource
 from engine.tile.storage import shared_map
 from engine.tile.trip_counts import trip_counts
@@ -83,18 +74,14 @@ def _team_bytes(source: CudaSource) -> int:
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
     """(blocks, what they do): all of them the same, but in a packed kernel."""
-    match tile.body:
-        case (BlockRanges(parts),):
-            return parts
-        case body:
-            return ((tile.grid, body),)
+    ranges = tile.body[0] if len(tile.body) == 1 else None
+    return ranges.parts if isinstance(ranges, BlockRanges) else ((tile.grid, tile.body),)
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
-    warps = tile.grid * tile.threads // WARP
     products = sum(times for op, times in trip_counts(tile.body) if op.tensor_instruction)
-    return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
+    return tile.grid * tile.threads // WARP * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from engine.api import check, group_values, measure, nvrtc, predict
+from engine.api import check, group_values, measure, nvrtc
 from engine.compilation import compile_group
-from engine.documents.ablation import AblationDoc
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
+from engine.records.store import RecordStore
 from engine.support.errors import BadInput
+from engine.tuning.executors import Workers
+from engine.tuning.final_validation import Judge
+from engine.tuning.runner import VALUES, MeasuredRunner, PredictedRunner, ReplayedRunner, Runner
+from engine.tuning.search import Search
 from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.setup import Observer, begin
-
-if TYPE_CHECKING:
-    from engine.records.store import RecordStore
-    from engine.tuning.executors import Workers
-    from engine.tuning.final_validation import Judge
-    from engine.tuning.runner import Runner
-    from engine.tuning.search import Search
 
 REPLAYED = "replayed"
 RUNNERS = (PREDICTED, MEASURED, REPLAYED)
@@ -55,9 +51,6 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
     Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
     """
     from engine.execution.measure import require_pycuda
-    from engine.tuning.measured_runner import MeasuredRunner
-    from engine.tuning.replayed_runner import ReplayedRunner
-    from engine.tuning.runner import PredictedRunner
 
     if name == PREDICTED:
         return PredictedRunner()
@@ -72,8 +65,6 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
 
 def judge(name: str) -> Judge:
     """The judge of a runner: measured trials were checked when they ran and are timed again, others are checked."""
-    from engine.tuning.final_validation import Judge
-
     return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
 
 
@@ -83,8 +74,6 @@ def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing
     Raises MissingCapability where there is none.
     """
     from engine.execution.measure import MeasureJob, measure_kernels
-    from engine.tuning.measured_runner import VALUES
-
     expected, before = group_values(group, VALUES)
     kernels = [compile_group(group, recipe) for recipe in recipes]
     compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
@@ -93,17 +82,5 @@ def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing
     return found if isinstance(found, Failure) else tuple(one.timing for one in found)
 
 
-def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
-    """Predicted time without each entry of a tuned recipe, replaced by that of `before` where there is one.
-
-    Raises what `compile` raises where `best` makes no kernel.
-    """
-    from engine.tuning.ablation import ablate as taken_back
-
-    return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
-
-
 def _measure_on_seed(kernel: Kernel) -> Timing | Failure:
-    from engine.tuning.measured_runner import VALUES
-
     return measure(kernel, seed=VALUES)

@@ -105,11 +105,11 @@ def budget(trials: int, subgraphs: int) -> int:
     return trials * subgraphs
 
 
-def backward(best: Sequence[float], window: int = WINDOW) -> float:
-    """(g(t) - g(t - window)) / window, from the best time after each round; 0 before there are as many."""
-    if len(best) <= window or math.isinf(best[-1 - window]):
+def backward(best: Sequence[float]) -> float:
+    """(g(t) - g(t - WINDOW)) / WINDOW, from the best time after each round; 0 before there are as many."""
+    if len(best) <= WINDOW or math.isinf(best[-1 - WINDOW]):
         return 0.0
-    return (best[-1] - best[-1 - window]) / window
+    return (best[-1] - best[-1 - WINDOW]) / WINDOW
 
 
 def forward(one: Subgraph, similar: Sequence[Subgraph], beta: float = BETA) -> float:
@@ -130,36 +130,33 @@ def prospect(one: Subgraph, among: Sequence[Subgraph], alpha: float = ALPHA, bet
     return Prospect(one.name, past, hope, one.weight * (alpha * past + (1 - alpha) * hope))
 
 
-def next_round(
-    subgraphs: Sequence[Subgraph], rng: random.Random, alpha: float = ALPHA, beta: float = BETA, limit: float = math.inf
-) -> RoundChoice | None:
+def next_round(subgraphs: Sequence[Subgraph], rng: random.Random, limit: float = math.inf) -> RoundChoice | None:
     """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
 
     limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.
     """
     alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit]
-    new = next((one for one in alive if not one.best), None)
-    if new is not None:
-        return RoundChoice(new.name, "the first round of each", ())
-    broken = next((one for one in alive if math.isinf(one.time)), None)
-    if broken is not None:
-        return RoundChoice(broken.name, "nothing of it ran yet", ())
+    for one in alive:
+        if not one.best:
+            return RoundChoice(one.name, "the first round of each", ())
+    for one in alive:
+        if math.isinf(one.time):
+            return RoundChoice(one.name, "nothing of it ran yet", ())
     if not alive:
         return None
-    prospects = tuple(prospect(one, subgraphs, alpha, beta) for one in alive)
+    prospects = tuple(prospect(one, subgraphs) for one in alive)
     if len({p.gradient for p in prospects}) == 1 < len(prospects):
         name = rng.choice(prospects).subgraph
         return RoundChoice(name, "all gain as much: by chance", prospects)
     best = min(prospects, key=lambda p: p.gradient)
-    return RoundChoice(
-        best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects
-    )
+    because = f"{-best.gradient:.3g} us of the model expected, more than of any other"
+    return RoundChoice(best.subgraph, because, prospects)
 
 
-def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patience: int = PATIENCE) -> list[Subgraph]:
+def without_outsiders(subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
     """The subgraphs, without a similarity tag for one that stays slow though it had the most rounds.
 
-    That is: its speed is below the best of them / beta, after more than `patience` rounds above every other.
+    That is: its speed is below the best of them / BETA, after more than PATIENCE rounds above every other.
     """
 
     def is_outsider(one: Subgraph) -> bool:
@@ -167,7 +164,7 @@ def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patienc
         if not others:
             return False
         fastest = max(other.speed for other in (one, *others))
-        return one.speed < fastest / beta and len(one.best) > patience + max(len(other.best) for other in others)
+        return one.speed < fastest / BETA and len(one.best) > PATIENCE + max(len(other.best) for other in others)
 
     return [replace(one, similar="") if is_outsider(one) else one for one in subgraphs]
 
@@ -190,7 +187,3 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     because = f"{len(kept)} of {len(times)} by speed, {len(raised)} raised by chance"
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
 
-
-def trials_charged(selected: int, each: int, as_published: bool = False) -> int:
-    """Trials that a round takes from the budget: all that it ran; as published, only those of one mapping."""
-    return each if as_published else selected * each

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program, Task
-from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
+from engine.records.nodes import REUSED, Attempt, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
@@ -122,16 +122,11 @@ class Progress:
         return tuple(
             TaskRecord(
                 group.name, task.name, task.dimensions, task.funnel.total,
-                tuple(Sieved(d.rule, d.because, d.count, d.example) for d in task.funnel.dropped if d.count),
+                tuple(d for d in task.funnel.dropped if d.count),
                 len(task.programs), self.before, len(group.instances),
             )
             for task in self.problem.tasks
         )  # fmt: skip
-
-
-def refused_records(problem: SearchProblem) -> tuple[RefusedRecord, ...]:
-    """Mappings of a group that are not searched, as they are kept with the run."""
-    return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,38 +9,52 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine.compilation import compile_group
 from engine.cost.estimate import estimate
-from engine.execution.nodes import PREDICTED, Failure, Timing
+from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
+from engine.execution.nvrtc import nvrtc_version
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError
+from engine.tuning.compiler_pruning import compiled_limits
 from engine.tuning.problem import why_not_followed
 
 MODEL = "model of times 1"
 """Name and version of the model; part of the subject of predicted trials."""
 COMPILE, NOT_TAKEN, PRUNED, NOT_RECORDED = "compile", "not taken", "pruned", "not recorded"
 """Kinds of failures of programs that never ran."""
+VALUES = 0
+"""Seed of the inputs of measured kernels; part of a trial's subject."""
+
+_GPU = threading.Lock()
+"""Held while a kernel is timed: threads of one worker share its GPU."""
 
 Outcome = Timing | Failure
+
+
+def this_process() -> str:
+    """This process as "host:pid"."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A program whose kernel is compiled."""
 
-    subject: Subject | None
+    subject: Subject | None = None
     """What its trial is kept under; None where there is no kernel, and `outcome` says why."""
-    recipe: str
+    recipe: str = ""
     """JSON of what the group was compiled by; "" without a kernel."""
-    outcome: Outcome | None
+    outcome: Outcome | None = None
     """None where it has to be finished to be known."""
-    worker: str
+    worker: str = field(default_factory=this_process)
     """Process that did it."""
 
 
@@ -89,11 +103,6 @@ def recipe_of(kernel: Kernel) -> str:
     return json.dumps(replace(kernel.recipe, groups={kernel.group.name: kernel.advice}).to_json())
 
 
-def this_process() -> str:
-    """This process as "host:pid"."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 @dataclass(frozen=True, slots=True)
 class PredictedRunner:
     """Times of the model of the compiled kernel: no GPU, no compiler but ours."""
@@ -106,14 +115,74 @@ class PredictedRunner:
         """Compile and predict: there is nothing left to finish."""
         kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
-            return Prepared(None, "", kernel, this_process())
+            return Prepared(outcome=kernel)
         try:
             found = estimate(kernel.facts, kernel.target)
         except EngineError as error:
-            return Prepared(None, "", Failure(COMPILE, error.reason), this_process())
+            return Prepared(outcome=Failure(COMPILE, error.reason))
         outcome = Timing(PREDICTED, found.microseconds, environment={"note": found.note})
-        return Prepared(subject_of(kernel, f"{MODEL}, {found.note}"), recipe_of(kernel), outcome, this_process())
+        return Prepared(subject_of(kernel, f"{MODEL}, {found.note}"), recipe_of(kernel), outcome)
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
         """Never called: `prepare` gives the outcome."""
         raise AssertionError("a predicted time is known as soon as the kernel is compiled")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRunner:
+    """Compiles here, and measures on this machine's GPU in a child process."""
+
+    measure: Callable[[Kernel], Outcome]
+    """Runs, compares with the reference and times a kernel, on values of seed VALUES."""
+    limits: Callable[[Kernel], str] = compiled_limits
+    """Why the compiler's figures rule a kernel out; "" where they do not."""
+    name: str = MEASURED
+    origin: str = MEASURED
+    needs_graph: bool = True
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        """Compile to machine code, which is cached on disk, and check its figures."""
+        kernel = compile_tuned(group, recipe)
+        if isinstance(kernel, Failure):
+            return Prepared(outcome=kernel)
+        broken = self.limits(kernel)
+        if broken:
+            return Prepared(outcome=Failure(PRUNED, broken))
+        return Prepared(measured_subject(kernel), recipe_of(kernel))
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        """Launch and time it."""
+        kernel = compile_tuned(group, recipe)
+        if isinstance(kernel, Failure):
+            return kernel
+        with _GPU:
+            return self.measure(kernel)
+
+
+def measured_subject(kernel: Kernel) -> Subject:
+    """What a measured time depends on."""
+    flags = (f"--gpu-architecture={kernel.target.architecture}",)
+    return subject_of(kernel, f"NVRTC {nvrtc_version() or 'absent'}", flags, VALUES)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRunner:
+    """Gives recorded times; kernels without one fail with `NOT_RECORDED`."""
+
+    origin: str = MEASURED
+    name: str = "replayed"
+    needs_graph: bool = False
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        """Compile, to find the subject that its trial was kept under."""
+        if self.origin == PREDICTED:
+            found = PredictedRunner().prepare(group, recipe)
+            return found if found.subject is None else replace(found, outcome=None)
+        kernel = compile_tuned(group, recipe)
+        if isinstance(kernel, Failure):
+            return Prepared(outcome=kernel)
+        return Prepared(measured_subject(kernel), recipe_of(kernel))
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        """Fail: recorded trials were found before."""
+        return Failure(NOT_RECORDED, "no trial of this kernel is kept")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan
-from engine.kernels.space import Task
+from engine.kernels.space import Dropped, Task
 from engine.recipe import Recipe
-from engine.records.nodes import Request
+from engine.records.nodes import RefusedRecord, Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.progress import Progress, TaskProgress, refused_records
-from engine.tuning.replayed_runner import ReplayedRunner, recorded_alone
-from engine.tuning.runner import Runner
+from engine.tuning.progress import Progress, TaskProgress
+from engine.tuning.runner import ReplayedRunner, Runner
 from engine.tuning.search import Search
 from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.strategies import STRATEGIES
@@ -50,21 +50,13 @@ def begin(
         raise _nothing(plan.graph, skipped)
     limits, runner = settings.limits, settings.runner
     request = Request(
-        source=settings.source,
-        target=recipe.target,
-        strategy=settings.strategy,
-        runner=runner.name,
-        origin=runner.origin,
-        trials=limits.trials,
-        minutes=None if math.isinf(limits.minutes) else limits.minutes,
-        seed=settings.seed,
-        groups=tuple(found),
-        dimensions=recipe.dimensions,
-        recipe=json.dumps(recipe.to_json()),
-    )
+        settings.source, recipe.target, settings.strategy, runner.name, runner.origin, limits.trials,
+        minutes=None if math.isinf(limits.minutes) else limits.minutes, seed=settings.seed, groups=tuple(found),
+        dimensions=recipe.dimensions, recipe=json.dumps(recipe.to_json()),
+    )  # fmt: skip
     progress = {name: _progress(one, settings) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
-    reasons = [reason for one in found.values() for reason in refused_records(one)]
+    reasons = [RefusedRecord(name, r.mapping, r.because, r.count) for name, one in found.items() for r in one.refused]
     # Refusals are worked out again: a newer version may refuse other mappings than the one that started the run.
     if settings.resume:
         log = _taken_over(store, request)
@@ -85,7 +77,7 @@ def _problems(
         try:
             one = problem(group, recipe)
             if isinstance(one, SearchProblem) and isinstance(runner, ReplayedRunner):
-                one = recorded_alone(one, store, runner.origin)
+                one = _recorded_alone(one, store, runner.origin)
         except Unsupported as error:
             one = f"{error.reason}" + (f" ({error.hint})" if error.hint else "")
         if isinstance(one, str):
@@ -93,6 +85,26 @@ def _problems(
         else:
             found[group.name] = one
     return found, skipped
+
+
+def _recorded_alone(problem: SearchProblem, store: RecordStore, origin: str) -> SearchProblem:
+    """The problem with only those programs that have recorded trials.
+
+    Raises Unsupported where there are none.
+    """
+    names = frozenset(trial.because for trial in store.trials(origin, problem.group.name))
+    tasks = tuple(task for one in problem.tasks if (task := _restrict(one, names)).programs)
+    if not tasks:
+        reason = f"has no {origin} trials in {store.path} that are programs of this search"
+        raise Unsupported("tune", problem.group.name, reason, "measure first, or use --runner predicted")
+    return replace(problem, tasks=tasks)
+
+
+def _restrict(task: Task, names: Set[str]) -> Task:
+    """A task with the programs whose text is among `names`; what goes is counted as a rule's."""
+    left = tuple(program for program in task.programs if str(program) in names)
+    gone = Dropped("recorded", "only what was run can be replayed", len(task.programs) - len(left), "")
+    return replace(task, funnel=replace(task.funnel, left=left, dropped=(*task.funnel.dropped, gone)))
 
 
 def _nothing(graph: str, skipped: Mapping[str, str]) -> Unsupported:

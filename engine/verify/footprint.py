@@ -47,15 +47,12 @@ def _conditions(statement: Statement) -> tuple[Index, ...]:
 
 def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Finding, ...]:
     """Outputs whose elements are not written exactly once by all blocks together, as findings."""
-    return tuple(
-        fault
-        for buffer in source.buffers
-        if buffer.written and (fault := _partition_fault(source, program, buffer)) is not None
-    )
+    found = (_partition_fault(source, program, buffer) for buffer in source.buffers if buffer.written)
+    return tuple(fault for fault in found if fault is not None)
 
 
 def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Parameter) -> Finding | None:
-    times = _times(source, buffer.array, buffer.elements, range(_blocks(source)))
+    times = _times(source, buffer.array, buffer.elements, range(math.prod(source.grid)))
     if times is None:
         return Finding("out of bounds", 0, f"a store to {buffer.array} can leave the array")
     part = own_part(program, buffer.array)
@@ -78,7 +75,7 @@ def written_by(source: CudaSource, array: str, elements: int, blocks: Sequence[i
 
 def boundary_blocks(source: CudaSource) -> tuple[int, ...]:
     """Blocks for which some guard holds for a part or none of their elements: one of each kind, and first and last."""
-    total = _blocks(source)
+    total = math.prod(source.grid)
     blocks = np.arange(total)
     chosen = {0, total - 1}
     for footprint in source.footprints:
@@ -88,10 +85,6 @@ def boundary_blocks(source: CudaSource) -> tuple[int, ...]:
             never = np.flatnonzero(high < 0)
             chosen.update(int(found[0]) for found in (partly, never) if found.size)
     return tuple(sorted(chosen))
-
-
-def _blocks(source: CudaSource) -> int:
-    return math.prod(source.grid)
 
 
 def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray | None:

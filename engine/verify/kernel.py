@@ -104,20 +104,12 @@ class _KernelRuns:
         wanted = self.tolerance
         # `not <=` instead of `>`: an error that is not a number fails.
         failed = self.findings or not self.worst <= wanted.relative or not self.compared
+        findings = tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind)))
         return Check(
-            group=self.kernel.group.name,
-            status="fail" if failed else "pass",
-            max_error=self.worst,
-            tolerance=wanted.relative,
-            tolerance_because=wanted.because,
-            blocks_run=self.blocks_run,
-            blocks_total=self.kernel.source.grid[0],
-            elements_compared=self.compared,
-            orders=ORDERS,
-            findings=tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind))),
-            counts=self.counts,
+            self.kernel.group.name, "fail" if failed else "pass", self.worst, wanted.relative, wanted.because,
+            self.blocks_run, self.kernel.source.grid[0], self.compared, ORDERS, findings, counts=self.counts,
             message=self._why() if failed else "",
-        )
+        )  # fmt: skip
 
     def _why(self) -> str:
         if self.findings:
@@ -195,4 +187,4 @@ def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
 def failed_check(group: str, error: EngineError) -> Check:
     """A group that could not be checked: unsupported where no kernel is meant for it, else a failure."""
     status = "unsupported" if isinstance(error, Unsupported) else "fail"
-    return Check(group, status, 0.0, 0.0, "", 0, 0, 0, (), (), (), str(error))
+    return Check(group, status, message=str(error))

@@ -158,17 +158,7 @@ def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _ModelRun)
         because += f"; without a kernel, run by the reference: {', '.join(run.by_reference)}"
     passed = error <= allowed
     message = "" if passed else f"largest error {error:.3g}, allowed {allowed:.3g}"
+    status = "pass" if passed else "fail"
     return Check(
-        group=tensor,
-        status="pass" if passed else "fail",
-        max_error=error,
-        tolerance=allowed,
-        tolerance_because=because,
-        blocks_run=run.blocks,
-        blocks_total=run.blocks,
-        elements_compared=got.size,
-        orders=("late",),
-        findings=(),
-        counts=(),
-        message=message,
+        tensor, status, error, allowed, because, run.blocks, run.blocks, got.size, ("late",), message=message
     )

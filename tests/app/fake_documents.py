@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from app.session.advice_spans import outline
 from engine.documents.model import (
-    CheckDoc,
+    Check,
     CompiledDoc,
     EdgeDoc,
     EntryDoc,
@@ -307,9 +307,9 @@ def _entry(line: str, author: str, path: tuple[int, ...]) -> EntryDoc:
     return EntryDoc(path, author, statements, dimension, wish, because, required, enabled, outcome, verdict, witness)
 
 
-def check(group: str) -> CheckDoc:
+def check(group: str) -> Check:
     """A passed check of some blocks."""
-    return CheckDoc(
+    return Check(
         group, "pass", 3.1e-4, 1e-3, "float16 inputs, float32 sums of 512 terms", 48, 6144, 196_608,
         ("late copies", "early copies"), (), "48 of 6,144 blocks compared",
     )  # fmt: skip

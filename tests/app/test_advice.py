@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from app.session.advice import (
     with_enabled,
-    with_entry,
     with_moved,
     with_pasted,
     with_required,
@@ -61,11 +60,11 @@ def test_stages_replace_their_mark_or_become_the_users() -> None:
 
 
 def test_entries_gather_under_one_heading() -> None:
-    once = with_entry(ADVICE, "S1 @ j: split 4")
-    twice = with_entry(once, "S2 @ j: split 8")
+    once = with_pasted(ADVICE, "S1 @ j: split 4")
+    twice = with_pasted(once, "S2 @ j: split 8")
     assert twice.endswith("advice user\n  S1 @ j: split 4\n  S2 @ j: split 8\n")
     before_others = "advice user\n  S1 @ j: split 4\n" + ADVICE
-    assert with_entry(before_others, "S2 @ j: split 8").startswith(
+    assert with_pasted(before_others, "S2 @ j: split 8").startswith(
         "advice user\n  S1 @ j: split 4\n  S2 @ j: split 8\nadvice"
     )
 
@@ -139,7 +138,7 @@ def test_an_entry_is_made_soft_and_taken_out() -> None:
 
 
 def test_a_new_entry_stands_before_alternatives() -> None:
-    added = with_entry(ALTERNATIVES, "S3 @ i: split 2")
+    added = with_pasted(ALTERNATIVES, "S3 @ i: split 2")
     assert [str(each) for each in from_text(added)[1].scenario.entries] == ["S0 @ j: split 2", "S3 @ i: split 2"]
 
 

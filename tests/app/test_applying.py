@@ -9,7 +9,7 @@ import pytest
 from app.controllers.tuning.follower import Follower
 from app.controllers.tuning.preview import merge_advice
 from app.controllers.tuning.tuning import TuningController
-from app.session.advice import with_entry
+from app.session.advice import with_pasted
 from app.shell.window import Window
 from engine.execution.nodes import MEASURED
 from engine.records.nodes import CHECKED, FINISHED, RUNNING, Round
@@ -68,7 +68,7 @@ def test_a_measured_trial_brings_its_time(quiet: Window, qtbot: object, tmp_path
 
 def test_what_the_user_said_meanwhile_stays(tuned: Window, qtbot: object) -> None:
     workspace = tuned.workspace
-    workspace.change(GROUP, with_entry, "S0 @ innermost: mark vector 2  # mine")
+    workspace.change(GROUP, with_pasted, "S0 @ innermost: mark vector 2  # mine")
     settle(tuned, qtbot)
     tuned.action("tune-best").trigger()
     resting(tuned, qtbot)
@@ -115,7 +115,7 @@ def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: T
     wait(qtbot, lambda: OTHER in histories and len(histories[OTHER].steps) == len(histories[GROUP].steps) == 2)
     resting(quiet, qtbot)
     quiet.workspace.bus.select_group(GROUP)
-    quiet.workspace.change(GROUP, with_entry, "S0 @ innermost: mark vector 2  # mine")
+    quiet.workspace.change(GROUP, with_pasted, "S0 @ innermost: mark vector 2  # mine")
     settle(quiet, qtbot)
     quiet.action("undo").trigger()
     settle(quiet, qtbot)
@@ -132,7 +132,7 @@ def test_the_entries_of_the_user_stay_in_every_group(quiet: Window, several: Tun
     workspace = quiet.workspace
     select(quiet, qtbot, OTHER)
     for group in (GROUP, OTHER):
-        workspace.change(group, with_entry, "S0 @ innermost: mark vector 2  # mine")
+        workspace.change(group, with_pasted, "S0 @ innermost: mark vector 2  # mine")
     settle(quiet, qtbot)
     quiet.action(ALL).trigger()
     wait(qtbot, lambda: all(len(workspace.histories[group].steps) == 3 for group in (GROUP, OTHER)))

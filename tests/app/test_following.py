@@ -24,10 +24,10 @@ from engine.records.nodes import (
     PAUSED,
     STOPPED,
     Attempt,
+    Dropped,
     RefusedRecord,
     Request,
     Round,
-    Sieved,
     TaskRecord,
 )
 from engine.records.runs import RunLog
@@ -38,7 +38,7 @@ from views.tuning.nodes import STOPPING
 
 REQUEST = Request("/models/a.onnx", "h200", "model", "predicted", "predicted", 8, groups=("a", "b"))
 TASKS = tuple(
-    TaskRecord(group, mapping, {"tile": (8, 16)}, 100, (Sieved("registers", "what fits", 90, "300 of 255"),), 10, 20.0)
+    TaskRecord(group, mapping, {"tile": (8, 16)}, 100, (Dropped("registers", "what fits", 90, "300 of 255"),), 10, 20.0)
     for group, mapping in (("a", "x"), ("a", "y"), ("b", "x"))
 )
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.session.edit_summaries import title_of
 from app.session.history import NO_STEP, Checked, History, HistoryRecord, HistoryStep, without_figures
-from engine.documents.model import CheckDoc, CountDoc, Time
+from engine.documents.model import Check, SiteCount, Time
 from tests.app.fake_documents import ADVICE
 
 
@@ -146,8 +146,8 @@ def test_figures_reach_every_step_with_the_advice() -> None:
     history.undo()
     history.add("x", "x")
     history.add("1", "1 again")
-    counts = (CountDoc(3, "global load", 16, 8, 64, 0), CountDoc(5, "global store", 16, 8, 40, 0))
-    check = CheckDoc("g", "pass", 0.0, 1e-6, "", 8, 16, 100, ("late", "early"), (), "", counts)
+    counts = (SiteCount(3, "global load", 16, 8, 64, 0), SiteCount(5, "global store", 16, 8, 40, 0))
+    check = Check("g", "pass", 0.0, 1e-6, "", 8, 16, 100, ("late", "early"), (), "", counts)
     assert history.learn("1", checked=Checked.of(check)) == (1, 3)
     assert history.steps[3].checked == Checked("pass", 8, 16, 2, 104, 16)
     assert history.learn("1", checked=Checked.of(check)) == (), "no news"

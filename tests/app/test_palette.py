@@ -165,8 +165,24 @@ PREPARED: dict[str, Callable[[Window], object]] = {
 """What has to be so before an action has an effect."""
 
 
+@pytest.fixture
+def cleared(quiet: Window) -> Window:
+    """The shared window as a new one looks."""
+    quiet.wiring.timing.stop()
+    quiet.panels.timing.pages.setCurrentIndex(0)
+    quiet.set_theme("dark")
+    quiet.reset_layout()
+    return quiet
+
+
+def is_for_one_window(name: str) -> bool:
+    """Whether an action ends its window, or starts and follows processes."""
+    return name == "quit" or name.startswith("tune-")
+
+
 @pytest.mark.parametrize("name", [info.name for info in ACTIONS])
-def test_every_action_has_an_effect(window: Window, qtbot: object, name: str) -> None:
+def test_every_action_has_an_effect(request: pytest.FixtureRequest, qtbot: object, name: str) -> None:
+    window: Window = request.getfixturevalue("window" if is_for_one_window(name) else "cleared")
     kernel = select(window, qtbot, GROUP)
     window.workspace.edit(GROUP, kernel.recipe.replace("block 8", "block 4"))
     settle(window, qtbot)
@@ -184,7 +200,7 @@ def test_every_action_has_an_effect(window: Window, qtbot: object, name: str) ->
     window.action(name).trigger()
     assert effects(window, qtbot) != before
     for each in QApplication.topLevelWidgets():
-        if each is not window and each.isVisible():
+        if not isinstance(each, Window) and each.isVisible():
             each.close()
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.session.refusals import problems_of
+from app.session.kernel_answers import problems_of
 from engine.documents.model import EntryDoc, KernelDoc, ScenarioDoc
 from tests.app.fake_documents import kernel
 

@@ -18,9 +18,9 @@ from engine.records.nodes import (
     FINISHED,
     NEW,
     Attempt,
+    Dropped,
     Request,
     Round,
-    Sieved,
     Subject,
     TaskRecord,
     Trial,
@@ -59,7 +59,7 @@ def write_run(
         opened.path, target, "model", origin, origin, len(times), groups=(group,),
         recipe=json.dumps(recipe.to_json()),
     )  # fmt: skip
-    sieved = (Sieved("shared memory", "of one block", 4, "256 KiB of 227 KiB"),)
+    sieved = (Dropped("shared memory", "of one block", 4, "256 KiB of 227 KiB"),)
     task = TaskRecord(group, "rows", DIMENSIONS, 12, sieved, 8, BEFORE)
     store = RecordStore(path)
     log = RunLog.start(store, request, (task, *(replace(task, group=other) for other in others)))

@@ -16,7 +16,7 @@ import engine
 from engine.execution.nodes import SYNTHETIC, Timing
 from engine.kernels.space import Program, Task
 from engine.recipe import Recipe
-from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Sieved, TaskRecord
+from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, TaskRecord
 from engine.records.reader import RunReader
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
@@ -106,7 +106,7 @@ def keep(operator: Operator, times: Times, store: RecordStore) -> None:
         operator.reference, TARGET, "exhaustive", "synthetic device", SYNTHETIC, len(times), groups=(name,),
         recipe=recipe,
     )  # fmt: skip
-    sieved = tuple(Sieved(d.rule, d.because, d.count, d.example) for d in task.funnel.dropped)
+    sieved = task.funnel.dropped
     kept = set(task.programs)
     record = TaskRecord(name, task.name, dict(task.dimensions), task.funnel.total, sieved, len(kept), math.inf)
     log = RunLog.start(store, request, (record,))

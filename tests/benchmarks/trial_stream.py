@@ -26,9 +26,9 @@ from engine.records.nodes import (
     NEW,
     SEARCHED,
     Attempt,
+    Dropped,
     Request,
     Round,
-    Sieved,
     Subject,
     TaskRecord,
     Trial,
@@ -97,7 +97,7 @@ def _recipe(group: str, values: tuple[tuple[str, int], ...]) -> str:
 def tasks() -> tuple[TaskRecord, ...]:
     """What can be chosen in the run."""
     total = math.prod(map(len, DIMENSIONS.values()))
-    sieved = (Sieved("shared memory", "a launch that asks for more fails", total // 4, "320 KiB of shared memory"),)
+    sieved = (Dropped("shared memory", "a launch that asks for more fails", total // 4, "320 KiB of shared memory"),)
     return tuple(
         TaskRecord(group, mapping, DIMENSIONS, total, sieved, total - total // 4, 3 * TYPICAL)
         for group in GROUPS

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.calibration.fit import fit_target, predicted_time, speaking
-from engine.calibration.nodes import Observation
+from engine.calibration.fit import Observation, fit_target, predicted_time, speaking
 from engine.cost.calibration import FITTED
 from engine.cost.nodes import Work
 from engine.target import DEVICES, Target

@@ -39,7 +39,7 @@ def numbers(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[
         yield "the rank of the program that the advisers chose", found.rank(found.advised)
     drawn = chart(kernel)
     yield "the chart", drawn.time.microseconds
-    if drawn.problem is not None and drawn.knobs is not None:
+    if drawn.gemm is not None and drawn.knobs is not None:
         answer = what_if_of_chart(drawn, drawn.knobs, kernel.target.name)
         assert answer.then is not None, f"what-if refuses the default kernel of {group.name}"
         yield from (("what-if, now", answer.now.microseconds), ("what-if, then", answer.then.microseconds))

@@ -16,7 +16,6 @@ from engine.explore.fusion_attempts import (
     split_operators,
 )
 from engine.fusion.stitching.nodes import Fixed
-from engine.target import target
 from tests.fusion.test_plan import groups_of, model
 from tests.semantics.single import Node
 
@@ -42,7 +41,7 @@ def graph(tmp_path: Path) -> engine.OperatorGraph:
 
 
 def tried(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> AttemptDoc:
-    return Attempts(engine.fuse(graph, fixed=fixed), target("h200")).attempt(wish)
+    return Attempts(engine.fuse(graph, fixed=fixed)).attempt(wish)
 
 
 def carried_out(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> list[set[str]]:
@@ -142,7 +141,7 @@ def test_equal_layers_are_changed_alike() -> None:
         pytest.skip(f"{BERT} is not there")
     graph = engine.load(BERT)
     plan = engine.fuse(graph)
-    attempts = Attempts(plan, target("h200"))
+    attempts = Attempts(plan)
     started = time.perf_counter()
     found = attempts.attempt(FusionEdit(SPLIT, ("node_linear_3", "node_add_5")))
     assert time.perf_counter() - started < HANG
@@ -166,7 +165,7 @@ def test_links_tell_scheme_and_bytes(graph: engine.OperatorGraph) -> None:
 
 def test_wishes_are_a_verb_of_the_library(graph: engine.OperatorGraph) -> None:
     plan = engine.fuse(graph)
-    found = engine.attempts(plan).attempt(engine.FusionEdit(SPLIT, ("n1", "n2")))
-    assert found == Attempts(plan, target("h200")).attempt(FusionEdit(SPLIT, ("n1", "n2"))) and found.legal
+    found = engine.Attempts(plan).attempt(engine.FusionEdit(SPLIT, ("n1", "n2")))
+    assert found == Attempts(plan).attempt(FusionEdit(SPLIT, ("n1", "n2"))) and found.legal
     with pytest.raises(engine.BadInput, match="target"):
-        engine.attempts(plan, target="abacus")
+        engine.Attempts(plan, target="abacus")

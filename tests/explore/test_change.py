@@ -29,7 +29,7 @@ def bert() -> engine.OperatorGraph:
 
 
 def tried(graph: engine.OperatorGraph, wish: FusionEdit, fixed: Fixed | None = None) -> AttemptDoc:
-    return Attempts(engine.fuse(graph, fixed=fixed), target("h200")).attempt(wish)
+    return Attempts(engine.fuse(graph, fixed=fixed)).attempt(wish)
 
 
 def carried_out(graph: engine.OperatorGraph, found: AttemptDoc) -> engine.FusionPlan:

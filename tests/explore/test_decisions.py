@@ -7,7 +7,6 @@ import pytest
 import engine
 from engine.documents.exploration import CellDoc, DecisionsDoc
 from engine.explore.decisions import decisions
-from engine.explore.scheduled_group import schedule_group
 from engine.fusion.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.scheduling.compose import compose
@@ -42,7 +41,7 @@ def ordered_plane() -> TensorProgram:
 
 def table(group: FusionGroup) -> DecisionsDoc:
     """The decisions without anybody's advice."""
-    return decisions(schedule_group(group, engine.Recipe("h200")))
+    return decisions(group, engine.Recipe("h200"))
 
 
 def cells(doc: DecisionsDoc) -> dict[tuple[str, str, str], CellDoc]:

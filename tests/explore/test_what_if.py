@@ -122,7 +122,7 @@ def test_knobs_that_the_kernel_does_not_take_are_refused() -> None:
     with pytest.raises(BadInput, match="no contraction"):
         engine.variant(softmax, engine.default_recipe(softmax), NOW)
     with pytest.raises(BadInput, match="no contraction"):
-        engine.what_if(chart(engine.compile(softmax)), NOW, "h200")
+        engine.what_if_of_chart(chart(engine.compile(softmax)), NOW, "h200")
 
 
 @needs_nvrtc

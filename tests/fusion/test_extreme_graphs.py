@@ -14,7 +14,6 @@ from engine.documents.exploration import JOIN, SPLIT, TAKE_OUT, FusionEdit
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.stitching.nodes import POLICIES, STITCH, Fixed
 from engine.support.errors import BadInput
-from engine.target import target
 from tests.fusion.test_growth import chain, layers
 from tests.fusion.test_plan import groups_of
 from tests.graph.models import model, node, save
@@ -66,7 +65,7 @@ def test_one_operator(kind: str, policy: str, tmp_path: Path) -> None:
 
 def test_one_operator_has_nothing_to_part(tmp_path: Path) -> None:
     graph = engine.load(save(tmp_path / "m.onnx", model(named(SINGLE["element-wise"]), {"x": [8, 8]}, ["y"])))
-    attempts = Attempts(engine.fuse(graph), target("h200"))
+    attempts = Attempts(engine.fuse(graph))
     for wish in (FusionEdit(SPLIT, ("n0",)), FusionEdit(TAKE_OUT, ("n0",))):
         assert "there is nothing to part" in attempts.attempt(wish).because
     assert attempts.attempt(FusionEdit(JOIN, ("n0",))).legal
@@ -126,7 +125,7 @@ def test_forced_groups_of_many_layers_are_refused_alike(case: str, tmp_path: Pat
 @pytest.mark.slow
 def test_wishes_about_fifty_thousand_operators(tmp_path: Path) -> None:
     graph = engine.load(layers(tmp_path / "m.onnx", 8_400))
-    attempts = Attempts(engine.fuse(graph), target("h200"))
+    attempts = Attempts(engine.fuse(graph))
     attempts.attempt(FusionEdit(SPLIT, ("l5/m", "l5/a")))  # works out once what does not depend on the wish
     start = time.process_time()
     found = attempts.attempt(FusionEdit(TAKE_OUT, ("l77/r",)))

@@ -82,7 +82,7 @@ def test_equal_layers_share_a_program_and_keep_their_names(tmp_path: Path) -> No
     assert set(own.statements.values()) == {"l2/o", "l2/x", "l3/n"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(sentinel=False)
 @pytest.mark.parametrize(("make", "size"), [(chain, 50_000), (layers, 8_400)])
 def test_fifty_thousand_operators(make: object, size: int, tmp_path: Path) -> None:
     path = make(tmp_path / "m.onnx", size)  # type: ignore[operator]

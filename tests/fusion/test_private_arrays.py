@@ -51,7 +51,7 @@ def test_kernels_of_exported_graphs_keep_no_more(path: Path, policy: str) -> Non
 
 
 @needs_shared
-@pytest.mark.slow
+@pytest.mark.slow(sentinel=False)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_kernel_of_any_shared_graph_keeps_more(policy: str) -> None:
     given = [path for path in (SHARED / "akg").glob("*.json") if not path.name.startswith("complex")]

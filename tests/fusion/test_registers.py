@@ -11,7 +11,6 @@ from engine.documents.exploration import JOIN, FusionEdit
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.stitching.nodes import Fixed
 from engine.support.errors import BadInput
-from engine.target import target
 from engine.target.registers import VALUE_REGISTERS
 from engine.tensor.live_values import most_alive
 from engine.tensor.lower import lower
@@ -76,7 +75,7 @@ def test_a_group_without_is_refused_with_the_operator_and_the_figures(tmp_path: 
     told = r"242 values are alive at once when n\d+ is computed, by an estimate .* h200 may have 255 registers"
     with pytest.raises(BadInput, match=told):
         engine.fuse(graph, fixed=whole(graph))
-    tried = Attempts(engine.fuse(graph), target("h200")).attempt(FusionEdit(JOIN, whole(graph).groups[0]))
+    tried = Attempts(engine.fuse(graph)).attempt(FusionEdit(JOIN, whole(graph).groups[0]))
     assert not tried.legal and "242 values are alive at once" in tried.because
 
 

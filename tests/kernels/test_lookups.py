@@ -252,4 +252,6 @@ def test_vectors_do_not_run_along_an_index_that_is_looked_up(what: str, width: i
     value = apply("add", BY_ELEMENT[what], at("y", "r", "i"))
     one = statement("S0", [("r", 64), ("i", 64)], at("z", "r", "i"), value)
     arrays = {name: Array(name, (64, 64), "float32") for name in "yz"} | {"x": Array("x", (64,), "float32")}
-    assert vector_limit([one], arrays | {"n": Array("n", (64,), "int64")}, {"S0": ("i",)}) == width
+    arrays["n"] = Array("n", (64,), "int64")
+    program = TensorProgram("lookup", arrays, (one,), ("x", "y", "n"), ("z",))
+    assert vector_limit([one], program, {"S0": ("i",)}) == width

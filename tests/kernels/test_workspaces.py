@@ -118,7 +118,7 @@ def test_no_kernel_of_a_model_has_module_memory(path: Path) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.slow
+@pytest.mark.slow(sentinel=False)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", suite_names())
 def test_no_kernel_of_a_suite_has_module_memory(name: str) -> None:

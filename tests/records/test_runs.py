@@ -30,10 +30,10 @@ from engine.records.nodes import (
     STOP,
     STOPPED,
     Attempt,
+    Dropped,
     RefusedRecord,
     Request,
     Round,
-    Sieved,
     Subject,
     TaskRecord,
     Trial,
@@ -49,7 +49,7 @@ REQUEST = Request(
 )
 TASK = TaskRecord(
     "matmul_0", "wmma", {"stages": (1, 2, 3), "order": ("rows", "columns")}, 100,
-    (Sieved("shared memory", "a block has so much", 40, "3 stages: 300 KiB"),), 60, math.inf, 12,
+    (Dropped("shared memory", "a block has so much", 40, "3 stages: 300 KiB"),), 60, math.inf, 12,
 )  # fmt: skip
 REFUSED = RefusedRecord("matmul_0", "dp4a", "multiplies int8, not float16", 3)
 FORMAT_1 = """

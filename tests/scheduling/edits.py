@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from engine.scheduling.attach import rebuilt
+from engine.scheduling.attach import replace_members
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, walk
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
@@ -28,7 +28,7 @@ def claiming(tree: ScheduleTree, draw: random.Random) -> ScheduleTree:
     if not bands:
         return tree
     member = draw.choice(draw.choice(bands).members)
-    return ScheduleTree(rebuilt(tree.root, {id(member): replace(member, parallel=True)}))
+    return ScheduleTree(replace_members(tree.root, {id(member): replace(member, parallel=True)}))
 
 
 def edited(program: TensorProgram, tree: ScheduleTree, draw: random.Random) -> ScheduleTree:

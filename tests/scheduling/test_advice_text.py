@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from engine.recipe import Advice, Scenario, entry
-from engine.scheduling.text import entry_text, from_text, to_text
+from engine.scheduling.text import from_text, to_text
 from engine.support.errors import BadInput
 from tests.scheduling.strategies import advices
 
@@ -76,9 +76,9 @@ def test_round_trip_is_exact(advice: tuple[Advice, ...]) -> None:
     assert from_text(to_text(advice)) == advice
 
 
-def test_entry_text_is_one_line_without_the_reason() -> None:
+def test_the_text_of_an_entry_is_one_line_without_the_reason() -> None:
     wish = entry("S1", pin=("i", "j"), at="after k", required=True, because="it is\nso")
-    assert entry_text(wish) == "required S1 @ after k: pin i, j"
+    assert str(wish) == "required S1 @ after k: pin i, j"
 
 
 @pytest.mark.parametrize(

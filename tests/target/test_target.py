@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
 from engine.support.errors import BadInput
@@ -53,3 +56,11 @@ def test_tensor_cores_are_faster_than_cuda_cores_and_tf32_half_as_fast_as_halves
 def test_a_target_prints_every_figure_with_its_source() -> None:
     text = str(target("a100"))
     assert all(figure.source in text for figure in target("a100").figures().values())
+
+
+def test_targets_of_one_name_have_hashes_of_their_own() -> None:
+    """A calibration makes thousands of them, all of which are looked up in the cache of occupancies."""
+    h200 = target("h200")
+    made = [replace(h200, dram_latency=replace(h200.dram_latency, value=n * 1e-9)) for n in range(400, 500)]
+    assert len({hash(one) for one in made}) == len(made)
+    assert hash(replace(h200)) == hash(h200) == hash(pickle.loads(pickle.dumps(h200)))

@@ -17,7 +17,6 @@ from engine.tuning.budget_scheduler import (
     prospect,
     round_size,
     sample,
-    trials_charged,
     without_outsiders,
 )
 
@@ -155,7 +154,3 @@ def test_how_often_a_share_is_raised() -> None:
     raised = sum(len(sample(TIMES, rng, explore=0.2).raised) for _ in range(2000))
     assert raised / 10_000 == pytest.approx(0.2, abs=0.02)
 
-
-def test_a_visit_costs_all_it_ran_and_as_published_one_mapping() -> None:
-    assert trials_charged(7, 48) == 336
-    assert trials_charged(7, 48, as_published=True) == 48

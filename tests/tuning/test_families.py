@@ -101,7 +101,7 @@ def test_each_family_is_tuned_end_to_end(family: str, tmp_path: Path) -> None:
     assert tuned_and_checked(graph, tmp_path, 4) == mappings
 
 
-@pytest.mark.slow
+@pytest.mark.slow(sentinel=False)
 @needs_compiler
 @pytest.mark.parametrize("name", TRUE)
 def test_each_family_is_tuned_end_to_end_at_a_published_size(name: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_an_operator_of_each_family_is_searched_to_the_end(row: str, tmp_path: P
         assert not best["is_faster"] or best["note"] == "agrees with the reference", best["note"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(sentinel=False)
 @pytest.mark.parametrize("name", ["bert_base_b1_s128.onnx", "resnet50_b1_ts13.onnx"])
 def test_a_model_is_searched_to_the_end(name: str, tmp_path: Path) -> None:
     if not (MODELS / name).is_file():

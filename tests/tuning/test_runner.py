@@ -17,11 +17,17 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, MissingCapability
 from engine.tuning import api as tuning
-from engine.tuning.measured_runner import MeasuredRunner
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.progress import program_of
-from engine.tuning.replayed_runner import ReplayedRunner
-from engine.tuning.runner import NOT_RECORDED, NOT_TAKEN, PRUNED, Outcome, PredictedRunner
+from engine.tuning.runner import (
+    NOT_RECORDED,
+    NOT_TAKEN,
+    PRUNED,
+    MeasuredRunner,
+    Outcome,
+    PredictedRunner,
+    ReplayedRunner,
+)
 from tests.tuning.runs import plan, recipe, run, search
 
 needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="the NVRTC library cannot be loaded")

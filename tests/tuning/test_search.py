@@ -23,12 +23,12 @@ from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tuning.final_validation import Judge
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.progress import program_of
-from engine.tuning.replayed_runner import ReplayedRunner
+from engine.tuning.runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
 from tests.support.commands import document, loomscope, refused
 from tests.tuning.runs import ROW, Synthetic, plan, recipe, run, search
 
-PASSED = Check("matmul_0", "pass", 0.0, 1e-3, "", 1, 1, 1, ("late", "early"), (), ())
+PASSED = Check("matmul_0", "pass", 0.0, 1e-3, "", 1, 1, 1, ("late", "early"), ())
 
 
 def test_the_next_search_repeats_no_trial_whatever_asks_for_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget
 
-from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc
+from engine.documents.model import Check, CompiledDoc, KernelDoc
 from engine.documents.pipeline import ListingDoc
 from views.code.editor import CodeText
 from views.code.listing import ListingText
@@ -50,7 +50,7 @@ class CodeView(Panel):
         """The tab in front."""
         return next(name for name, button in self.tabs.items() if button.isChecked())
 
-    def show_kernel(self, kernel: KernelDoc, check: CheckDoc | None = None) -> None:
+    def show_kernel(self, kernel: KernelDoc, check: Check | None = None) -> None:
         """Shows a kernel's text and what is known about it."""
         changed = self._kernel is None or (self._kernel.cuda, self._kernel.lines) != (kernel.cuda, kernel.lines)
         self._kernel = kernel
@@ -115,7 +115,7 @@ class CodeView(Panel):
         cuda = self._kernel.cuda if self._kernel else ""
         QGuiApplication.clipboard().setText(cuda if self.language == CUDA else "\n".join(self.listing.lines))
 
-    def _show_chips(self, kernel: KernelDoc, check: CheckDoc | None) -> None:
+    def _show_chips(self, kernel: KernelDoc, check: Check | None) -> None:
         chips = [label(text, "chip") for text in _chips(kernel)]
         if check:
             chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
@@ -145,6 +145,6 @@ def _compiled_text(figures: CompiledDoc) -> str:
     return f"{plural(figures.registers, 'register')}, {spills}, {figures.architecture}"
 
 
-def _check_chip(check: CheckDoc) -> str:
+def _check_chip(check: Check) -> str:
     blocks = f"{check.blocks_run:,} of {check.blocks_total:,} blocks"
     return f"✓ checked, {blocks}" if check.status == "pass" else f"✕ {check.status}, {blocks}"

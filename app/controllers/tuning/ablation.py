@@ -12,7 +12,6 @@ from app.session.client import Pending
 from app.session.workspace import Workspace
 from engine.documents.ablation import AblationDoc
 from engine.documents.model import ProblemDoc
-from engine.support.errors import EngineError
 from views.tuning.view import TuningView
 
 
@@ -31,7 +30,7 @@ class Ablation(QObject):
         self.forget()
         self.view.show_ablation(None, f"{title}: every entry is taken back in turn…")
         on_kept = partial(self._on_kept, self._asked, group, title)
-        self.attachment.read(trial, group, on_kept, partial(self._on_error, self._asked))
+        self.attachment.read(lambda run: run.kept_trial(trial, group), on_kept, partial(self._refuse, self._asked))
 
     def forget(self) -> None:
         """Another run or group: nothing known is about it."""
@@ -51,9 +50,6 @@ class Ablation(QObject):
         if number == self._asked:
             self.found = found
             self.view.show_ablation(found, title)
-
-    def _on_error(self, number: int, error: EngineError) -> None:
-        self._refuse(number, ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
     def _refuse(self, number: int, problem: ProblemDoc) -> None:
         if number == self._asked:

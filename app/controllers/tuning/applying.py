@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, Signal
 
 from app.controllers.tuning.attachment import Attachment
-from app.controllers.tuning.follower import Best, Kept
+from app.controllers.tuning.follower import Best, Follower, Kept
 from app.controllers.tuning.preview import merge_advice
+from app.session.background import problem_of
 from app.session.workspace import Workspace
-from engine.documents.model import ProblemDoc, Time
+from engine.documents.model import Time
 from engine.support.errors import EngineError
 from views.tuning.trials import Trials
 
@@ -51,7 +52,7 @@ class Applying(QObject):
             self.workspace.bus.select_group(group)
             self._go_on(group)
 
-        self.attachment.read(trial, group, read, self._refuse)
+        self.attachment.read(lambda run: run.kept_trial(trial, group), read, self.refused.emit)
 
     def apply_all(self, run: int, trials: Trials) -> None:
         """Applies the best of every group that became faster in a run of the open model."""
@@ -66,7 +67,7 @@ class Applying(QObject):
                 self.workspace.want(group)
             self._go_on_together()
 
-        self.attachment.bests(read, self._refuse)
+        self.attachment.read(Follower.bests, read, self.refused.emit)
 
     def _go_on(self, group: str) -> None:
         """Asks for the step once the group's history is there; once the step is, it gets its remark and its time."""
@@ -97,7 +98,7 @@ class Applying(QObject):
         try:
             text = merge_advice(present, wanted.text)
         except EngineError as error:
-            self._refuse(error)
+            self.refused.emit(problem_of(error))
             return ""
         if text == present:
             return ""
@@ -105,9 +106,6 @@ class Applying(QObject):
         self._noted[group] = replace(wanted, text=text, measured=measured)
         self.workspace.edit(group, text)
         return text
-
-    def _refuse(self, error: EngineError) -> None:
-        self.refused.emit(ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
     def _forget(self) -> None:
         for wanted in (self._wanted, self._together, self._noted):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.controllers.tuning.follower import Best, Follower, Kept, RunUpdate
-from app.session.background import Background
+from app.controllers.tuning.follower import Follower, RunUpdate
+from app.session.background import Background, Result
+from engine.documents.model import ProblemDoc
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader, require_records
 from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
-from engine.support.errors import BadInput, EngineError
+from engine.support.errors import BadInput
 
 LOOK_MS = 100
 ANSWER_MS = 20
@@ -36,7 +38,7 @@ class Attachment(QObject):
     updated = Signal(object)
     """An Update."""
     refused = Signal(object, object)
-    """A path and the EngineError that says why it cannot be followed."""
+    """A path and the Problem that says why it cannot be followed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,8 +50,7 @@ class Attachment(QObject):
         """The run after which one is waited for; -1 while none is."""
         self._state = ""
         """What the run did at the last look."""
-        self._timer = QTimer(self)
-        self._timer.setInterval(LOOK_MS)
+        self._timer = QTimer(self, interval=LOOK_MS)
         self._timer.timeout.connect(self._look)
 
     @property
@@ -60,11 +61,11 @@ class Attachment(QObject):
     def attach(self, path: Path, quiet: bool = False) -> None:
         """Follows the last run of a file.  `quiet`: a file that cannot be read is left alone without a word."""
 
-        def refuse(error: EngineError) -> None:
+        def refuse(problem: ProblemDoc) -> None:
             if not quiet:
-                self.refused.emit(path, error)
+                self.refused.emit(path, problem)
 
-        self._files.run(lambda: _existing(path), lambda follower: self._follow(path, follower), refuse)
+        self._files.run(lambda: _existing(path), partial(self._follow, path), refuse)
 
     def start_after(self, path: Path, begin: Callable[[], None]) -> None:
         """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
@@ -75,7 +76,7 @@ class Attachment(QObject):
             self._timer.start()
             begin()
 
-        self._files.run(lambda: _last_run(path), on_last, lambda error: self.refused.emit(path, error))
+        self._files.run(lambda: _last_run(path), on_last, partial(self.refused.emit, path))
 
     def detach(self) -> None:
         """Follows nothing any more."""
@@ -90,11 +91,9 @@ class Attachment(QObject):
         """Wishes something of the run that is followed."""
         path, follower = self.path, self.follower
         if path is not None and follower is not None:
-            number = follower.number
             self._timer.setInterval(ANSWER_MS)
-            self._files.run(
-                lambda: ask(path, number, wish, PATIENCE), lambda _: None, lambda error: self.refused.emit(path, error)
-            )
+            work = partial(ask, path, follower.number, wish, PATIENCE)
+            self._files.run(work, lambda _: None, partial(self.refused.emit, path))
 
     def note_stopped(self) -> None:
         """Writes for a process that was ended that its run has stopped."""
@@ -103,32 +102,21 @@ class Attachment(QObject):
             self._files.run(lambda: _mark_stopped(path, follower.number), lambda _: None, lambda _: None)
 
     def read(
-        self, trial: int, group: str, on_result: Callable[[Kept], None], on_error: Callable[[EngineError], None]
-    ) -> None:
-        """What is kept of a trial of a group."""
-        follower = self.follower
-        if follower is not None:
-            self._files.run(lambda: follower.kept_trial(trial, group), on_result, on_error)
+        self, look: Callable[[Follower], Result], on_result: Callable[[Result], None],
+        on_error: Callable[[ProblemDoc], None],
+    ) -> None:  # fmt: skip
+        """What a look at the run that is followed finds."""
+        if self.follower is not None:
+            self._files.run(partial(look, self.follower), on_result, on_error)
 
-    def bests(
-        self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]
-    ) -> None:
-        """The best trial of each group that became faster."""
-        follower = self.follower
-        if follower is not None:
-            self._files.run(follower.bests, on_result, on_error)
-
-    def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[EngineError], None]) -> None:
+    def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[ProblemDoc], None]) -> None:
         """Does something with files on the same thread."""
         self._files.run(work, lambda _: done(), failed)
 
     def close(self) -> None:
         """Waits for what is under way and lets everything go."""
-        sys.setswitchinterval(USUAL_SECONDS)
-        self._timer.stop()
+        self.detach()
         self._files.close()
-        if self.follower is not None:
-            self.follower.close()
 
     def _follow(self, path: Path, follower: Follower) -> None:
         self.detach()
@@ -143,20 +131,12 @@ class Attachment(QObject):
         if self._looking or self.path is None:
             return
         self._looking = True
-        if self.follower is None:
-            path, after = self.path, self._awaited
-            self._files.run(
-                lambda: _newer(path, after),
-                lambda found: self._on_newer(path, found),
-                lambda error: self._on_error(path, None, error),
-            )
+        path, follower = self.path, self.follower
+        on_error = partial(self._on_error, path, follower)
+        if follower is None:
+            self._files.run(partial(_newer, path, self._awaited), partial(self._on_newer, path), on_error)
         else:
-            path, follower = self.path, self.follower
-            self._files.run(
-                follower.look,
-                lambda update: self._on_update(follower, update),
-                lambda error: self._on_error(path, follower, error),
-            )
+            self._files.run(follower.look, partial(self._on_update, follower), on_error)
 
     def _on_newer(self, path: Path, follower: Follower | None) -> None:
         self._looking = False
@@ -174,12 +154,12 @@ class Attachment(QObject):
         if not update.is_complete:
             QTimer.singleShot(BREATH_MS, self, self._look)
 
-    def _on_error(self, path: Path, follower: Follower | None, error: EngineError) -> None:
+    def _on_error(self, path: Path, follower: Follower | None, problem: ProblemDoc) -> None:
         """A file that cannot be read any more is let go; errors of a file detached before are ignored."""
         self._looking = False
         if (path, follower) == (self.path, self.follower):
             self.detach()
-            self.refused.emit(path, error)
+            self.refused.emit(path, problem)
 
 
 def _existing(path: Path) -> Follower:

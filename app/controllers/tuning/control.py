@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -18,7 +19,6 @@ from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
-from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
 from views.tuning.run import RunSettings
 
@@ -82,7 +82,7 @@ class RunController(QObject):
         """The run in the panel's words; None where there is none."""
         if self.shown is not None and self.shown.run is not None:
             return self.shown.status()
-        return BEGINNING if self.is_live else None
+        return BEGINNING if self.is_live else None  # its process runs, but nothing is in the records yet
 
     def start(self, settings: RunSettings) -> None:
         """Starts a run of the open model with its present advice; it is followed like any other."""
@@ -156,19 +156,15 @@ class RunController(QObject):
         workspace, path = self.workspace, recipe_beside(order.records)
         known = {name: history.step.text for name, history in workspace.histories.items() if workspace.group(name)}
         fixed = fixed_now(workspace.histories)
-
-        def write() -> None:
-            write_present(path, order.target, order.dimensions, fixed, known)
+        write = partial(write_present, path, order.target, order.dimensions, fixed, known)
 
         def begin() -> None:
             self._is_starting = False
             self.process.start(order, self.command)
             self.changed.emit()
 
-        def start() -> None:
-            self.attachment.start_after(order.records, begin)
-
-        self.attachment.run(write, start, lambda error: self._on_refused(path, error))
+        start = partial(self.attachment.start_after, order.records, begin)
+        self.attachment.run(write, start, partial(self._on_refused, path))
 
     def _kill(self) -> None:
         """Ends a process that has not answered."""
@@ -192,9 +188,8 @@ class RunController(QObject):
                 self.changed.emit()
             self.grown.emit()
 
-    def _on_refused(self, path: Path, error: EngineError) -> None:
+    def _on_refused(self, path: Path, problem: ProblemDoc) -> None:
         self._is_starting = False
-        problem = ProblemDoc(error.stage, error.subject, error.reason, error.hint)
         self.refusal = f"{path.name} cannot be used", problem
         self.workspace.add_problem("", problem)
         self.changed.emit()

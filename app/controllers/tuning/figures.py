@@ -109,9 +109,8 @@ def _refusal_row(place: int, one: RefusedRecord) -> TrialShare:
 def _share(
     key: str, title: str, rounds: Sequence[Round], gain: float, parts: tuple[TrialShare, ...] = ()
 ) -> TrialShare:
-    return TrialShare(
-        key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds[-TOLD:])), parts
-    )
+    numbers = tuple(each.number for each in rounds)
+    return TrialShare(key, title, numbers, gain, tuple(map(_because, rounds[-TOLD:])), parts)
 
 
 def _because(decision: Round) -> str:

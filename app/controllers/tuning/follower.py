@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.documents.model import Time
+from engine.documents.model import Time, time_doc
 from engine.execution.nodes import MEASURED, Timing
-from engine.present.times import time_doc
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, Attempt, Round, Run, Trial
 from engine.records.reader import RunReader
@@ -147,19 +146,17 @@ class Follower:
                 if name not in values:
                     values[name] = np.full(len(found), NONE, np.int32)
                 values[name][row] = words.dimensions.setdefault(name, Words()).code(str(value))
+        microseconds, promised, low, high = (
+            np.array([_nan_for_unknown(getattr(attempt, name)) for attempt in found], float)
+            for name in ("microseconds", "promised", "low", "high")
+        )
         return Batch(
-            numbers,
-            np.array([attempt.trial or 0 for attempt in found], np.int64),
+            numbers, np.array([attempt.trial or 0 for attempt in found], np.int64),
             _codes(words.groups, [attempt.group for attempt in found]),
             _codes(words.mappings, [attempt.mapping for attempt in found]),
             np.array([STATES.index(attempt.state) for attempt in found], np.int32),
-            _codes(words.kinds, [attempt.failure for attempt in found]),
-            np.array([_nan_for_unknown(attempt.microseconds) for attempt in found], float),
-            np.array([_nan_for_unknown(attempt.promised) for attempt in found], float),
-            np.array([_nan_for_unknown(attempt.low) for attempt in found], float),
-            np.array([_nan_for_unknown(attempt.high) for attempt in found], float),
-            values,
-        )
+            _codes(words.kinds, [attempt.failure for attempt in found]), microseconds, promised, low, high, values,
+        )  # fmt: skip
 
 
 def _codes(words: Words, texts: Sequence[str]) -> Codes:

@@ -14,7 +14,6 @@ from app.session.workspace import Workspace
 from engine.documents.model import KernelDoc, ProblemDoc
 from engine.recipe import Advice
 from engine.scheduling.text import from_text, to_text
-from engine.support.errors import EngineError
 from views.tuning.trial import TrialView
 
 SETTLE_MS = 120
@@ -46,9 +45,7 @@ class TrialPreview(QObject):
         self.chosen: ChosenTrial | None = None
         self.text = ""
         """The advice of the chosen trial; "" until it is read."""
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(SETTLE_MS)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self._read)
         view.shown.connect(self._read)
 
@@ -79,8 +76,8 @@ class TrialPreview(QObject):
     def _read(self) -> None:
         chosen = self.chosen
         if chosen is not None and chosen.trial and not self.text and self.view.isVisible():
-            on_kept, on_error = partial(self._on_kept, chosen), partial(self._on_error, chosen)
-            self.attachment.read(chosen.trial, chosen.group, on_kept, on_error)
+            on_kept, on_problem = partial(self._on_kept, chosen), partial(self._refuse, chosen)
+            self.attachment.read(lambda run: run.kept_trial(chosen.trial, chosen.group), on_kept, on_problem)
 
     def _on_kept(self, chosen: ChosenTrial, kept: Kept) -> None:
         if chosen is not self.chosen or self.text:
@@ -101,9 +98,6 @@ class TrialPreview(QObject):
     def _on_kernel(self, chosen: ChosenTrial, kernel: KernelDoc) -> None:
         if chosen is self.chosen:
             self.view.show_kernel(kernel)
-
-    def _on_error(self, chosen: ChosenTrial, error: EngineError) -> None:
-        self._refuse(chosen, ProblemDoc(error.stage, error.subject, error.reason, error.hint))
 
     def _refuse(self, chosen: ChosenTrial, problem: ProblemDoc) -> None:
         if chosen is self.chosen:

@@ -92,6 +92,11 @@ class Shown:
         title = next((each.title for each in model.groups if each.name == group), group)
         return group if title in ambiguous_titles(model) else title
 
+    def trial(self, row: int) -> tuple[str, int, str]:
+        """A trial's group, where its recipe is kept (0 for nowhere), and what it is called."""
+        trials = self.trials
+        return trials.text("group", row), int(trials.column("trial")[row]), f"Trial {int(trials.number[row]):,}"
+
     def status(self) -> Status:
         """The run in the panel's words."""
         run = self.run
@@ -102,10 +107,8 @@ class Shown:
             ("Strategy", request.strategy), ("Times", request.origin),
             ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
         )  # fmt: skip
-        title = f"Tuning {Path(request.source).stem}"
-        return Status(
-            title, self.state, len(self.trials), self.total, self._time_left(), facts, self.problem, run.message
-        )
+        title, count = f"Tuning {Path(request.source).stem}", len(self.trials)
+        return Status(title, self.state, count, self.total, self._time_left(), facts, self.problem, run.message)
 
     def _time_left(self) -> str:
         """How long it will take at the present pace; "" where it cannot be estimated."""

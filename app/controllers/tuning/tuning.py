@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -13,7 +15,7 @@ from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
 from app.session.selection import Selection
 from app.session.workspace import Workspace
-from engine.documents.model import ModelDoc, ProblemDoc
+from engine.documents.model import ModelDoc
 from engine.execution.nodes import MEASURED, PREDICTED
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES
@@ -52,9 +54,7 @@ class TuningController(QObject):
         self._ticks = 0
         self._painted: object = None
         """Which trials are in sight: the same ones need not be shown again."""
-        self._repaint = QTimer(self)
-        self._repaint.setSingleShot(True)
-        self._repaint.setInterval(REPAINT_MS)
+        self._repaint = QTimer(self, singleShot=True, interval=REPAINT_MS)
         self._repaint.timeout.connect(self.show)
         self._connect()
 
@@ -85,9 +85,8 @@ class TuningController(QObject):
     def apply(self, row: int) -> None:
         """Makes a trial's recipe a step of its group's history."""
         if self.shown is not None and row != NONE and self.control.is_ours:
-            trial = int(self.shown.trials.column("trial")[row])
-            said = f"Trial {int(self.shown.trials.number[row]):,} of run {self.shown.follower.number}"
-            self.applying.apply(self.shown.trials.text("group", row), trial, said)
+            group, trial, title = self.shown.trial(row)
+            self.applying.apply(group, trial, f"{title} of run {self.shown.follower.number}")
 
     def apply_best(self) -> None:
         """Makes the best recipe of the shown group a step of its history."""
@@ -104,8 +103,7 @@ class TuningController(QObject):
         """Asks what each entry of the shown group's best recipe is worth."""
         best = self.best
         if self.shown is not None and best != NONE and self.control.is_ours:
-            trial = int(self.shown.trials.column("trial")[best])
-            self.ablation.start(self.group, trial, f"Trial {int(self.shown.trials.number[best]):,}")
+            self.ablation.start(*self.shown.trial(best))
 
     def action_states(self) -> dict[str, bool]:
         """Which of the actions can be done now."""
@@ -166,7 +164,7 @@ class TuningController(QObject):
         control.changed.connect(self.show)
         control.grown.connect(self._on_grown)
         control.replaced.connect(self._on_replaced)
-        self.applying.refused.connect(self._on_not_applied)
+        self.applying.refused.connect(partial(workspace.add_problem, ""))
         workspace.bus.changed.connect(self._on_selected)
         workspace.machine.changed.connect(self._show_soon)
         run, tuning = panels.run, panels.tuning
@@ -208,14 +206,14 @@ class TuningController(QObject):
         time, failure = float(trials.microseconds[row]), trials.text("kind", row)
         came = failure if np.isnan(time) else f"{figure(time)} µs {origin}"
         outcome = ", ".join(filter(None, (came, trials.program(row))))
-        title = f"Trial {int(trials.number[row]):,}"
-        trial = int(trials.column("trial")[row])
-        return ChosenTrial(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
+        return ChosenTrial(*self.shown.trial(row), outcome, failure, self.control.is_ours)
 
     def _find_group(self) -> None:
-        """Turns to a group of the run where none is shown yet."""
+        """Turns to a group of the run where none is shown yet: the selected one, else where the search is busy."""
         if not self.group and self.shown is not None and self.shown.run is not None:
-            self.group = self._first_group(self.shown)
+            chosen = self.workspace.bus.selection.group
+            is_searched = chosen in self.shown.groups and self.control.is_ours
+            self.group = chosen if is_searched else self.shown.busiest()
 
     def _tell(self) -> None:
         """Tells what can be asked of the run now."""
@@ -237,9 +235,6 @@ class TuningController(QObject):
         self.preview.show(None)
         self.ablation.forget()
         self.show()
-
-    def _on_not_applied(self, problem: ProblemDoc) -> None:
-        self.workspace.add_problem("", problem)
 
     def _on_selected(self, selection: Selection) -> None:
         if self.shown is not None and selection.group in self.shown.groups and self.control.is_ours:
@@ -273,10 +268,6 @@ class TuningController(QObject):
         found = [PREDICTED]
         found += [MEASURED] if self.workspace.machine.can_measure else []
         return (*found, REPLAYED) if run and run.request.origin == MEASURED else tuple(found)
-
-    def _first_group(self, shown: Shown) -> str:
-        chosen = self.workspace.bus.selection.group
-        return chosen if chosen in shown.groups and self.control.is_ours else shown.busiest()
 
     def _model(self) -> ModelDoc | None:
         """The open model, where it knows the groups of the run."""

@@ -74,9 +74,8 @@ def executable(text: str, entry: str, *, checked: bool) -> Path:
 def _require_compiler() -> str:
     compiler = host_compiler()
     if compiler is None:
-        raise MissingCapability(
-            "run", "g++ or clang++", "emulation needs a C++17 compiler and this machine has none", "apt install g++"
-        )
+        reason = "emulation needs a C++17 compiler and this machine has none"
+        raise MissingCapability("run", "g++ or clang++", reason, "apt install g++")
     return compiler
 
 

@@ -88,29 +88,22 @@ def _emulate(
     program = executable(source.text, source.entry, checked=options.checked)
     place = _roomy_folder(source)
     try:
-        return _emulate_in_folder(program, source, arrays, place, options)
+        with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as name:
+            folder = Path(name)
+            files = [_BufferFiles(buffer, folder / str(number)) for number, buffer in enumerate(source.buffers)]
+            for file in files:
+                file.fill(arrays)
+            (folder / "job").write_text(_job_text(source, files, options))
+            ending = _run_child(program, folder, options.timeout)
+            findings, counts, accesses, blocks_run = _read_report(folder / "result")
+            outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
+            masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if options.checked else {}
     except OSError as error:
         where = str(error.filename or place or tempfile.gettempdir())
         reason = f"a kernel cannot be emulated there: {error.strerror or error}"
         hint = "free some space there, or name other folders in TMPDIR and LOOMSCOPE_CACHE"
         raise MissingCapability("run", where, reason, hint) from error
-
-
-def _emulate_in_folder(
-    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, options: _RunOptions
-) -> tuple[Emulation, Arrays, Arrays]:
-    with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as folder:
-        files = [_BufferFiles.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
-        for file in files:
-            file.fill(arrays)
-        job = Path(folder) / "job"
-        job.write_text(_job_text(source, files, options))
-        ending = _run_child(program, Path(folder), options.timeout)
-        findings, counts, accesses, blocks_run = _read_report(Path(folder) / "result")
-        if ending:
-            findings = (*findings, ending)
-        outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
-        masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if options.checked else {}
+    findings = (*findings, ending) if ending else findings
     return Emulation(options.order, blocks_run, math.prod(source.grid), findings, counts, accesses), outputs, masks
 
 
@@ -119,12 +112,16 @@ class _BufferFiles:
     """Files of one buffer: its data, and a mask with one byte an element that the child sets when it stores there."""
 
     buffer: Parameter
-    data: Path
-    mask: Path
+    place: Path
+    """Path of both without a suffix."""
 
-    @classmethod
-    def of(cls, folder: Path, number: int, buffer: Parameter) -> _BufferFiles:
-        return cls(buffer, folder / f"{number}.data", folder / f"{number}.mask")
+    @property
+    def data(self) -> Path:
+        return self.place.with_suffix(".data")
+
+    @property
+    def mask(self) -> Path:
+        return self.place.with_suffix(".mask")
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -172,10 +169,8 @@ def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options
                 raise BadInput("run", f"array {buffer.array}", "is read by the kernel and has no value")
             continue
         if given.dtype != np.dtype(buffer.dtype) or given.size != buffer.elements:
-            raise BadInput(
-                "run", f"array {buffer.array}",
-                f"is {given.dtype}[{given.size}], the kernel takes {buffer.dtype}[{buffer.elements}]",
-            )  # fmt: skip
+            reason = f"is {given.dtype}[{given.size}], the kernel takes {buffer.dtype}[{buffer.elements}]"
+            raise BadInput("run", f"array {buffer.array}", reason)
 
 
 def _roomy_folder(source: CudaSource) -> Path | None:
@@ -241,9 +236,7 @@ def _read_status(folder: Path) -> tuple[int, int, int]:
     return block, thread, line
 
 
-def _read_report(
-    path: Path,
-) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], tuple[WarpAccess, ...], int]:
+def _read_report(path: Path) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], tuple[WarpAccess, ...], int]:
     """Findings, counts, traced accesses and the number of blocks run, from the child's result file."""
     findings: list[Finding] = []
     counts: list[SiteCount] = []

@@ -47,6 +47,7 @@ def plans(
                 for plan in kept
                 if not plan.covered & bits
             ]
+        # Of plans that cover the same vertices only the best can win: what follows depends on the vertices alone.
         distinct = {plan.covered: plan for plan in sorted(grown, key=lambda p: p.score)}
         kept = sorted(distinct.values(), key=lambda p: -p.score)[:WIDTH]
     return [plan.patterns() for plan in kept]

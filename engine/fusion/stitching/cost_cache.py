@@ -26,8 +26,7 @@ class Assessor:
         self.target = target
         self._legal = legal
         self._outline = outline
-        self._apart = fixed.apart if fixed else ()
-        self._groups = fixed.groups if fixed else ()
+        self._fixed = fixed or Fixed()
         self._known: dict[CandidateKernel, Cost | None] = {}
         """Costs of first kernels."""
         self._fits: dict[CandidateKernel, Fit | str] = {}
@@ -38,10 +37,10 @@ class Assessor:
 
     def cost(self, kernel: CandidateKernel) -> Cost | None:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
-        if self._apart and self._why_apart(kernel.members):
+        if self._why_apart(kernel.members):
             return None
         first = self.first(kernel)
-        try:
+        try:  # nearly always known: the search asks for the same kernels many times
             return self._known[first]
         except KeyError:
             fit, statements, kept = self.fit(first), self.flow.statements(first.members), self.stored_arrays(first)
@@ -65,7 +64,7 @@ class Assessor:
 
     def because(self, kernel: CandidateKernel) -> str:
         """Why a kernel does not fit, as precisely as can be told a person; "" where it does."""
-        if not self._apart and not isinstance(self.fit(self.first(kernel)), str):
+        if not self._fixed.apart and not isinstance(self.fit(self.first(kernel)), str):
             return ""  # as of all that are alike; reasons name operators
         fit = self.fit(kernel)
         if not isinstance(fit, str):
@@ -77,7 +76,7 @@ class Assessor:
     def why_closed(self, kernel: CandidateKernel) -> str:
         """Why a kernel takes no other in, or ""."""
         operators = {s.operator for s in self.flow.statements(kernel.members)}
-        for group in self._groups:
+        for group in self._fixed.groups:
             if not operators.isdisjoint(group):
                 together = f"one kernel of {' + '.join(group)}" if len(group) > 1 else f"a kernel of {group[0]} alone"
                 return f"you made {together}, which takes in no other"
@@ -108,13 +107,9 @@ class Assessor:
 
     def _why_apart(self, members: Collection[int]) -> str:
         """Why a person's choice keeps some steps out of one kernel, or ""."""
-        if not self._apart:
+        if not self._fixed.apart:
             return ""
-        operators = {s.operator for m in members for s in self.flow.steps[m].statements}
-        for producer, consumer in self._apart:
-            if producer in operators and consumer in operators:
-                return f"you keep {producer} and {consumer} apart"
-        return ""
+        return self._fixed.why_apart({s.operator for m in members for s in self.flow.steps[m].statements})
 
     def _key(self, kernel: CandidateKernel) -> Hashable:
         """Equal for kernels that differ in the names of arrays alone."""

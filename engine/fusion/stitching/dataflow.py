@@ -47,28 +47,36 @@ class Flow:
                     if before != after:
                         producers[after][before] = None
         self.producers = tuple(tuple(p) for p in producers)
-        consumers: list[list[int]] = [[] for _ in self.steps]
-        for n, sources in enumerate(self.producers):
-            for source in sources:
-                consumers[source].append(n)
-        self.consumers = tuple(tuple(c) for c in consumers)
-        self.order = self._order()
-
-    def _order(self) -> tuple[int, ...]:
+        self.consumers = consumers_of(self.producers)
+        self.order = places(self.producers, self.consumers)
         """Place of each step in an order that respects data flow, close to the program's."""
-        waiting = [len(p) for p in self.producers]
-        ready = [n for n in range(len(self.steps) - 1, -1, -1) if not waiting[n]]
-        place = [0] * len(self.steps)
-        for at in range(len(self.steps)):
-            n = ready.pop()
-            place[n] = at
-            for consumer in reversed(self.consumers[n]):
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
-                    ready.append(consumer)
-        return tuple(place)
 
     def statements(self, members: Collection[int]) -> tuple[Statement, ...]:
         """The statements of some steps, in an order that is legal to run."""
         ordered = sorted(members, key=self.order.__getitem__)
         return tuple([s for n in ordered for s in self.steps[n].statements])
+
+
+def consumers_of(producers: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """For each vertex those that it is a producer of, in order."""
+    found: list[list[int]] = [[] for _ in producers]
+    for n, sources in enumerate(producers):
+        for source in sources:
+            found[source].append(n)
+    return tuple(map(tuple, found))
+
+
+def places(producers: Sequence[Sequence[int]], consumers: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Place of each vertex in an order that respects data flow: depth first, so that what is made is soon used."""
+    waiting = [len(p) for p in producers]
+    ready = [n for n in reversed(range(len(producers))) if not waiting[n]]
+    place: dict[int, int] = {}
+    while ready:
+        n = ready.pop()
+        place[n] = len(place)
+        for consumer in reversed(consumers[n]):
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                ready.append(consumer)
+    assert len(place) == len(producers), "vertices wait for each other"
+    return tuple(place[n] for n in range(len(producers)))

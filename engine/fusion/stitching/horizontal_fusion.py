@@ -7,10 +7,12 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
+from engine.support.grouping import group_by
 
 VIRTUAL = -1
 """The vertex before all."""
@@ -32,16 +34,14 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
     """Join the best pack, then the best of what is left, and so on."""
     graph = joins.graph
     left = list(kernels)
-    scores: dict[Pattern, float | None] = {}
 
+    @cache
     def score(pattern: Pattern) -> float | None:
         inside = pattern - {VIRTUAL}
         if len(inside) < 2:
             return 0.0
-        if inside not in scores:
-            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merge(inside))
-            scores[inside] = found.microseconds if found else None
-        return scores[inside]
+        found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merge(inside))
+        return found.microseconds if found else None
 
     while len(left) > 1:
         alone = {n: (ScoredPattern(frozenset((n,)), 0.0),) for n in left}
@@ -55,13 +55,9 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
 def _levels(graph: KernelGraph) -> list[list[int]]:
     """Kernels by their depth: the longest way to them from the inputs."""
     depth: dict[int, int] = {}
-    levels: list[list[int]] = []
-    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__):
+    for n in graph.in_order:
         depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
-        while len(levels) <= depth[n]:
-            levels.append([])
-        levels[depth[n]].append(n)
-    return levels
+    return list(group_by(graph.in_order, depth.__getitem__).values())
 
 
 def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:

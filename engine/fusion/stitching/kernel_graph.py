@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from engine.fusion.stitching.dataflow import Flow
+from engine.fusion.stitching.dataflow import Flow, consumers_of, places
 from engine.fusion.stitching.nodes import CandidateKernel
 
 FARTHEST = 4000
@@ -22,35 +22,17 @@ class KernelGraph:
         self.readers: list[dict[int, set[int]]] = [{root: set() for root in k.roots} for k in self.kernels]
         """For each kernel: root -> the kernels that read it."""
         for n, kernel in enumerate(self.kernels):
+            # Sorted, because the order of producers decides ties of the search, and that of a set is an accident.
             for member in sorted(kernel.members):
                 for source in flow.producers[member]:
                     if source not in kernel.members and source in home:
                         producers[n][home[source]] = None
                         self.readers[home[source]][source].add(n)
         self.producers = tuple(tuple(p) for p in producers)
-        consumers: list[list[int]] = [[] for _ in self.kernels]
-        for n, sources in enumerate(self.producers):
-            for source in sources:
-                consumers[source].append(n)
-        self.consumers = tuple(tuple(c) for c in consumers)
-        self.place = self._places()
-
-    def _places(self) -> tuple[int, ...]:
+        self.consumers = consumers_of(self.producers)
+        self.place = places(self.producers, self.consumers)
         """Position of each kernel in an order that respects data flow."""
-        waiting = [len(p) for p in self.producers]
-        ready = [n for n in range(len(self.kernels) - 1, -1, -1) if not waiting[n]]
-        place = [0] * len(self.kernels)
-        at = 0
-        while ready:
-            n = ready.pop()
-            place[n] = at
-            at += 1
-            for consumer in reversed(self.consumers[n]):
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
-                    ready.append(consumer)
-        assert at == len(self.kernels), "kernels wait for each other"
-        return tuple(place)
+        self.in_order = sorted(range(len(self.kernels)), key=self.place.__getitem__)
 
     def merge(self, pattern: Collection[int]) -> CandidateKernel:
         """One kernel of several; what only they read is written no more."""
@@ -72,7 +54,7 @@ class Joins:
         self.graph = graph
         self._group = [frozenset((n,)) for n in range(len(graph.kernels))]
         self._slot = list(graph.place)
-        self._at = sorted(range(len(graph.kernels)), key=graph.place.__getitem__)
+        self._at = list(graph.in_order)
         """Slot -> kernel."""
 
     def group(self, n: int) -> frozenset[int]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.documents.model import TermDoc
 from engine.tensor.nodes import Statement
+
+if TYPE_CHECKING:
+    from engine.fusion.shape import Shape
 
 MOST_STATEMENTS = 256
 """Statements of one kernel: the scheduler's time grows faster than what a longer chain saves."""
@@ -23,8 +26,8 @@ DEFAULT_POLICY = STITCH
 class Fit:
     """How statements share one kernel, as far as costs need to know."""
 
-    shape: object
-    """The loop space, for who builds the kernel: not looked into here."""
+    shape: Shape
+    """The loop space, for who builds the kernel: the search does not look into it."""
     rows: int
     """Points of the common parallel axes: what blocks divide among them."""
     columns: int

@@ -25,12 +25,7 @@ def cost(
 ) -> Cost:
     """What one kernel of these statements moves and takes, by the fast model."""
     made = dict.fromkeys(s.write.array for s in statements)
-    inputs = dict.fromkeys(
-        a.array for s in statements for a in s.reads() if a.array not in made or a.array in program.inputs
-    )
-    outputs = tuple(a for a in made if a in kept)
-    part = TensorProgram("", program.arrays, tuple(statements), tuple(inputs), outputs)
-    read, written = compulsory_bytes(part)
+    read, written = compulsory_bytes(program.cut_out(statements, kept))
     inside = tuple((a, program.arrays[a].bytes) for a in made if a not in kept)
     largest = max((program.arrays[a].bytes // max(1, fit.rows) for a in fit.shared_arrays), default=0)
     return Cost(fit, read, written, inside, fast_latency(statements, fit, largest, target))

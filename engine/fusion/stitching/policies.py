@@ -13,6 +13,7 @@ from engine.fusion.stitching.rematerialize import read_stored_values
 from engine.fusion.stitching.repair import split_unsupported
 from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
+from engine.support.grouping import group_by
 
 APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
 """Why kernels that could be one are two, where nothing is explored."""
@@ -28,25 +29,17 @@ class ChosenKernels:
     """Of the kernels as they are: none is joined to another."""
     policy: str = STITCH
 
-    def in_order(self) -> list[int]:
-        """The numbers of the kernels in an order that respects data flow."""
-        return sorted(range(len(self.graph.kernels)), key=self.graph.place.__getitem__)
-
     def why(self, first: int, second: int) -> Why:
         """Why two kernels are not one."""
         pair = (first, second)
         parts = [self.graph.kernels[n] for n in pair]
         whole = self.graph.merge(pair)
-        reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
-        reason = reason or self.assessor.because(whole)
-        if reason:
+        if reason := self._between(first, second) if self.joins.closes_cycle(pair) else self.assessor.because(whole):
             return Why(False, reason, None)
         gain = self.assessor.gain(parts, whole)
         closed = next(filter(None, map(self.assessor.why_closed, parts)), "")
-        if closed:
-            return Why(True, closed, gain)
-        if self.policy != STITCH:
-            return Why(True, APART[self.policy], gain)
+        if closed or self.policy != STITCH:
+            return Why(True, closed or APART[self.policy], gain)
         if gain is None or gain.microseconds > 0:
             return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
         return Why(True, f"one kernel would be slower: {gain}", gain)
@@ -84,12 +77,12 @@ def _by_operator(assessor: Assessor) -> KernelGraph:
     flow = assessor.flow
     alone = [CandidateKernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
     joins = Joins(KernelGraph(flow, alone))
-    groups: dict[str, list[int]] = {}
-    for n, kernel in enumerate(joins.graph.kernels):
-        if not kernel.closed:
-            (member,) = kernel.members
-            groups.setdefault(flow.steps[member].statements[-1].operator, []).append(n)
-    for members in groups.values():
+
+    def operator(n: int) -> str:
+        (member,) = joins.graph.kernels[n].members
+        return flow.steps[member].statements[-1].operator
+
+    for members in group_by((n for n, k in enumerate(joins.graph.kernels) if not k.closed), operator).values():
         if len(members) > 1 and assessor.cost(joins.graph.merge(members)) is not None:
             joins.join(members)
     return joins.joined_graph()
@@ -104,5 +97,3 @@ def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int]
             seen.add(n)
             pending.extend(edges[n])
     return seen
-
-

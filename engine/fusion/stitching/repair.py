@@ -55,7 +55,7 @@ def _join_parts(
     graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)
     seeds: dict[int, list[int]] = {}
-    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
+    for n in reversed(graph.in_order):
         asked = together.get(min(graph.kernels[n].roots))
         if asked is None:
             continue

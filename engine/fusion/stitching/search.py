@@ -6,6 +6,9 @@ What one round has joined is one kernel of the next, so that kernels with severa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+
+from networkx.utils import UnionFind
 
 from engine.fusion.stitching.beam_search import plans
 from engine.fusion.stitching.cost_cache import Assessor
@@ -15,6 +18,7 @@ from engine.fusion.stitching.nodes import CandidateKernel, Cost
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, pattern_reduction
 from engine.fusion.stitching.shared_memory import shared_layout
 from engine.support.errors import Unsupported
+from engine.support.grouping import group_by
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
@@ -37,15 +41,12 @@ def stitch_kernels(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS)
 def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels that the patterns of the best plan make."""
     apart = Joins(graph)
-    scores: dict[Pattern, float | None] = {}
 
+    @cache
     def score(pattern: Pattern) -> float | None:
-        if pattern not in scores:
-            scores[pattern] = _score(assessor, apart, pattern)
-        return scores[pattern]
+        return _score(assessor, apart, pattern)
 
-    open_ = [n for n, kernel in enumerate(graph.kernels) if not kernel.closed]
-    downwards = sorted(open_, key=graph.place.__getitem__)
+    downwards = [n for n in graph.in_order if not graph.kernels[n].closed]
     candidates = pattern_reduction(
         reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
     )
@@ -71,18 +72,10 @@ def _score(assessor: Assessor, apart: Joins, pattern: Pattern) -> float | None:
 
 def _regions(graph: KernelGraph, downwards: Sequence[int]) -> list[list[int]]:
     """Open kernels that data flow connects, producers before consumers: a pattern lies in one region."""
-    region: dict[int, int] = {}
-    members: dict[int, list[int]] = {}
+    region = UnionFind(downwards)
     for n in downwards:
-        pending = [n] if n not in region else []
-        while pending:
-            at = pending.pop()
-            if at in region:
-                continue
-            region[at] = n
-            pending += [m for m in (*graph.producers[at], *graph.consumers[at]) if not graph.kernels[m].closed]
-        members.setdefault(region[n], []).append(n)
-    return list(members.values())
+        region.union(n, *(c for c in graph.consumers[n] if not graph.kernels[c].closed))
+    return list(group_by(downwards, lambda n: region[n]).values())
 
 
 def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[ScoredPattern]) -> float:

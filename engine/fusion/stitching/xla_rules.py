@@ -136,7 +136,7 @@ def joined_outputs(flow: Flow, kernels: Sequence[CandidateKernel]) -> list[Candi
         if both.isdisjoint(c for n in both & reduces for c in graph.consumers[n]):
             joins.join(both)
 
-    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
+    for n in reversed(graph.in_order):
         for consumer in graph.consumers[n]:
             join(n, consumer)
     for readers in _siblings(flow, graph):

@@ -174,8 +174,7 @@ class Block:
         if along is None:
             return 1
         name = plain_iterator(along.rows[self.nest.values.name])
-        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        return min(most, vector_limit(statements, outside, {s.name: (name,) for s in statements if name}))
+        return min(most, vector_limit(statements, self.program, {s.name: (name,) for s in statements if name}))
 
     def set_vector(self, width: int) -> None:
         """The width of the vectors that follow."""

@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import WalkPlan, alternatives, widest
+from engine.kernels.marks import DEFAULT_THREADS, FEWEST_THREADS
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
-
-THREADS = 256
-FEWEST_THREADS = 64
-"""Smaller blocks could not fill an SM: it holds 32 of them."""
 
 
 def vectorize(program: TensorProgram, ranked: Sequence[WalkPlan]) -> Advice:
@@ -46,7 +43,7 @@ def _threads(program: TensorProgram, machine: Target, plan: WalkPlan) -> list[En
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
         return [mark(statement, "innermost", "tile", WARP, reason)]
     vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
-    threads = THREADS
+    threads = DEFAULT_THREADS
     while threads > FEWEST_THREADS and -(-vectors // threads) < machine.sm_count:
         threads //= 2
     blocks = -(-vectors // threads)

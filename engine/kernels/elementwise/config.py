@@ -13,19 +13,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.kernels.access_patterns import run_limit
 from engine.kernels.loop_nest import Nest, without_loops
-from engine.kernels.marks import Marks, divisor_of, up_to
+from engine.kernels.marks import DEFAULT_THREADS, WRITTEN_OUT, Marks, divisor_of, power_up_to, up_to
 from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS
-from engine.tensor.access import vector_limit
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 from engine.tile.nodes import KernelConfig
 
-UNROLLED = 8
-"""Steps of a thread that are written out; more stay a loop."""
-THREADS = 256
-"""Threads of a block where no mark asks for another number."""
 REFUSED = {
     "tile": "no read runs across the direction of the write, so a tile would turn nothing",
     "stages": "an element-wise kernel has no tiles to copy ahead",
@@ -80,7 +76,7 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks) -> Elementwise
     marks.refuse(REFUSED)
     strips = _read_strips(program, nest, marks)
     total, each = math.prod(m.extent for m in nest.outer), strips.elements
-    threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
+    threads = marks.number("thread", DEFAULT_THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
     together = threads * each
     most = -(-total // together) * together
 
@@ -95,7 +91,7 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks) -> Elementwise
     elements = marks.number("block", together, whole_portions, needs, elements=inside)
     steps = -(-elements // together)
     whole = [m for m in nest.outer if m.name not in strips.owned]
-    return ElementwiseConfig(threads, elements, steps, strips, marks.is_written_out(steps, steps <= UNROLLED, whole))
+    return ElementwiseConfig(threads, elements, steps, strips, marks.is_written_out(steps, steps <= WRITTEN_OUT, whole))
 
 
 def _read_strips(program: TensorProgram, nest: Nest, marks: Marks) -> Strips:
@@ -114,7 +110,7 @@ def _read_strips(program: TensorProgram, nest: Nest, marks: Marks) -> Strips:
     for member in nest.outer:
         if member.name in owned:
             steps = strips.steps(member.name)
-            if marks.is_written_out(steps, steps <= UNROLLED, (member,)):
+            if marks.is_written_out(steps, steps <= WRITTEN_OUT, (member,)):
                 unrolled.add(member.name)
     return replace(strips, unrolled=frozenset(unrolled))
 
@@ -130,15 +126,11 @@ def _vectors(
     runs: list[tuple[Member, ...]] = [(along,)]
     if along is nest.outer[-1] and not owned:
         runs += [nest.outer[k:] for k in range(len(nest.outer) - 2, -1, -1)]
-    limits = [_limit(program, nest, run) for run in runs]
+    limits = [run_limit(program, [m.name for m in run], _iterators_along(nest, run)) for run in runs]
     strip = owned.get(along.name, VECTORS)
 
-    def fit(asked: int) -> int:
-        width = 1
-        while width * 2 <= min(asked, max(limits)) and strip % (width * 2) == 0:
-            width *= 2
-        return width
-
+    # The largest power of two that divides the strip is its lowest bit.
+    fit = power_up_to(min(max(limits), strip & -strip))
     needs = f"at most {max(limits)} here: extent, alignment, guards and element type allow no more"
     if along.name in owned:
         needs = f"a power of two that divides the strip of {strip}"
@@ -152,13 +144,7 @@ VECTORS = 16
 """A multiple of every vector width."""
 
 
-def _limit(program: TensorProgram, nest: Nest, run: Sequence[Member]) -> int:
-    """The widest vector along a run of dimensions; 1 where a statement has only some of them."""
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    runs: dict[str, tuple[str, ...]] = {}
-    for statement in nest.statements:
-        names = tuple(n for m in run if (n := plain_iterator(m.rows[statement.name])) is not None)
-        if names and len(names) < len(run):
-            return 1
-        runs[statement.name] = names
-    return vector_limit(nest.statements, outside, runs)
+def _iterators_along(nest: Nest, run: Sequence[Member]) -> Mapping[str, Sequence[str]]:
+    """Statement -> its iterators along a run of dimensions."""
+    names = {s.name: (plain_iterator(m.rows[s.name]) for m in run) for s in nest.statements}
+    return {statement: [n for n in found if n is not None] for statement, found in names.items()}

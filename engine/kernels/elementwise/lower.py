@@ -31,13 +31,6 @@ def lower_elementwise(
 ) -> TileProgram:
     """One kernel for statements that share all their iterators.  taken: buffers of other parts of a packed one."""
     config = read_config(group.program, nest, marks)
-    return marks.describe(emit_elementwise(group, nest, config, taken), config)
-
-
-def emit_elementwise(
-    group: FusionGroup, nest: Nest, config: ElementwiseConfig, taken: Mapping[str, Buffer] | None = None
-) -> TileProgram:
-    """The kernel of a config.  taken: as in `lower_elementwise`."""
     total = math.prod(m.extent for m in nest.outer)
     emitter = Emitter(group.program, -(-total // config.elements), config.threads, taken)
     emitter.vector = config.strips.vector
@@ -47,13 +40,11 @@ def emit_elementwise(
         values: dict[str, Access] = {}
         options = BlockOptions(stored=frozenset(group.program.outputs), dimensions=names)
         evaluate_block(emitter, nest.statements, lambda s: place(s, nest.outer, variables), values, options)
-    return _finish(emitter, group, nest, config)
+    return marks.describe(_finish(emitter, group, nest, config), config)
 
 
 @contextmanager
-def _element(
-    emitter: Emitter, config: ElementwiseConfig, members: tuple[Member, ...]
-) -> Iterator[dict[str, Index]]:
+def _element(emitter: Emitter, config: ElementwiseConfig, members: tuple[Member, ...]) -> Iterator[dict[str, Index]]:
     """The body of a thread for each of its vectors: where it stands in every dimension.
 
     element = block * BLOCK_ELEMENTS + step * THREADS * VECTOR + thread * VECTOR, counted in strips where there are any.
@@ -117,13 +108,10 @@ def _bind(emitter: Emitter, member: Member, index: Index, strips: Strips) -> Ind
 
 def _finish(emitter: Emitter, group: FusionGroup, nest: Nest, config: ElementwiseConfig) -> TileProgram:
     total, each = math.prod(m.extent for m in nest.outer), config.strips.elements
-    constants = {
-        "ELEMENTS": total, "BLOCK_ELEMENTS": config.elements, "STEPS": config.steps, "VECTOR": config.strips.vector,
-    }  # fmt: skip
-    portion = "VECTOR"
-    if config.strips.owned:
-        portion = "OWNED"
-        constants[portion] = each
+    constants = {"ELEMENTS": total, "BLOCK_ELEMENTS": config.elements, "STEPS": config.steps}
+    constants["VECTOR"] = config.strips.vector
+    portion = "OWNED" if config.strips.owned else "VECTOR"
+    constants[portion] = each
     per_thread = f"{each} element{'s' if each > 1 else ''} of a thread"
     return emitter.finish(
         group,
@@ -139,16 +127,10 @@ def _finish(emitter: Emitter, group: FusionGroup, nest: Nest, config: Elementwis
 def bind_members(emitter: Emitter, members: tuple[Member, ...], flat: Index) -> dict[str, Index]:
     """Named variables for the dimensions of a flattened position."""
     indices = delinearize(flat, tuple(m.extent for m in members), emitter.extents)
-    return {
-        m.name: emitter.bind(m.name, index, Line((), (m.name,))) for m, index in zip(members, indices, strict=True)
-    }
+    return {m.name: emitter.bind(m.name, index, Line((), (m.name,))) for m, index in zip(members, indices, strict=True)}
 
 
 def place(statement: Statement, members: tuple[Member, ...], variables: Mapping[str, Index]) -> dict[str, Index]:
     """Iterator of the statement -> the variable of the dimension that moves it."""
-    found: dict[str, Index] = {}
-    for member in members:
-        name = plain_iterator(member.rows[statement.name]) if statement.name in member.rows else None
-        if name is not None:
-            found[name] = variables[member.name]
-    return found
+    rows = ((m, m.rows[statement.name]) for m in members if statement.name in m.rows)
+    return {name: variables[m.name] for m, row in rows if (name := plain_iterator(row)) is not None}

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.kernels.access_patterns import Pattern, patterns
+from engine.kernels.access_patterns import Pattern, patterns, run_limit
 from engine.kernels.elementwise.score import Score, greedy_order, score
 from engine.kernels.elementwise.warp import ThreadWalk, WarpRequests, count_requests
-from engine.tensor.access import stride, vector_limit
+from engine.tensor.access import stride
 from engine.tensor.nodes import Statement, TensorProgram
 
 ALTERNATIVES = 3
@@ -124,14 +124,16 @@ def _along(
     total = math.prod(extents.values())
     widest_inner = 0
     for run in ((order[-1],), *(order[k:] for k in range(len(order) - 2, -1, -1)), *((name,) for name in others)):
-        limit = _limit(program, run)
+        limit = run_limit(program, run, {s.name: tuple(n for n in run if n in s.extents) for s in program.statements})
         if run[-1] != order[-1] and not _moves_all(found, run[-1], order[-1], limit):
             continue
         if run[-1] == order[-1]:
+            # A longer run along the same end is worth its divisions only where it allows wider vectors.
             if limit <= widest_inner:
                 continue
             widest_inner = limit
-        allowed = [w for w in _powers(limit) if w <= ANYWHERE or total // w >= ROUNDS * places]
+        powers = (1 << n for n in range(limit.bit_length()))
+        allowed = [w for w in powers if w <= ANYWHERE or total // w >= ROUNDS * places]
         for width in allowed:
             walk = ThreadWalk(sized, run, width)
             held = limit if limit > allowed[-1] else 0
@@ -141,19 +143,6 @@ def _along(
 def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int) -> bool:
     """Whether strips make vectors of more than operands that all threads share."""
     return any(p.can_be((along,), width) and {along, innermost} <= p.moves for p in found)
-
-
-def _powers(limit: int) -> list[int]:
-    return [1 << k for k in range(limit.bit_length())]
-
-
-def _limit(program: TensorProgram, run: tuple[str, ...]) -> int:
-    """The widest vector along a run; 1 where a statement has only some of its iterators."""
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    runs = {s.name: tuple(n for n in run if n in s.extents) for s in program.statements}
-    if any(own and own != run for own in runs.values()):
-        return 1
-    return vector_limit(program.statements, outside, runs)
 
 
 def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[WalkPlan]:

@@ -7,6 +7,7 @@ write.  Iterators that score the same keep the order of the text (there: of thei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,29 +30,23 @@ class Score:
 
 def score(iterator: str, patterns: Sequence[Pattern], innermost: bool) -> Score:
     """The score of an iterator; `innermost` while the innermost one is being chosen, when vectors count."""
-    value = 0
-    terms: dict[str, int] = {}
-    for pattern in patterns:
-        if iterator not in pattern.order:
-            continue
-        place = len(pattern.order) - pattern.order.index(iterator)
-        ideal = pattern.ideal == iterator
-        vector = pattern.vector if innermost and ideal and pattern.vector > 1 else 0
-        value += place + WRITTEN * (pattern.written and ideal)
-        value += vector * VECTOR_WEIGHT + WRITTEN_VECTOR * (pattern.written and vector > 0)
-        text = _term(pattern, place, ideal, vector)
-        terms[text] = terms.get(text, 0) + 1
-    return Score(iterator, value, tuple(f"{count} x ({text})" if count > 1 else text for text, count in terms.items()))
+    terms = [_term(pattern, iterator, innermost) for pattern in patterns if iterator in pattern.order]
+    counts = Counter(text for _, text in terms)
+    shown = tuple(f"{count} x ({text})" if count > 1 else text for text, count in counts.items())
+    return Score(iterator, sum(value for value, _ in terms), shown)
 
 
-def _term(pattern: Pattern, place: int, ideal: bool, vector: int) -> str:
-    """One access's part in words: "contiguous write 2 + 1 + vector 3 x 4 + 2"."""
-    text = f"{'contiguous ' if ideal else ''}{'write' if pattern.written else 'read'} {place}"
-    if pattern.written and ideal:
-        text += f" + {WRITTEN}"
-    if vector:
-        text += f" + vector {VECTOR_WEIGHT} x {vector}" + (f" + {WRITTEN_VECTOR}" if pattern.written else "")
-    return text
+def _term(pattern: Pattern, iterator: str, innermost: bool) -> tuple[int, str]:
+    """One access's part, and the same in words: 17, "contiguous write 2 + 1 + vector 3 x 4 + 2"."""
+    value, is_ideal = len(pattern.order) - pattern.order.index(iterator), pattern.ideal == iterator
+    text = f"{'contiguous ' if is_ideal else ''}{'write' if pattern.written else 'read'} {value}"
+    if pattern.written and is_ideal:
+        value, text = value + WRITTEN, f"{text} + {WRITTEN}"
+    if innermost and is_ideal and pattern.vector > 1:
+        value, text = value + VECTOR_WEIGHT * pattern.vector, f"{text} + vector {VECTOR_WEIGHT} x {pattern.vector}"
+        if pattern.written:
+            value, text = value + WRITTEN_VECTOR, f"{text} + {WRITTEN_VECTOR}"
+    return value, text
 
 
 def greedy_order(innermost: str, iterators: Sequence[str], patterns: Sequence[Pattern]) -> tuple[str, ...]:

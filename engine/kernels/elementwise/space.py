@@ -15,13 +15,14 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import plan_entries
-from engine.kernels.elementwise.config import UNROLLED, ElementwiseConfig, Strips
+from engine.kernels.elementwise.config import ElementwiseConfig, Strips
 from engine.kernels.elementwise.plans import WalkPlan, plans, widest
 from engine.kernels.elementwise.transpose import TILE, TransposeConfig
 from engine.kernels.loop_nest import loop_nest
+from engine.kernels.marks import WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task, user_entries
-from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation
+from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.recipe import Entry
 from engine.target.registers import ELEMENTWISE_BASE
@@ -32,8 +33,8 @@ WALKS, TILED = "walks", "shared tile"
 DECIDED = frozenset(("pin", "split", "vector", "thread", "block", "tile", "unroll"))
 ORDER = frozenset(("pin", "cut", "split", "parallel", "terms", "equal", "objective"))
 """Fields of entries that say in which order loops are, or how they are cut."""
-THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
-"""Threads of a block, and portions that each of them takes."""
+STEPS = (1, 2, 4, 8)
+"""Portions that each thread of a block takes."""
 
 
 def _with_requests(work: Work, plan: WalkPlan, elements: int) -> Work:
@@ -84,7 +85,7 @@ class Walks(KernelTemplate):
             facts,
             blocks=blocks,
             threads=program.number("threads"),
-            serial_steps=1 if steps <= UNROLLED else steps,
+            serial_steps=1 if steps <= WRITTEN_OUT else steps,
             shared_bytes=0,
             shared_bytes_moved=0,
             registers=ELEMENTWISE_BASE + self.alive * width,
@@ -167,15 +168,15 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     tasks: list[Task] = []
     if named:
         walks = Walks(group, kernel, named, elements, alive)
-        offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREADS, "steps": STEPS}}
-        fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREADS[0], "steps": 1}
+        offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREAD_CHOICES, "steps": STEPS}}
+        fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREAD_CHOICES[0], "steps": 1}
         whole = PruningRule("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):
         tiles = TransposePrograms(group, kernel, tiled, elements, alive)
-        offers = {CACHE_READ: {}, TILING: {"threads": THREADS}}
-        situation = Situation(TILED, {"threads": THREADS[0]}, offers | inline)
+        offers = {CACHE_READ: {}, TILING: {"threads": THREAD_CHOICES}}
+        situation = Situation(TILED, {"threads": THREAD_CHOICES[0]}, offers | inline)
         tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
     return sorted(tasks, key=lambda task: task.template.program_of(kernel) is None)
 

@@ -54,25 +54,21 @@ class Turned:
 
 def turned_reads(program: TensorProgram, nest: Nest) -> Turned | None:
     """The reads that a shared tile makes contiguous: all that run along one other dimension, the first read's."""
-    last = nest.outer[-1] if len(nest.outer) > 1 else None
-    found: list[tuple[Statement, Access, Member]] = []
-    for statement in nest.statements if last else ():
-        for access in statement.reads():
-            if access.array not in program.inputs or access.guards or any(i.elements() for i in access.indices):
-                continue
-            where = position(access, program.arrays)
-            along = plain_iterator(last.rows[statement.name]) if last else None
-            if along is None or stride(where, along) in (0, 1, None):
-                continue
-            for member in nest.outer[:-1]:
-                name = plain_iterator(member.rows[statement.name])
-                if name is not None and stride(where, name) == 1:
-                    found.append((statement, access, member))
+
+    def step(access: Access, statement: Statement, member: Member) -> int | None:
+        name = plain_iterator(member.rows[statement.name])
+        return None if name is None else stride(position(access, program.arrays), name)
+
+    regular = [
+        (access, s) for s in nest.statements for access in s.reads()
+        if access.array in program.inputs and not access.guards and not any(i.elements() for i in access.indices)
+    ]  # fmt: skip
+    jumping = [(a, s) for a, s in regular if nest.outer and step(a, s, nest.outer[-1]) not in (0, 1, None)]
+    found = [(access, s, m) for access, s in jumping for m in nest.outer[:-1] if step(access, s, m) == 1]
     if not found:
         return None
-    across = found[0][2]
-    reads: dict[Access, Statement] = {}
-    for statement, access, member in found:
+    across, reads = found[0][2], dict[Access, Statement]()
+    for access, statement, member in found:
         if member is across:
             reads.setdefault(access, statement)
     return Turned(across, reads)
@@ -97,12 +93,7 @@ def read_config(nest: Nest, marks: Marks) -> TransposeConfig:
 def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel with a shared tile for each turned read; every other read is direct."""
     config = read_config(nest, marks)
-    return marks.describe(emit_transpose(group, nest, config), config)
-
-
-def emit_transpose(group: FusionGroup, nest: Nest, config: TransposeConfig) -> TileProgram:
-    """The kernel of a config."""
-    return _Transpose(group, nest, config.threads // TILE).emit()
+    return marks.describe(_Transpose(group, nest, config.threads // TILE).emit(), config)
 
 
 class _Transpose:
@@ -202,19 +193,10 @@ class _Transpose:
             position = self.lane * (TILE + 1) + self.row
             emitter.add(Load(Slot(registers[access]), self.tiles[access], position, 1, None, None, link))
         emitter.masked = frozenset(i.name for s in self.nest.statements for i in s.iterators)
-        options = BlockOptions(
-            mask=inside,
-            store_mask=inside,
-            stored=frozenset(emitter.program.outputs),
-            dimensions=self.names,
-        )
-        evaluate_block(
-            emitter,
-            [rewrite_reads(s, partial(self._from_tile, s, registers)) for s in self.nest.statements],
-            self._place,
-            {register: Access(register, ()) for register in registers.values()},
-            options,
-        )
+        options = BlockOptions(inside, inside, frozenset(emitter.program.outputs), dimensions=self.names)
+        statements = [rewrite_reads(s, partial(self._from_tile, s, registers)) for s in self.nest.statements]
+        values = {register: Access(register, ()) for register in registers.values()}
+        evaluate_block(emitter, statements, self._place, values, options)
 
     def _from_tile(self, statement: Statement, registers: Mapping[Access, str], read: Access) -> Access:
         """A read, or the register that holds it: another statement may mean other elements by the same text."""

@@ -207,7 +207,7 @@ class GemmLowering:
         variables = dict(self.batch_variables)
         for members, flat in zip(self.free, where, strict=False):
             variables |= bind_members(self.emitter, members, flat)
-        if len(where) > 1 and vector > 1:
+        if len(where) > 1 and vector > 1 and self.free[1]:
             last = self.free[1][-1].name
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
         return variables

@@ -75,9 +75,8 @@ def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[st
     columns: statement -> its iterator along which results are neighbours; "" or one that it lacks for none.
     """
     statements = [result_statement(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     runs = {s.name: (columns[s.name],) for s in statements if columns[s.name] in s.extents}
-    return vector_limit(statements, outside, runs)
+    return vector_limit(statements, program, runs)
 
 
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:

@@ -14,10 +14,9 @@ from engine.kernels.gemm.limits import registers_of, tiles_of
 from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, FusedGemm
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
-from engine.target.hardware import SUM_BYTES, WARP
+from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
 from engine.tensorize.space import GemmConfig
-from engine.tile.storage import ALIGNMENT
 
 
 def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
@@ -179,4 +178,4 @@ class _TileWork:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
             after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.gemm.epilogue.sum_bytes)
-        return max(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes) for sizes in (tiles, after))
+        return max(sum(-(-size // VECTOR_BYTES) * VECTOR_BYTES for size in sizes) for sizes in (tiles, after))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import vectorize
 from engine.kernels.elementwise.plans import plans
+from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.stitched.advise import stitch_group
+from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
-
-THREADS = 256
-"""Threads of a block in every part: the launch has blocks of one size."""
 
 
 def pack_group(group: FusionGroup, machine: Target) -> Advice:
@@ -29,14 +27,14 @@ def pack_group(group: FusionGroup, machine: Target) -> Advice:
 
 def _of_part(part: FusionGroup, machine: Target) -> Iterator[Entry]:
     statements = tuple(s.name for s in part.program.statements)
-    if part.kind == STITCHED.name:
+    if STITCHED_FAMILY.recognises(part):
         yield from (e for e in stitch_group(part, machine).scenario.entries if _suits_a_pack(e))
     else:
         scenario = vectorize(part.program, plans(part.program, machine.resident_threads)).scenario
         first = scenario.alternatives[0].entries if scenario.alternatives else ()
         yield from (*scenario.entries, *first)
     because = "the parts of a launch have blocks of one size"
-    yield mark(statements, "outermost", "thread", THREADS, because)
+    yield mark(statements, "outermost", "thread", DEFAULT_THREADS, because)
 
 
 def _suits_a_pack(advice: Entry) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_group, part_groups
 from engine.kernels.elementwise.lower import lower_elementwise
 from engine.kernels.loop_nest import block_nest, loop_nest
 from engine.kernels.marks import Marks
+from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import Node, ScheduleTree, Sequence, statements_of
 from engine.support.errors import Unsupported
@@ -35,7 +35,7 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> Til
     taken: dict[str, Buffer] = {}
     programs: list[TileProgram] = []
     for part, node in parts_of(group, tree.root):
-        is_stitched = part.kind == STITCHED.name
+        is_stitched = STITCHED_FAMILY.recognises(part)
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
         if is_stitched:
             programs.append(lower_stitched(part, nest, Marks(nest), machine, taken))
@@ -52,13 +52,10 @@ def parts_of(group: FusionGroup, root: Node) -> Iterator[tuple[FusionGroup, Node
         names = {s.name for s in part.program.statements}
         mine = [child for child in children if names & set(statements_of(child))]
         if any(not names >= set(statements_of(child)) for child in mine):
-            raise Unsupported(
-                "codegen",
-                f"schedule of {group.name}",
-                f"{' '.join(sorted(names))} share a loop with statements of another part of the kernel",
-                "cut them at the outermost dimension",
-            )
-        if part.kind == STITCHED.name:
+            reason = f"{' '.join(sorted(names))} share a loop with statements of another part of the kernel"
+            hint = "cut them at the outermost dimension"
+            raise Unsupported("codegen", f"schedule of {group.name}", reason, hint)
+        if STITCHED_FAMILY.recognises(part):
             yield part, mine[0] if len(mine) == 1 else Sequence(tuple(mine))
             continue
         for child in mine:
@@ -69,17 +66,15 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
     """The parts' programs as ranges of one grid."""
     threads = {program.threads for program in programs}
     if len(threads) > 1:
-        raise Unsupported(
-            "codegen",
-            group.name,
-            f"its parts ask for blocks of {' and '.join(map(str, sorted(threads)))} threads",
-            "mark the same number of threads on all of them",
-        )
+        reason = f"its parts ask for blocks of {' and '.join(map(str, sorted(threads)))} threads"
+        raise Unsupported("codegen", group.name, reason, "mark the same number of threads on all of them")
     first = programs[0]
+    # Two parts may read one array: it is one parameter of the launch.
     outside = {n: b for p in programs for n, b in p.buffers.items() if b.scope == "global"}
     footprints: list[Footprint] = []
     start = 0
     for program in programs:
+        # Inside a part blocks count from 0; the launch's footprints count them through.
         footprints += [_shift_footprint(f, start, program.grid) for f in program.footprints]
         start += program.grid
     return replace(
@@ -103,10 +98,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
 def _shift_footprint(footprint: Footprint, start: int, blocks: int) -> Footprint:
     """The footprint of a part whose blocks begin at `start` of the launch."""
     extents = {**footprint.counters, BLOCK: start + blocks}
-    own = {BLOCK: Index.of(BLOCK) - start}
-    inside = (Index.of(BLOCK) - start, Index((), start + blocks - 1) - Index.of(BLOCK))
-    guards = tuple(guard.substitute(own, extents) for guard in footprint.guards)
-    return Footprint(
-        footprint.array, footprint.position.substitute(own, extents), {**footprint.counters, BLOCK: start + blocks},
-        (*inside, *guards),
-    )  # fmt: skip
+    own = Index.of(BLOCK) - start
+    guards = (guard.substitute({BLOCK: own}, extents) for guard in footprint.guards)
+    position = footprint.position.substitute({BLOCK: own}, extents)
+    return Footprint(footprint.array, position, extents, (own, own * -1 + (blocks - 1), *guards))

@@ -8,27 +8,21 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from engine.cost.nodes import Work
-from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import widest
+from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.nodes import Kernel
-from engine.kernels.packed.advise import THREADS as ADVISED
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import PruningRule, make_task
-from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation
+from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
-    elements_held,
-    longest_loop,
-    met_bytes,
-    points_visited,
-    scratch_bytes,
 )
-from engine.kernels.tuned_entries import kind_of
+from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.recipe import Entry
 from engine.scheduling.nodes import Node, ScheduleTree
 from engine.target.hardware import WARP
@@ -37,7 +31,6 @@ from engine.tensor.live_values import most_alive
 
 NAME = "parts of one launch"
 DECIDED = frozenset(("block", "thread", "vector", "scope"))
-THREADS = (32, 64, 128, 256, 512, 1024)
 POINTS = tuple(1 << n for n in range(9))
 STEPS = (1, 2, 4)
 """Times that the threads of a block go on to further elements of an element-wise part."""
@@ -56,7 +49,6 @@ class _PackedPart:
     statements: tuple[str, ...]
     target: str
     """The statement that marks stand on."""
-    is_stitched: bool
     total: int
     """Points of a stitched part, elements of another."""
     now: int
@@ -64,21 +56,26 @@ class _PackedPart:
     alive: int
     """Values that a thread holds for one element."""
     walks: BlockWalks | None
-    """Of a stitched part."""
+    """Of a stitched part; an element-wise one has none."""
+
+    @property
+    def advised_share(self) -> int:
+        """The share of a block that the advisers chose."""
+        return self.now if self.walks else 1
 
     def share(self, program: Program) -> int:
         """Points, or steps, of a block in a program."""
-        value = dict(program.values).get(self.name, self.now if self.is_stitched else 1)
+        value = dict(program.values).get(self.name, self.advised_share)
         assert isinstance(value, int)
         return value
 
     def blocks(self, threads: int, share: int) -> int:
         """Blocks of the part."""
-        return -(-self.total // (share if self.is_stitched else threads * self.now * share))
+        return -(-self.total // (share if self.walks else threads * self.now * share))
 
     def points_visited(self, threads: int, share: int) -> int:
         """Points that all its blocks visit, those past the ends of loops included."""
-        each = points_visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
+        each = self.walks.under(threads, share).points_visited if self.walks else threads * self.now * share
         return self.blocks(threads, share) * each
 
 
@@ -98,7 +95,7 @@ class Packed(KernelTemplate):
         for part in self.parts:
             found.append(mark(part.statements, "outermost", "thread", threads, ""))
             share = part.share(program)
-            if part.is_stitched:
+            if part.walks:
                 found.append(mark(part.statements, "outermost", "block", share, ""))
                 continue
             if part.now > 1:
@@ -117,16 +114,17 @@ class Packed(KernelTemplate):
         """The closed form, where a byte stands for a point."""
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
-        walked = [(p.blocks(threads, n), p.walks.parts(threads, n)) for p, n in shares if p.walks]
-        values = [part.alive * part.now for part in self.parts if not part.is_stitched]
+        walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
+        # Parts never run in one block: the thread that holds most decides the registers of all.
+        values = [part.alive * part.now for part in self.parts if not part.walks]
         return replace(
             facts,
             blocks=sum(part.blocks(threads, share) for part, share in shares),
             threads=threads,
-            serial_steps=max((longest_loop(parts) for _, parts in walked), default=1),
-            shared_bytes=max((scratch_bytes(p) for _, parts in walked for p in parts), default=0),
-            shared_bytes_moved=sum(blocks * sum(map(met_bytes, parts)) for blocks, parts in walked),
-            registers=STITCHED_BASE + max((*(elements_held(parts) for _, parts in walked), *values)),
+            serial_steps=max((parts.longest_loop for _, parts in walked), default=1),
+            shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
+            shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
+            registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),
             l2_bytes=sum(part.points_visited(threads, share) for part, share in shares),
             global_sectors=0,
         )
@@ -141,7 +139,7 @@ class Packed(KernelTemplate):
 
 def _shares(parts: Sequence[_PackedPart]) -> Mapping[str, Value]:
     """Dimension of each open part -> what the advisers chose."""
-    return {part.name: part.now if part.is_stitched else 1 for part in _open(parts)}
+    return {part.name: part.advised_share for part in _open(parts)}
 
 
 def _open(parts: Sequence[_PackedPart]) -> tuple[_PackedPart, ...]:
@@ -156,39 +154,33 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Packed(group, kernel, parts)
     shares: dict[str, tuple[Value, ...]] = {}
     for part in _open(parts):
-        own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.is_stitched else {*STEPS}
+        own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.walks else {*STEPS}
         shares[part.name] = tuple(sorted(own))
-    offers: dict[str, Choices] = {TILING: {"threads": THREADS, **shares}, INLINE: {}}
+    offers: dict[str, Choices] = {TILING: {"threads": THREAD_CHOICES, **shares}, INLINE: {}}
     few = PruningRule("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
-    situation = Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers)
+    situation = Situation(NAME, {"threads": DEFAULT_THREADS, **_shares(parts)}, offers)
     return [make_task(family, situation, (few,), kernel, kernel.target)]
 
 
 def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _PackedPart:
     """A part with its loops and what the advisers say of it."""
-    program, is_stitched = part.program, part.kind == STITCHED.name
-    names, target = {s.name for s in program.statements}, widest(program)
-    what = "block" if is_stitched else "vector"
-    own = (_number(e) for e in entries if set(e.statements) <= names and kind_of(e) == what)
-    now = next((value for value in own if value), 1)
-    alive, everyone = most_alive(program.statements).values, tuple(s.name for s in program.statements)
+    program, is_stitched = part.program, STITCHED_FAMILY.recognises(part)
+    everyone, target = tuple(s.name for s in program.statements), widest(program)
+    what = ("block" if is_stitched else "vector",)
+    marks = (e.value for e in entries if set(e.statements) <= set(everyone) and isinstance(e.value, tuple))
+    now = next((value[1] for value in marks if value[:1] == what and isinstance(value[1], int)), 1)
+    alive = most_alive(program.statements).values
     if not is_stitched:
         total = math.prod(target.extents.values())
-        return _PackedPart(f"steps of part {number}", everyone, target.name, False, total, now, alive, None)
+        return _PackedPart(f"steps of part {number}", everyone, target.name, total, now, alive, None)
     walks = block_walks(program, ScheduleTree(node))
-    return _PackedPart(f"points of part {number}", everyone, target.name, True, walks.points, now, alive, walks)
-
-
-def _number(entry: Entry) -> int:
-    """The number of a mark, 0 for other entries."""
-    value = entry.value[1] if isinstance(entry.value, tuple) and len(entry.value) == 2 else 0
-    return value if isinstance(value, int) else 0
+    return _PackedPart(f"points of part {number}", everyone, target.name, walks.points, now, alive, walks)
 
 
 def _too_few(family: Packed, program: Program) -> str:
     threads = program.number("threads")
     for part in family.parts:
         steps = part.share(program)
-        if not part.is_stitched and steps > max(1, -(-part.total // (threads * part.now))):
+        if not part.walks and steps > max(1, -(-part.total // (threads * part.now))):
             return f"{steps} times {threads * part.now} elements of {part.total}"
     return ""

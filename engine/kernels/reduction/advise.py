@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from engine.kernels.access_patterns import row_vector
 from engine.kernels.advice import mark
+from engine.kernels.marks import DEFAULT_THREADS
 from engine.recipe import Advice, Entry, Scenario
 from engine.target import Target
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.access import reads_beside
 from engine.tensor.nodes import Statement, TensorProgram
 
-THREADS = 256
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
 BUSY = 128
@@ -25,7 +24,12 @@ def vectorize(program: TensorProgram) -> Advice:
 
     Down columns neighbouring threads already fill whole transactions; wider threads would only leave fewer blocks.
     """
-    return Advice("vectorize", Scenario(tuple(_vectors(program))))
+    target = _reductions(program)[0]
+    along = target.reduced[-1].name
+    width = row_vector(program, along)
+    reason = f"neighbours along {along} are contiguous: one access moves {width} elements"
+    entries = (mark((target.name,), "innermost", "vector", width, reason),) if width > 1 else ()
+    return Advice("vectorize", Scenario(entries))
 
 
 def map_rows(program: TensorProgram, machine: Target) -> Advice:
@@ -40,16 +44,6 @@ def map_columns(program: TensorProgram) -> Advice:
 
 def _reductions(program: TensorProgram) -> list[Statement]:
     return [s for s in program.statements if s.reduction is not None]
-
-
-def _vectors(program: TensorProgram) -> Iterator[Entry]:
-    """The width of row reductions: neighbours along the row."""
-    target = next(s for s in program.statements if s.reduction is not None)
-    along = target.reduced[-1].name
-    width = row_vector(program, along)
-    if width > 1:
-        reason = f"neighbours along {along} are contiguous: one access moves {width} elements"
-        yield mark((target.name,), "innermost", "vector", width, reason)
 
 
 def _rows(reductions: list[Statement], program: TensorProgram, machine: Target) -> list[Entry]:
@@ -74,7 +68,7 @@ def _rows(reductions: list[Statement], program: TensorProgram, machine: Target) 
     if lanes == 1 == vector and columns > ROW_ELEMENTS:
         reason = "loads of one result wait for each other in a loop; written out, they are under way together"
         entries.append(mark(names, "innermost", "unroll", columns, reason))
-    per_block = max(1, min(THREADS // lanes, rows)) if lanes <= WARP else 1
+    per_block = max(1, min(DEFAULT_THREADS // lanes, rows)) if lanes <= WARP else 1
     if first.parallel:
         everyone = tuple(s.name for s in program.statements)
         entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))

@@ -109,17 +109,13 @@ def combine(
     dtype, lanes = reduction.accumulate, emitter.buffers[parts.total.array].shape
     before = Access(emitter.register(f"{array}_own", dtype, lanes), parts.total.indices)
     emitter.declare(before.array)
-    with emitter.loop(LANE_OF_VECTOR, lanes[-1] if lanes else 1, link):
-        emitter.assign(_slot(before), parts.largest, link)
+    emitter.assign_lanes(before, parts.largest, link)
     join(parts.largest, "max", -math.inf, f"{array}_largest_parts")
-    with emitter.loop(LANE_OF_VECTOR, lanes[-1] if lanes else 1, link):
-        moved = Apply("mul", (parts.total, _shift(before, parts.largest, dtype)), dtype)
-        emitter.assign(_slot(parts.total), moved, link)
+    moved = Apply("mul", (parts.total, _shift(before, parts.largest, dtype)), dtype)
+    emitter.assign_lanes(parts.total, moved, link)
     how = join(parts.total, "sum", 0.0, f"{array}_parts")
-    with emitter.loop(LANE_OF_VECTOR, lanes[-1] if lanes else 1, link):
-        none = Apply("equal", (parts.largest, Literal(-math.inf, dtype)), "bool")
-        result = Apply("select", (none, Literal(math.nan, dtype), parts.total), dtype)
-        emitter.assign(_slot(parts.total), result, link)
+    none = Apply("equal", (parts.largest, Literal(-math.inf, dtype)), "bool")
+    emitter.assign_lanes(parts.total, Apply("select", (none, Literal(math.nan, dtype), parts.total), dtype), link)
     return f"the largest exponent, then the sum: {how}"
 
 
@@ -177,16 +173,14 @@ def _down_columns(
     mine = (sharers.lane * sharers.beside + lane) * vector + sharers.turn * slots
     emitter.add(Store(scratch, mine, Slot(partial.array), vector, None, link))
     emitter.add(Barrier(link))
-    emitter.reset(partial, Literal(reduction.identity, reduction.accumulate), link)
+    emitter.assign_lanes(partial, Literal(reduction.identity, reduction.accumulate), link)
     with emitter.loop("part", sharers.count, link) as part:
         found = emitter.register(f"{partial.array}_part", reduction.accumulate, (vector,) if partial.indices else ())
         if partial.indices:
             emitter.declare(found)
         place_of_part = (part * sharers.beside + lane) * vector + sharers.turn * slots
         emitter.add(Load(Slot(found), scratch, place_of_part, vector, None, None, link))
-        with emitter.loop(LANE_OF_VECTOR, vector, link):
-            value = Access(found, partial.indices)
-            emitter.assign(_slot(partial), value, link, reduction.operation)
+        emitter.assign_lanes(partial, Access(found, partial.indices), link, reduction.operation)
     return f"shared memory over {sharers.count} threads of each column"
 
 
@@ -198,13 +192,11 @@ def round_result(emitter: Emitter, statement: Statement, total: Access, link: Li
     lanes = emitter.buffers[total.array].shape
     name = emitter.register(array.name, array.dtype, lanes)
     cast = Apply("cast", (total,), array.dtype)
-    if not lanes:
-        emitter.declare(name, cast)
-        return Access(name, ())
-    emitter.declare(name)
-    with emitter.loop(LANE_OF_VECTOR, lanes[-1], link):
-        emitter.assign(Slot(name, total.indices), cast, link)
-    return Access(name, total.indices)
+    result = Access(name, total.indices)
+    emitter.declare(name, None if lanes else cast)
+    if lanes:
+        emitter.assign_lanes(result, cast, link)
+    return result
 
 
 def _reduction(statement: Statement) -> Reduction:

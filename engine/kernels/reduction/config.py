@@ -10,29 +10,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.fusion.nodes import REGISTER
+from engine.fusion.nodes import AGAIN, REGISTER
+from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks, divisor_of
-from engine.kernels.reduction.width import vector_width
-from engine.scheduling.nodes import Member
+from engine.kernels.marks import Marks, divisor_of, power_up_to
 from engine.support.errors import Unsupported
-from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, WARP
+from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, VECTOR_BYTES, WARP
 from engine.target.registers import HELD_ELEMENTS, MAX_PRIVATE, REDUCTION_RESERVE, VALUE_REGISTERS
+from engine.tensor.access import vector_limit
 from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator
 from engine.tile.nodes import KernelConfig
 
-WRITTEN_OUT = 32
+MOST_ELEMENTS_WRITTEN_OUT = 32
 """Elements of a thread whose chunks are written out where nothing asks for it: more loads at once crowd the registers,
 and thousands take the compiler a minute."""
 
 
-AGAIN = "recompute"
-"""The `scope` of a row that later loops read and compute again."""
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
     "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
@@ -127,12 +124,9 @@ def _check_order(program: TensorProgram, layout: Layout) -> None:
     """Unsupported where threads would share terms that must come in order; one thread takes them in order."""
     ordered = [s.name for s in program.statements if s.reduction and not s.reduction.associative]
     if ordered and layout.lanes > 1:
-        raise Unsupported(
-            "codegen",
-            f"{ordered[0]} of {program.name}",
-            f"its terms must come in order, and {layout.lanes} threads would share them",
-            f"say “rewrite associative {ordered[0]}”, or mark {'lane' if layout.by_row else 'warp'} 1",
-        )
+        reason = f"its terms must come in order, and {layout.lanes} threads would share them"
+        hint = f"say “rewrite associative {ordered[0]}”, or mark {'lane' if layout.by_row else 'warp'} 1"
+        raise Unsupported("codegen", f"{ordered[0]} of {program.name}", reason, hint)
 
 
 def row_order(program: TensorProgram, nest: Nest) -> tuple[str, ...]:
@@ -145,12 +139,8 @@ def row_order(program: TensorProgram, nest: Nest) -> tuple[str, ...]:
     }
     if len(orders) > 1:
         shown = " and ".join(" ".join(order) for order in sorted(orders))
-        raise Unsupported(
-            "codegen",
-            f"schedule of {program.name}",
-            f"its loops walk a row in different orders ({shown}), so a thread would not meet its elements again",
-            "pin the same order for all statements",
-        )
+        reason = f"its loops walk a row in different orders ({shown}), so a thread would not meet its elements again"
+        raise Unsupported("codegen", f"schedule of {program.name}", reason, "pin the same order for all statements")
     return next(iter(orders), ())
 
 
@@ -162,7 +152,7 @@ def _kept_arrays(
     lost: what cannot be made again, since an input of it is overwritten before its last use: it is kept whatever it
     takes.
     """
-    again = used_again(program, nest, row_order(program, nest))
+    again = used_again(program, nest)
     lost &= again
     scheme = REGISTER if again and (lost or fits_registers(layout, len(again))) else AGAIN
     asked = marks.word("scope")
@@ -176,11 +166,11 @@ def _kept_arrays(
     return again if fits_registers(layout, len(again)) else lost
 
 
-def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> frozenset[str]:
-    """Arrays whose elements several loops over the reduced iterators `columns` use: results of loops, and inputs."""
+def used_again(program: TensorProgram, nest: Nest) -> frozenset[str]:
+    """Arrays whose elements several loops over the reduced iterators use: results of loops, and inputs."""
     loops = [p for p in nest.phases if p.members]
     made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
-    inner = set(columns)
+    inner = set(row_order(program, nest))
     used: dict[str, set[int]] = {}
     for number, phase in enumerate(loops):
         for statement in phase.statements:
@@ -188,7 +178,8 @@ def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> fr
                 if inner & {n for i in access.indices for n in i.iterators()}:
                     used.setdefault(access.array, set()).add(number)
     again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
-    return frozenset({a for a in again if a in made or a in program.inputs} - _looked_up(program))
+    indices = {array for statement in program.statements for array in looked_up(statement)}
+    return frozenset({a for a in again if a in made or a in program.inputs} - indices)
 
 
 def _overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
@@ -211,18 +202,13 @@ def _why_scheme(scheme: str, is_in_place: bool) -> str:
     return "later loops find what they use again in registers"
 
 
-def _looked_up(program: TensorProgram) -> set[str]:
-    """Arrays whose elements are indices of other reads."""
-    return {array for statement in program.statements for array in looked_up(statement)}
-
-
 def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, keeps: bool) -> Layout:
     """The layout that the marks ask for.
 
     keeps: whether threads must keep their elements of a row, which then are no more than fit `MAX_PRIVATE`.
     """
     rows = math.prod(m.extent for m in nest.outer)
-    columns = math.prod(m.extent for m in _reduced_members(nest))
+    columns = math.prod(m.extent for m in next((p.members for p in nest.phases if p.members), ()))
     vector = vector_width(program, nest, marks, along_rows=by_row)
     inner = [m for phase in nest.phases for m in phase.members]
     least = 1
@@ -234,9 +220,7 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
         needs = f"whole warps, up to {most} row{'s' if most > 1 else ''}"
-        per_block = marks.number(
-            "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer
-        )
+        per_block = marks.number("block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer)
     else:
         most, per_block = MAX_THREADS // WARP, 1
         lanes = marks.power("warp", 8, most, inner, least)
@@ -244,12 +228,8 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
     strip = _strip(nest, marks, columns, chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.
     has_room = strip * vector * most_alive(program.statements).values <= VALUE_REGISTERS
-    is_unrolled = marks.is_written_out(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
+    is_unrolled = marks.is_written_out(strip, strip * vector <= MOST_ELEMENTS_WRITTEN_OUT and has_room, inner)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
-
-
-def _reduced_members(nest: Nest) -> tuple[Member, ...]:
-    return next((p.members for p in nest.phases if p.members), ())
 
 
 def _strip(nest: Nest, marks: Marks, columns: int, chunk: int) -> int:
@@ -269,3 +249,35 @@ def _strip(nest: Nest, marks: Marks, columns: int, chunk: int) -> int:
     outer = "a loop over kept elements is shared out to blocks and threads, not split"
     marks.refuse({"split": outer, "unroll": "no thread walks this loop: it is shared out to threads"}, nest.outer)
     return min(chunks, -(-elements // chunk))
+
+
+def widest_vector(program: TensorProgram, nest: Nest, along_rows: bool) -> int:
+    """The widest vector that the accesses allow.
+
+    along_rows: vectors run along the innermost loop of each phase; else along the last outer dimension.
+    """
+    runs: dict[str, tuple[str, ...]] = {}
+    for phase in nest.phases:
+        members = phase.members if along_rows else nest.outer
+        for statement in phase.statements if members else ():
+            name = plain_iterator(members[-1].rows[statement.name])
+            if name is not None:
+                runs[statement.name] = (name,)
+    limit = vector_limit(nest.statements, program, runs)
+    if not along_rows:
+        # A lane of the vector is an accumulator of its own, and they are handed over together.
+        held = [DTYPES[s.reduction.accumulate] for s in nest.statements if s.reduction]
+        limit = min(limit, VECTOR_BYTES // max(held, default=1))
+    return limit
+
+
+def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool) -> int:
+    """The width asked for by the `vector` mark, halved until the accesses allow it.
+
+    along_rows: see `widest_vector`.
+    """
+    limit = widest_vector(program, nest, along_rows)
+    needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
+    along = [m for phase in nest.phases for m in phase.members] if along_rows else nest.outer
+    return marks.number("vector", 1, power_up_to(limit), needs, along)
+

@@ -72,22 +72,17 @@ class _ReductionEmitter:
             array = statement.write.array
             text = held + ": later loops use it" if array in self.keep else "register: used where it is made"
             self.placements.setdefault(statement.name, text)
+        reached, taken = "CHUNKS * SHARERS", "BLOCKS * 32 * VECTOR"
+        if layout.by_row:
+            reached, taken = "CHUNKS * SHARERS * VECTOR", "BLOCKS * (THREADS / SHARERS)"
+        whole_rows = (f"{reached} >= COLUMNS", "the sharers of a row reach all of it")
         return emitter.finish(
             self.group,
             constants={
                 "ROWS": layout.rows, "COLUMNS": layout.columns, "SHARERS": layout.lanes, "CHUNKS": layout.chunks,
                 "VECTOR": layout.vector,
             },
-            assertions=(
-                (
-                    "CHUNKS * SHARERS * VECTOR >= COLUMNS" if layout.by_row else "CHUNKS * SHARERS >= COLUMNS",
-                    "the sharers of a row reach all of it",
-                ),
-                (
-                    "BLOCKS * (THREADS / SHARERS) >= ROWS" if layout.by_row else "BLOCKS * 32 * VECTOR >= ROWS",
-                    "every row has a block",
-                ),
-            ),
+            assertions=(whole_rows, (f"{taken} >= ROWS", "every row has a block")),
             placements=self.placements,
         )  # fmt: skip
 
@@ -95,7 +90,6 @@ class _ReductionEmitter:
         """Bind the row (or column group) of this thread; the mask that tells whether it exists."""
         layout, emitter = self.layout, self.emitter
         names = tuple(m.name for m in self.nest.outer)
-        shape = tuple(m.extent for m in self.nest.outer)
         block, thread, link = Index.of("block"), Index.of("thread"), Line((), names)
         if layout.by_row:
             lane = thread.mod(layout.lanes, emitter.extents)
@@ -110,7 +104,7 @@ class _ReductionEmitter:
             limit = layout.rows - layout.vector
         mask = emitter.mask("row_exists", [Index((), limit) - start], link)
         emitter.extents[LANE_OF_VECTOR] = layout.vector
-        if not shape:
+        if not self.nest.outer:
             return mask
         flat = emitter.bind("row", start, link, limit=limit) if mask else start
         if mask:
@@ -150,9 +144,9 @@ class _ReductionEmitter:
             if self.in_place:
                 # Threads without a row must not read the last one, which its own threads overwrite.
                 emitter.masked |= {i.name for s in phase.statements for i in s.parallel}
-                mask = emitter.both("in_row", mask, row_mask, link)
+                mask = emitter.mask("in_row", (), link, (mask, row_mask))
             stores = any(s.write.array in self.outputs for s in phase.statements)
-            store_mask = emitter.both("writes", mask, row_mask, link) if stores else None
+            store_mask = emitter.mask("writes", (), link, (mask, row_mask)) if stores else None
             options = BlockOptions(
                 mask=mask,
                 store_mask=store_mask,

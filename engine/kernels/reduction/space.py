@@ -12,16 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from engine.cost.nodes import Work
-from engine.fusion.nodes import REGISTER, FusionGroup
+from engine.fusion.nodes import AGAIN, REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.reduction.block_reduce import parts_bytes
-from engine.kernels.reduction.config import AGAIN, Layout, ReductionConfig, fits_registers, row_order, used_again
+from engine.kernels.reduction.config import Layout, ReductionConfig, fits_registers, used_again, widest_vector
 from engine.kernels.reduction.lower import emit_reduction
-from engine.kernels.reduction.width import widest_vector
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import Moved, ThreadTraffic, count_thread_traffic
@@ -37,7 +36,7 @@ DECIDED = frozenset(("lane", "warp", "block", "vector", "split", "unroll", "scop
 SHARERS, WARPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16, 32)
 """Threads, and warps, that share a row."""
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
-WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
+CHUNKS_WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
@@ -92,7 +91,7 @@ class RowPrograms(KernelTemplate):
         is_held = bool(config.kept) or not self.again or layout.chunks == 1
         values: dict[str, Value] = {
             "sharers": layout.lanes, "vector": layout.vector, "rows": layout.rows_per_block,
-            "written_out": min(WRITTEN_OUT[-1], 1 << (wide - 1).bit_length()),
+            "written_out": min(CHUNKS_WRITTEN_OUT[-1], 1 << (wide - 1).bit_length()),
             "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": config.stages,
         }  # fmt: skip
         return Program(self.name, tuple((name, values[name]) for name in _FIXED))
@@ -183,7 +182,7 @@ def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     program, nest = kernel.program, loop_nest(kernel.program, kernel.schedule)
     loop = next(p for p in nest.phases if p.members)
     element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs)
-    again = used_again(program, nest, row_order(program, nest))
+    again = used_again(program, nest)
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
     ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
@@ -200,7 +199,7 @@ def _situation(family: RowPrograms) -> Situation:
     offers: dict[str, Choices] = {
         CROSS_THREAD: {"sharers": SHARERS if family.by_row else WARPS},
         TILING: {"vector": vectors, "rows": rows if family.by_row and family.nest.outer else (1,)},
-        PLACE_MAIN: {"written_out": WRITTEN_OUT},
+        PLACE_MAIN: {"written_out": CHUNKS_WRITTEN_OUT},
     }
     ahead: Choices = {"turns": TURNS, "stages": STAGES} if family.nest.outer else {}
     offers[CACHE_READ] = {**ahead, "staging": (REGISTER, AGAIN)} if family.again else ahead
@@ -256,7 +255,7 @@ def _written_out(family: RowPrograms, program: Program) -> str:
     chunks = -(-family.length // layout.chunk)
     if wide >= 2 * chunks and wide > 1:
         return f"{wide} chunks, a thread has {chunks}"
-    if family.config(program).kept and wide < min(chunks, WRITTEN_OUT[-1]):
+    if family.config(program).kept and wide < min(chunks, CHUNKS_WRITTEN_OUT[-1]):
         return "registers have no addresses: all is written out"
     return ""
 

@@ -12,6 +12,7 @@ from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.kernels.advice import mark
 from engine.kernels.family import Setting
+from engine.kernels.marks import FEWEST_THREADS, power_up_to
 from engine.kernels.nodes import Compile
 from engine.recipe import ONLINE, Advice, Entry, Recipe, Scenario
 from engine.rewrite.online import online
@@ -25,7 +26,6 @@ ENOUGH = 2048
 """Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
-FEWEST_THREADS = 64
 LONG = 24 * 1024
 """Elements of a row past which no block keeps it: 24 in registers of each of 1024 threads, or 96 kB."""
 NEIGHBOURS = 32
@@ -103,7 +103,7 @@ def _blocks(program: TensorProgram, shape: Shape, machine: Target) -> Iterable[E
     shared = sum(row_bytes(shape, program.statements, program.arrays).values())
     most = max(1, min(most, stitched_limit(machine) // max(1, shared)))
     points = next(n for n in range(most, 0, -1) if total % n == 0)
-    threads = max(FEWEST_THREADS, min(MAX_THREADS, _floor(widest * points // EACH)))
+    threads = power_up_to(MAX_THREADS)(max(FEWEST_THREADS, widest * points // EACH))
     if shape.rows:
         because = f"{widest} elements a point: {points} point{'s' if points > 1 else ''} keep a block busy"
         yield mark(everyone, "outermost", "block", points, because)
@@ -121,7 +121,3 @@ def _across(program: TensorProgram, shape: Shape) -> bool:
                 return True
     return False
 
-
-def _floor(number: int) -> int:
-    """The largest power of two that is not above a number, at least 1."""
-    return 1 << (max(1, number).bit_length() - 1)

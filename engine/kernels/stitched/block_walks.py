@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.kernels.loop_nest import Nest, block_nest
-from engine.kernels.marks import Marks
+from engine.kernels.marks import WRITTEN_OUT, Marks
 from engine.kernels.stitched.layout import read_parts
-from engine.kernels.stitched.lower import WRITTEN_OUT
 from engine.kernels.stitched.parts import Names, Part
 from engine.scheduling.nodes import Mark, ScheduleTree
 from engine.target.hardware import SUM_BYTES, WARP
@@ -24,18 +22,19 @@ class BlockWalks:
     nest: Nest
     """Without marks."""
     names: Names
-    _found: dict[tuple[int, int], tuple[Part, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _found: dict[tuple[int, int], WalkedParts] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def points(self) -> int:
         """Points of the common dimensions."""
         return math.prod(m.extent for m in self.nest.outer)
 
-    def parts(self, threads: int, points: int) -> tuple[Part, ...]:
+    def under(self, threads: int, points: int) -> WalkedParts:
         """With so many threads and points of a block, and as many sharers of each reduction as the compiler chooses."""
         if (threads, points) not in self._found:
             nest = _with_launch(self.nest, threads, points)
-            self._found[threads, points] = read_parts(self.program, nest, Names(nest), Marks(nest))[1]
+            parts = read_parts(self.program, nest, Names(nest), Marks(nest))[1]
+            self._found[threads, points] = WalkedParts(parts)
         return self._found[threads, points]
 
 
@@ -59,37 +58,45 @@ def _with_launch(nest: Nest, threads: int, points: int) -> Nest:
     return replace(nest, phases=(*nest.phases[:first], own, *nest.phases[first + 1 :]))
 
 
-def points_visited(parts: Sequence[Part]) -> int:
-    """Points that a block visits in all parts, those past the ends of its loops included."""
-    walks = [part.walk for part in parts]
-    return sum(w.steps * w.beside * w.width * w.chunks * w.sharers * w.length for w in walks)
+@dataclass(frozen=True, slots=True)
+class WalkedParts:
+    """The parts of a stitched program with the walks of one launch."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def points_visited(self) -> int:
+        """Points that a block visits in all parts, those past the ends of its loops included."""
+        walks = [part.walk for part in self.parts]
+        return sum(w.steps * w.beside * w.width * w.chunks * w.sharers * w.length for w in walks)
+
+    @property
+    def longest_loop(self) -> int:
+        """Iterations of the longest loop that is not written out."""
+        loops = [part.walk.steps * part.walk.chunks for part in self.parts]
+        return max((loop for loop in loops if loop > WRITTEN_OUT), default=1)
+
+    @property
+    def elements_held(self) -> int:
+        """Elements that a thread holds at once."""
+        walks = [part.walk for part in self.parts]
+        return max(min(walk.steps * walk.chunks, WRITTEN_OUT) * walk.vector for walk in walks)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes in which threads that share a reduction meet, in the part that takes most."""
+        walks = [(_sums_bytes(part), part.walk) for part in self.parts]
+        return max(sums * (w.threads // WARP if w.by_row else w.threads * w.vector) for sums, w in walks)
+
+    @property
+    def met_bytes(self) -> int:
+        """Bytes that a block moves where threads that share a reduction meet: each of them reads the parts of all."""
+        walks = [(_sums_bytes(part), part.walk) for part in self.parts]
+        sharing = [(sums * w.steps * w.threads * w.width, w) for sums, w in walks]
+        return sum(stored * (1 + (w.sharers // WARP if w.by_row else w.sharers)) for stored, w in sharing)
 
 
-def longest_loop(parts: Sequence[Part]) -> int:
-    """Iterations of the longest loop that is not written out."""
-    loops = [part.walk.steps * part.walk.chunks for part in parts]
-    return max((loop for loop in loops if loop > WRITTEN_OUT), default=1)
-
-
-def elements_held(parts: Sequence[Part]) -> int:
-    """Elements that a thread holds at once."""
-    return max(min(part.walk.steps * part.walk.chunks, WRITTEN_OUT) * part.walk.vector for part in parts)
-
-
-def scratch_bytes(part: Part) -> int:
-    """Bytes in which threads that share a reduction meet."""
-    walk = part.walk
+def _sums_bytes(part: Part) -> int:
+    """Bytes of one sum of each reduction whose sharers meet in shared memory."""
     sums = sum(s.reduction is not None for s in part.statements)
-    if walk.sharers <= (WARP if walk.by_row else 1):
-        return 0
-    return SUM_BYTES * sums * (walk.threads // WARP if walk.by_row else walk.threads * walk.vector)
-
-
-def met_bytes(part: Part) -> int:
-    """Bytes that a block moves where threads that share a reduction meet: each of them reads the parts of all."""
-    walk = part.walk
-    sums = sum(s.reduction is not None for s in part.statements)
-    if walk.sharers <= (WARP if walk.by_row else 1):
-        return 0
-    parts = walk.sharers // WARP if walk.by_row else walk.sharers
-    return SUM_BYTES * sums * walk.steps * walk.threads * walk.width * (1 + parts)
+    return SUM_BYTES * sums if part.walk.is_shared_in_memory else 0

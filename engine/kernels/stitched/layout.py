@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks, divisor_of
+from engine.kernels.marks import DEFAULT_THREADS, Marks, divisor_of, power_up_to
 from engine.kernels.stitched.parts import Box, Names, Part, boxes
 from engine.kernels.stitched.walk import Axis, BlockWalk, along_rows, shared_out
-from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS, VECTOR_BYTES, WARP
 from engine.tensor.access import reads_beside, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tile.nodes import KernelConfig
 
-THREADS = 256
 REFUSED = {
     "tile": "a stitched kernel keeps what other threads use in shared memory, whole",
     "stages": "a stitched kernel has no tiles to copy ahead",
@@ -57,7 +55,7 @@ def read_config(program: TensorProgram, nest: Nest, names: Names, marks: Marks) 
     """What the marks ask for."""
     marks.refuse(REFUSED)
     points, parts = read_parts(program, nest, names, marks)
-    asked = {s.write.array: marks.of_statement("scope", s.name) for s in nest.statements}
+    asked = {s.write.array: marks.first_mark("scope", s.name) for s in nest.statements}
     return StitchedConfig(points, parts, {array: str(mark.value) for array, mark in asked.items() if mark is not None})
 
 
@@ -67,7 +65,7 @@ def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -
     needs = f"a divisor of the {total} points of the common dimensions"
     points = marks.number("block", 1, divisor_of(total), needs, nest.outer)
     needs = f"a power of two from {WARP} to {MAX_THREADS}"
-    threads = marks.number("thread", THREADS, _power_of_warps, needs)
+    threads = marks.number("thread", DEFAULT_THREADS, lambda n: power_up_to(MAX_THREADS)(max(WARP, n)), needs)
     found = boxes(nest)
     spaces = _spaces(found, points)
     walks: dict[Space, BlockWalk] = {}
@@ -81,24 +79,15 @@ def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -
     return points, tuple(parts)
 
 
-def _power_of_warps(asked: int) -> int:
-    return max(WARP, 1 << (min(asked, MAX_THREADS).bit_length() - 1))
-
-
 def _spaces(found: Sequence[Box], points: int) -> list[Space]:
     """What each box walks: reductions their own dimensions, the others those of a reduction where they match one."""
     before = ((POINT, points),) if points > 1 else ()
+    own = [((*before, *kept), reduced) for kept, reduced in (box.axes for box in found)]
     reductions: dict[Space, list[Box]] = {}
-    for box in found:
-        if box.reduced:
-            kept, reduced = box.axes
-            reductions.setdefault(((*before, *kept), reduced), []).append(box)
-    spaces: list[Space] = []
-    for box in found:
-        kept, reduced = box.axes
-        own = ((*before, *kept), reduced)
-        spaces.append(own if reduced else _space_to_follow(box, own[0], reductions) or own)
-    return spaces
+    for box, space in zip(found, own, strict=True):
+        if space[1]:
+            reductions.setdefault(space, []).append(box)
+    return [s if s[1] else _space_to_follow(b, s[0], reductions) or s for b, s in zip(found, own, strict=True)]
 
 
 def _space_to_follow(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
@@ -130,29 +119,20 @@ def _walk(
     name = "lane" if by_row else "warp"
     inner = [m for m in members if m.name in {axis for axis, _ in reduced}]
     most = threads if not by_row or walk.rows <= 1 else max(WARP, threads // walk.rows)
-    return replace(walk, sharers=marks.power(name, walk.sharers, _floor(most), inner))
-
-
-def _floor(number: int) -> int:
-    return 1 << (number.bit_length() - 1)
+    return replace(walk, sharers=marks.power(name, walk.sharers, power_up_to(most)(most), inner))
 
 
 def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Names, marks: Marks) -> int:
     """The widest vector along a dimension that accesses and accumulators allow, or what a mark asks for below it."""
     statements = [s for box in mine for s in box.statements]
     runs = {s.name: tuple(i for i, name in names.of(s).items() if name == along[0]) for s in statements}
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     widest = max([_size(program, s) for s in statements], default=1)
-    limit = min(vector_limit(statements, outside, runs), VECTOR_BYTES // widest)
+    limit = min(vector_limit(statements, program, runs), VECTOR_BYTES // widest)
     while limit > 1 and not _guards_hold(statements, runs, limit):
         limit //= 2
-    members: list[Member] = [m for box in mine for m in box.members if m.name == along[0]]
-
-    def fit(asked: int) -> int:
-        return min(limit, _floor(asked))
-
+    members = [m for box in mine for m in box.members if m.name == along[0]]
     needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
-    return marks.number("vector", limit, fit, needs, members)
+    return marks.number("vector", limit, power_up_to(limit), needs, members)
 
 
 def _guards_hold(statements: Sequence[Statement], runs: Mapping[str, tuple[str, ...]], width: int) -> bool:

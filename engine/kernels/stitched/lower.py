@@ -17,15 +17,14 @@ from dataclasses import dataclass, replace
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks
+from engine.kernels.marks import WRITTEN_OUT, Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
-from engine.kernels.stitched.layout import POINT, StitchedConfig, read_config
+from engine.kernels.stitched.layout import POINT, read_config
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import PlacementPlan, plan_parts
 from engine.kernels.stitched.walk import Axis, BlockWalk
 from engine.target import Target
-from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 from engine.tile.arena import assign_offsets
@@ -34,8 +33,6 @@ from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Note, Slot, TilePr
 from engine.tile.scope import LANE_OF_VECTOR, Loaded
 from engine.tile.source import Line
 
-WRITTEN_OUT = 8
-"""Iterations of a loop that are written out where nothing asks for it."""
 MANY = 12
 """Elements of an array in the registers of a thread, above which blocks must not be fitted at the cost of spills."""
 
@@ -47,23 +44,16 @@ def lower_stitched(
 
     taken: buffers of other parts of a packed kernel.
     """
-    config = read_config(group.program, nest, Names(nest), marks)
-    tile = emit_stitched(group, nest, config, machine, taken)
+    names = Names(nest)
+    config = read_config(group.program, nest, names, marks)
+    plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
+    tile = _StitchedEmitter(group, nest, names, plan, taken).emit()
     for statement in nest.statements:
-        mark = marks.of_statement("scope", statement.name)
+        mark = marks.first_mark("scope", statement.name)
         scheme, because = tile.schemes.get(statement.name, ("", "no other part of the kernel uses its result"))
         if mark is not None and scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
             marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
     return marks.describe(tile, config)
-
-
-def emit_stitched(
-    group: FusionGroup, nest: Nest, config: StitchedConfig, machine: Target, taken: Mapping[str, Buffer] | None = None
-) -> TileProgram:
-    """The kernel of a config.  taken: as in `lower_stitched`."""
-    names = Names(nest)
-    plan = plan_parts(group.program, config.parts, names, config.points, config.places, machine)
-    return _StitchedEmitter(group, nest, names, plan, taken).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +88,7 @@ class _StitchedEmitter:
             shape = tuple(span.size for span in spans)
             buffer = self.emitter.register(f"{array}_block", dtype)
             self.emitter.buffers[buffer] = Buffer(buffer, dtype, (plan.points, *shape), "shared")
-            axes, bases = tuple(span.axis for span in spans), tuple(span.base for span in spans)
-            steps = tuple(span.step for span in spans)
-            self.emitter.staged[array] = Staged(buffer, axes, bases, steps, shape)
+            self.emitter.staged[array] = Staged(buffer, spans)
 
     def emit(self) -> TileProgram:
         """The tile program, part by part."""
@@ -108,7 +96,7 @@ class _StitchedEmitter:
         if plan.points == 1:
             self._bind_outer(Index.of(BLOCK))
         for number, part in enumerate(plan.parts):
-            if plan.arriving(number, SHARED) & self.unmet:
+            if plan.arrays_arriving(number, SHARED) & self.unmet:
                 emitter.add(Barrier(_link(part)))
                 self.unmet.clear()
             self._part(number, part)
@@ -120,12 +108,10 @@ class _StitchedEmitter:
         )
         # Left to itself, the compiler spills some of what a thread holds, for one more block on its SM.
         together = 1 if any(b.scope == "register" and b.elements > MANY for b in program.buffers.values()) else 0
-        return assign_offsets(replace(program, schemes=self._schemes(), together=together))
+        return assign_offsets(replace(program, schemes=plan.schemes(), together=together))
 
     def _bind_outer(self, flat: Index) -> None:
-        members = self.nest.outer
-        if members:
-            self.variables |= bind_members(self.emitter, members, flat)
+        self.variables |= bind_members(self.emitter, self.nest.outer, flat)
 
     # One part
 
@@ -136,7 +122,7 @@ class _StitchedEmitter:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        in_registers = self._kept_arrays(number, part) | {a for n, a in self.plan.in_registers if n == number}
+        in_registers = self._kept_arrays(number, part) | self.plan.arrays_arriving(number, REGISTER, SHUFFLE)
         unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
@@ -149,6 +135,7 @@ class _StitchedEmitter:
                 if statement.reduction is not None:
                     met |= self._combine(part, statement, partials[statement.name], turn)
         if met:
+            # What this part itself stored came after the meeting, and waits for the next one.
             self.unmet -= before
         kept = {key: slot for key, slot in emitter.loads[0].items() if slot.indices}
         for key in kept:
@@ -209,8 +196,8 @@ class _StitchedEmitter:
         """The statements of a part at the points of one vector."""
         emitter, plan, walk = self.emitter, self.plan, part.walk
         again = plan.again.get(number, ())
-        values = {a: self.values[a] for n, a in plan.in_registers if n == number}
-        mask = emitter.both("writes", turn.exists, inside, link)
+        values = {a: self.values[a] for a in plan.arrays_arriving(number, REGISTER, SHUFFLE)}
+        mask = emitter.mask("writes", (), link, (turn.exists, inside))
         if not part.is_whole and walk.sharers > 1:
             mask = emitter.mask("first_sharer", [turn.lane * -1], link, (mask,))
         stored = (self.outputs | plan.staged.keys()) - {s.write.array for s in again}
@@ -259,7 +246,7 @@ class _StitchedEmitter:
                 mask = emitter.mask(emitter.fresh("first_sharer"), [turn.lane * -1], link, (mask,))
             emitter.store(statement, self._place(statement), value, mask, link)
             self.unmet |= {array} & self.plan.staged.keys()
-        return walk.sharers > (WARP if walk.by_row else 1)
+        return walk.is_shared_in_memory
 
     def _keep(self, walk: BlockWalk, statement: Statement, value: Access, turn: _Turn, link: Line) -> Access:
         """A reduction's result in a register that later parts reach, one for each step."""
@@ -268,28 +255,16 @@ class _StitchedEmitter:
         name = emitter.register(array.name, array.dtype, (walk.steps, *lanes))
         emitter.declare(name, outermost=True)
         kept = Access(name, (turn.step, *value.indices))
-        with emitter.loop(LANE_OF_VECTOR, lanes[-1] if lanes else 1, link):
-            emitter.assign(Slot(name, kept.indices), value, link)
+        emitter.assign_lanes(kept, value, link)
         return kept
 
     def _placements(self) -> dict[str, str]:
         """Where each statement's result lives, and why."""
-        found: dict[str, str] = {}
-        for statement in self.nest.statements:
-            array = statement.write.array
-            ways = dict.fromkeys(f"{h.scheme}: {h.because}" for h in self.plan.hand_overs if h.array == array)
-            found[statement.name] = "; ".join(ways) or "register: used where it is made"
-        return found
-
-    def _schemes(self) -> dict[str, tuple[str, str]]:
-        """How each intermediate that another part uses is handed over: through memory, if one of them needs that."""
-        makers = {s.write.array: s.name for s in self.nest.statements}
-        found: dict[str, tuple[str, str]] = {}
+        ways: dict[str, dict[str, None]] = {s.write.array: {} for s in self.nest.statements}
         for hand_over in self.plan.hand_overs:
-            maker = makers[hand_over.array]
-            if maker not in found or hand_over.scheme == SHARED:
-                found[maker] = hand_over.scheme, hand_over.because
-        return found
+            ways[hand_over.array][f"{hand_over.scheme}: {hand_over.because}"] = None
+        used_here = "register: used where it is made"
+        return {s.name: "; ".join(ways[s.write.array]) or used_here for s in self.nest.statements}
 
 
 def _link(part: Part) -> Line:

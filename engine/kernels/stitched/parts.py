@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.stitched.walk import Axis, BlockWalk
 from engine.scheduling.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement
-from engine.tensor.rewrite import plain_iterator, rewrite_index
+from engine.tensor.rewrite import plain_iterator
+from engine.tile.emit import Span
 
 Place = tuple[Index, ...]
 """Indices of an element over the names of the dimensions inside a block; outer ones by their own names."""
@@ -46,18 +47,6 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """The elements along one axis of an array that a block makes."""
-
-    axis: int
-    base: Index
-    """The first one, over outer dimensions."""
-    size: int
-    step: int = 1
-    """From one to the next."""
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """A box and the walk of the block's threads over it."""
 
@@ -79,29 +68,24 @@ def boxes(nest: Nest) -> list[Box]:
 
 def _split(phase: Phase, names: Names) -> list[Box]:
     """One loop as few boxes as possible."""
-    found: list[tuple[tuple[Member, ...], list[Statement]]] = []
+    found: list[Box] = []
     for statement in phase.statements:
-        members = tuple(m for m in phase.members if plain_iterator(m.rows[statement.name]) is not None)
-        if found and found[-1][0] == members and _joins(statement, found[-1][1], members, names):
-            found[-1][1].append(statement)
-        else:
-            found.append((members, [statement]))
-    return [Box(tuple(statements), members) for members, statements in found]
+        box = Box((statement,), tuple(m for m in phase.members if plain_iterator(m.rows[statement.name]) is not None))
+        if found and found[-1].members == box.members and _joins(statement, found[-1], names):
+            box = replace(box, statements=(*found.pop().statements, statement))
+        found.append(box)
+    return found
 
 
-def _joins(statement: Statement, others: Sequence[Statement], members: tuple[Member, ...], names: Names) -> bool:
-    """Whether a statement can run at each point right after the others."""
-    together = [Box((s,), members).reduced for s in (*others, statement) if s.reduction is not None]
-    if len(set(together)) > 1:
-        return False
-    writers = {s.write.array: s for s in others}
-    for access in statement.reads():
-        writer = writers.get(access.array)
-        if writer is not None and (
-            writer.reduction is not None or names.place(writer, writer.write) != names.place(statement, access)
-        ):
-            return False
-    return True
+def _joins(statement: Statement, box: Box, names: Names) -> bool:
+    """Whether a statement can run at each point right after those of a box."""
+    together = {Box((s,), box.members).reduced for s in (*box.statements, statement) if s.reduction is not None}
+    writers = {s.write.array: s for s in box.statements}
+    passed = [(writers[access.array], access) for access in statement.reads() if access.array in writers]
+    return len(together) <= 1 and all(
+        writer.reduction is None and names.place(writer, writer.write) == names.place(statement, access)
+        for writer, access in passed
+    )
 
 
 class Names:
@@ -127,16 +111,13 @@ class Names:
     def place(self, statement: Statement, access: Access) -> Place:
         """Where an access of a statement goes, in dimensions."""
         values = {iterator: Index.of(name) for iterator, name in self.of(statement).items()}
-        return tuple(rewrite_index(i, values, _same, self._extents) for i in access.indices)
+        return tuple(i.substitute(values, self._extents) for i in access.indices)
 
     def spans(self, place: Place, shape: Sequence[int]) -> tuple[Span, ...]:
         """What a block makes of an array: of each axis that varies within it, from where on and how much."""
         key = place, tuple(shape)
-        if key not in self._spans:
-            self._spans[key] = self._find_spans(*key)
-        return self._spans[key]
-
-    def _find_spans(self, place: Place, shape: tuple[int, ...]) -> tuple[Span, ...]:
+        if key in self._spans:
+            return self._spans[key]
         found: list[Span] = []
         for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
             base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)
@@ -146,8 +127,6 @@ class Names:
                 base, high, step = Index(), whole - 1, 1
             if high > 0:
                 found.append(Span(axis, base, high // step + 1, step))
-        return tuple(found)
+        self._spans[key] = tuple(found)
+        return self._spans[key]
 
-
-def _same(access: Access) -> Access:
-    return access

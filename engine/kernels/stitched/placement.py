@@ -8,23 +8,22 @@ in a register of each.  Other threads of the block: shared memory.  Other blocks
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE
+from engine.fusion.nodes import AGAIN, REGISTER, SHARED, SHUFFLE
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
-from engine.kernels.stitched.parts import Names, Part, Span
+from engine.kernels.stitched.parts import Names, Part
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import BLOCK_REGISTERS, WARP
 from engine.target.registers import HELD_ELEMENTS, STITCHED_RESERVE
-from engine.tensor.nodes import Access, Statement, TensorProgram
+from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import looked_up
+from engine.tile.emit import Span
 
-AGAIN = "recompute"
-"""The scheme of an intermediate that its consumer computes again."""
-WRITTEN_OUT = 32
+MOST_ITERATIONS = 32
 """Iterations of loops that are written out, as registers that later parts use need."""
 ROOMY = 96 * 1024
 """Bytes of shared memory from which on computing again is preferred: two such blocks fill an SM."""
@@ -57,15 +56,22 @@ class PlacementPlan:
     each thread."""
     again: Mapping[int, tuple[Statement, ...]]
     """Part -> statements of earlier parts that it computes again."""
+    shared_bytes: int
+    """The most bytes of arrays that lie in shared memory at one time."""
 
-    def arriving(self, part: int, scheme: str) -> frozenset[str]:
-        """What a part gets by a scheme."""
-        return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme == scheme)
+    def arrays_arriving(self, part: int, *schemes: str) -> frozenset[str]:
+        """What a part gets by one of some schemes."""
+        return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme in schemes)
 
-    @property
-    def in_registers(self) -> frozenset[tuple[int, str]]:
-        """(part, array) that come in registers, by shuffle or not."""
-        return frozenset((h.consumer, h.array) for h in self.hand_overs if h.scheme in (REGISTER, SHUFFLE))
+    def schemes(self) -> dict[str, tuple[str, str]]:
+        """Statement -> how its result is handed over, and why: through memory, if one of its readers needs that."""
+        makers = {s.write.array: s.name for part in self.parts for s in part.statements}
+        found: dict[str, tuple[str, str]] = {}
+        for hand_over in self.hand_overs:
+            maker = makers[hand_over.array]
+            if maker not in found or hand_over.scheme == SHARED:
+                found[maker] = hand_over.scheme, hand_over.because
+        return found
 
 
 def plan_parts(
@@ -104,18 +110,14 @@ class _Planner:
             wanted = [a for a in wanted if a in self._staged_arrays()]
         while self._peak() > ROOMY and self._recompute_one(self._staged_arrays()):
             pass
-        if self._peak() > self.room:
+        peak = self._peak()
+        if peak > self.room:
             raise self._too_large()
         self._hold_inputs()
         order = {s.name: n for n, s in enumerate(self.program.statements)}
-        return PlacementPlan(
-            self.parts,
-            self.points,
-            tuple(self.found.values()),
-            {array: self._spans(array) for array in self._staged_arrays()},
-            self.held,
-            {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
-        )
+        staged = {array: self._spans(array) for array in self._staged_arrays()}
+        again = {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()}
+        return PlacementPlan(self.parts, self.points, tuple(self.found.values()), staged, self.held, again, peak)
 
     def _arrive(self, number: int, statement: Statement) -> None:
         """Hand over what a statement of a part (or one computed again there) reads of earlier parts."""
@@ -128,29 +130,30 @@ class _Planner:
         """Compose the dependence with the mapping of both parts."""
         made_in, writer = self.writers[array]
         source, sink = self.parts[made_in], self.parts[number]
+
+        def by(scheme: str, because: str) -> HandOver:
+            return HandOver(array, made_in, number, scheme, because)
+
         if not self._at_own_point(array, number):
-            return HandOver(array, made_in, number, SHARED, f"read where other threads made it, walking {source.walk}")
+            return by(SHARED, f"read where other threads made it, walking {source.walk}")
         at_each_point = source.is_whole and writer.reduction is None
         everywhere = source.walk.rows == 1 and (not at_each_point or source.walk.columns == 1)
         both = at_each_point and sink.is_whole and source.walk.meets(sink.walk)
         if source.walk != sink.walk and not everywhere and not both:
-            because = f"made walking {source.walk}, read walking {sink.walk}: in other threads"
-            return HandOver(array, made_in, number, SHARED, because)
+            return by(SHARED, f"made walking {source.walk}, read walking {sink.walk}: in other threads")
         wish = self.wishes.get(array, "")
         if wish in (SHARED, AGAIN):
-            return HandOver(array, made_in, number, SHARED, "asked for, although the same thread makes and reads it")
+            return by(SHARED, "asked for, although the same thread makes and reads it")
         size = source.walk.points(at_each_point)
         loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
-        most = WRITTEN_OUT if wish in (REGISTER, SHUFFLE) else self._room()
-        if array not in self.held and (size > most or (loops > WRITTEN_OUT and size > 1)):
-            because = f"the same thread makes and reads it, but {size} elements are too many for its registers"
-            return HandOver(array, made_in, number, SHARED, because)
+        most = MOST_ITERATIONS if wish in (REGISTER, SHUFFLE) else self._room()
+        if array not in self.held and (size > most or (loops > MOST_ITERATIONS and size > 1)):
+            return by(SHARED, f"the same thread makes and reads it, but {size} elements are too many for its registers")
         self.held[array] = size
         if writer.reduction is not None and source.walk.sharers > 1:
             scheme = SHUFFLE if source.walk.by_row and source.walk.sharers <= WARP else REGISTER
-            because = f"all {source.walk.sharers} threads that share the reduction have its result"
-            return HandOver(array, made_in, number, scheme, because)
-        return HandOver(array, made_in, number, REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
+            return by(scheme, f"all {source.walk.sharers} threads that share the reduction have its result")
+        return by(REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
 
     def _room(self) -> int:
         """Further elements that a thread can keep in registers."""
@@ -161,13 +164,9 @@ class _Planner:
         """Whether a part reads an array only where its own point was made."""
         _, writer = self.writers[array]
         made = self.names.place(writer, writer.write)
-        return all(self.names.place(s, a) == made and not a.guards for s, a in self._reads(array, number))
-
-    def _reads(self, array: str, number: int) -> Iterator[tuple[Statement, Access]]:
-        for statement in (*self.parts[number].statements, *self.again.get(number, ())):
-            for access in statement.reads():
-                if access.array == array:
-                    yield statement, access
+        readers = (*self.parts[number].statements, *self.again.get(number, ()))
+        reads = ((s, a) for s in readers for a in s.reads() if a.array == array)
+        return all(self.names.place(s, a) == made and not a.guards for s, a in reads)
 
     # Room in shared memory
 
@@ -188,13 +187,9 @@ class _Planner:
         for hand_over in self.found.values():
             if hand_over.scheme == SHARED:
                 last[hand_over.array] = max(last.get(hand_over.array, 0), hand_over.consumer)
-        return max(
-            (
-                sum(self._bytes(a) for a, end in last.items() if self.writers[a][0] <= n <= end)
-                for n in range(len(self.parts))
-            ),
-            default=0,
-        )
+        lives = [(self.writers[a][0], end, self._bytes(a)) for a, end in last.items()]
+        # The bytes alive grow only where a part begins to store an array.
+        return max((sum(b for s, e, b in lives if s <= start <= e) for start, _, _ in lives), default=0)
 
     def _recompute_one(self, arrays: Sequence[str]) -> bool:
         """Have the largest array that can be computed again where it is read no longer stored; whether there is one."""
@@ -246,12 +241,9 @@ class _Planner:
     def _too_large(self) -> Unsupported:
         sizes = sorted(((self._bytes(a), a) for a in self._staged_arrays()), reverse=True)
         named = ", ".join(f"{array} {size:,} bytes" for size, array in sizes[:3])
-        return Unsupported(
-            "codegen",
-            self.program.name,
-            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {self.room:,}",
-            "split the group, or share fewer dimensions between its statements",
-        )
+        reason = f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {self.room:,}"
+        hint = "split the group, or share fewer dimensions between its statements"
+        return Unsupported("codegen", self.program.name, reason, hint)
 
     # Inputs that several parts read
 
@@ -267,10 +259,8 @@ class _Planner:
             walks = {self.parts[n].walk for n in numbers}
             walk = next(iter(walks))
             size = walk.points(is_whole=True)
-            fits = size <= self._room() and walk.steps * walk.chunks <= WRITTEN_OUT
-            if len(numbers) > 1 and len(walks) == 1 and fits and not self._looked_up(array):
+            fits = size <= self._room() and walk.steps * walk.chunks <= MOST_ITERATIONS
+            # Elements that are indices of other reads are loaded where they are looked up.
+            is_looked_up = any(array in looked_up(statement) for statement in self.program.statements)
+            if len(numbers) > 1 and len(walks) == 1 and fits and not is_looked_up:
                 self.held[array] = size
-
-    def _looked_up(self, array: str) -> bool:
-        """Whether elements of an array are indices of other reads."""
-        return any(array in looked_up(statement) for statement in self.program.statements)

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from engine.cost.nodes import Work
-from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
-from engine.graph.nodes import DTYPES
+from engine.fusion.nodes import AGAIN, REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
-from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation
+from engine.kernels.sketch_rules import (
+    COMPUTE_LOCATION,
+    CROSS_THREAD,
+    THREAD_CHOICES,
+    TILING_WITH_FUSION,
+    Choices,
+    Situation,
+)
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
+    WalkedParts,
     block_walks,
-    elements_held,
-    longest_loop,
-    met_bytes,
-    points_visited,
-    scratch_bytes,
 )
 from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.parts import Part
-from engine.kernels.stitched.placement import AGAIN, PlacementPlan, plan_parts
+from engine.kernels.stitched.placement import PlacementPlan, plan_parts
 from engine.kernels.stitched.walk import BlockWalk
 from engine.recipe import Entry
 from engine.support.errors import Unsupported
@@ -37,7 +38,6 @@ NAME = "one block for all parts"
 DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
 AUTO = "auto"
 """Of a dimension: the compiler chooses, as it does where no entry says anything."""
-THREADS = (32, 64, 128, 256, 512, 1024)
 POINTS = tuple(1 << n for n in range(12))
 SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
 PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
@@ -82,12 +82,12 @@ class Stitched(KernelTemplate):
 
     def parts_before_sharing(self, program: Program) -> tuple[Part, ...]:
         """The parts of a program, with as many sharers of each reduction as the compiler chooses."""
-        return self.walks.parts(program.number("threads"), program.number("points"))
+        return self.walks.under(program.number("threads"), program.number("points")).parts
 
-    def parts(self, program: Program) -> tuple[Part, ...]:
+    def walked_parts(self, program: Program) -> WalkedParts:
         """The parts of a program with its own sharers."""
         found = self.parts_before_sharing(program)
-        return tuple(replace(part, walk=_with_sharers(part.walk, program)) for part in found)
+        return WalkedParts(tuple(replace(part, walk=_with_sharers(part.walk, program)) for part in found))
 
     def plan(self, program: Program) -> PlacementPlan | str:
         """Where the intermediates of a program wait, or why a block has no room for them."""
@@ -99,45 +99,32 @@ class Stitched(KernelTemplate):
         statements = self.kernel.program
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
-            points = program.number("points")
-            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes, self.machine)
+            points, parts = program.number("points"), self.walked_parts(program).parts
+            return plan_parts(statements, parts, self.walks.names, points, wishes, self.machine)
         except Unsupported as error:
             return error.reason
 
     def work(self, program: Program) -> Work:
         """From the walks and the places, put right by the count of `kernel`; L2 serves every point that is visited."""
-        parts, staged = self.parts(program), self._staged_bytes(self.plan(program))
+        walked, plan = self.walked_parts(program), self.plan(program)
+        staged = plan.shared_bytes if isinstance(plan, PlacementPlan) else 0
         facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
         form = replace(
             facts,
             blocks=blocks,
             threads=program.number("threads"),
-            serial_steps=longest_loop(parts),
-            shared_bytes=max(map(scratch_bytes, parts)) + staged,
-            shared_bytes_moved=blocks * (2 * staged + sum(map(met_bytes, parts))),
-            registers=STITCHED_BASE + elements_held(parts),
-            l2_bytes=blocks * points_visited(parts),
+            serial_steps=walked.longest_loop,
+            shared_bytes=walked.scratch_bytes + staged,
+            shared_bytes_moved=blocks * (2 * staged + walked.met_bytes),
+            registers=STITCHED_BASE + walked.elements_held,
+            l2_bytes=blocks * walked.points_visited,
             global_sectors=0,
         )
         if self.now is None:
             return form
         found = with_counts(form, self.now, facts)
-        width = SUM_BYTES * max(part.walk.vector for part in parts) * WARP
+        width = SUM_BYTES * max(part.walk.vector for part in walked.parts) * WARP
         return replace(found, global_requests=found.l2_bytes // width)
-
-    def _staged_bytes(self, plan: PlacementPlan | str) -> int:
-        """The most bytes that wait in shared memory at one time."""
-        if isinstance(plan, str):
-            return 0
-        shared = [h for h in plan.hand_overs if h.scheme == SHARED]
-        arrays = self.kernel.program.arrays
-
-        def size(array: str) -> int:
-            elements = plan.points * math.prod(span.size for span in plan.staged[array])
-            return elements * DTYPES[arrays[array].dtype]
-
-        alive = [{h.array for h in shared if h.producer <= n <= h.consumer} for n in range(len(plan.parts))]
-        return max((sum(map(size, found)) for found in alive), default=0)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
@@ -187,7 +174,7 @@ def _situation(family: Stitched) -> Situation:
     walks = [part.walk for part in family.parts_before_sharing(advised) if part.walk.reduced]
     shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
     sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
-    offers: dict[str, Choices] = {TILING_WITH_FUSION: {"threads": THREADS, "points": points}}
+    offers: dict[str, Choices] = {TILING_WITH_FUSION: {"threads": THREAD_CHOICES, "points": points}}
     if sharing:
         offers[CROSS_THREAD] = sharing
     if family.places:
@@ -232,7 +219,7 @@ def _places(family: Stitched, program: Program) -> str:
     if isinstance(plan, str):
         return plan
     free = family.plan(_leave_open(program, asked)) if asked else plan
-    chosen, anyway = (_schemes(one, family) if isinstance(one, PlacementPlan) else {} for one in (plan, free))
+    chosen, anyway = (_schemes(one) if isinstance(one, PlacementPlan) else {} for one in (plan, free))
     for statement in asked:
         wish = program[_place(statement)]
         if chosen.get(statement) != wish:
@@ -248,13 +235,6 @@ def _leave_open(program: Program, statements: Sequence[str]) -> Program:
     return replace(program, values=tuple((n, AUTO if n in gone else v) for n, v in program.values))
 
 
-def _schemes(plan: PlacementPlan, family: Stitched) -> Mapping[str, str]:
+def _schemes(plan: PlacementPlan) -> Mapping[str, str]:
     """Statement -> how its result is handed over; what is shuffled counts as in a register."""
-    makers = {s.write.array: s.name for s in family.kernel.program.statements}
-    found: dict[str, str] = {}
-    for hand_over in plan.hand_overs:
-        scheme = REGISTER if hand_over.scheme == SHUFFLE else hand_over.scheme
-        maker = makers[hand_over.array]
-        if maker not in found or scheme == SHARED:
-            found[maker] = scheme
-    return found
+    return {name: REGISTER if scheme == SHUFFLE else scheme for name, (scheme, _) in plan.schemes().items()}

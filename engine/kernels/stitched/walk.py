@@ -72,6 +72,11 @@ class BlockWalk:
         """Times that the sharers of a kept point go on to further reduced ones."""
         return -(-self.columns // (self.sharers * self.length))
 
+    @property
+    def is_shared_in_memory(self) -> bool:
+        """Whether the sharers of a reduction meet in shared memory: lanes of one warp shuffle."""
+        return self.sharers > (WARP if self.by_row else 1)
+
     def points(self, is_whole: bool) -> int:
         """Points of one thread: with the reduced ones, or the kept ones alone."""
         return self.steps * self.width * (self.chunks * self.length if is_whole else 1)

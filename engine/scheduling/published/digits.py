@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.published.nodes import (
-    Free,
-    Loops,
-    PatternAxis,
-    Published,
-    PublishedRow,
-    StatementRows,
-    contradiction,
-)
+from engine.scheduling.published.nodes import Free, Loops, Published, PublishedRow, StatementRows, contradiction
 from engine.support.errors import Unsupported
+from engine.tensor.nodes import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +96,7 @@ def _zero_links(rows: Iterable[PublishedRow]) -> dict[int, int]:
 
 
 def _open_axis(
-    row: PublishedRow, links: dict[int, int], chosen: Iterable[Digit], axes: Sequence[PatternAxis]
+    row: PublishedRow, links: dict[int, int], chosen: Iterable[Digit], axes: Sequence[Iterator]
 ) -> int | None:
     """The axis of an open row: one that a link already gives, else the first that is not yet counted in full.
 
@@ -124,7 +117,7 @@ def _open_axis(
     return axis
 
 
-def _digit(dimension: int, row: PublishedRow, axis: int, of: PatternAxis, name: str) -> Digit:
+def _digit(dimension: int, row: PublishedRow, axis: int, of: Iterator, name: str) -> Digit:
     low, size, cut = 1, of.extent, False
     for sign, number in row.operations:
         if sign == "/":
@@ -137,7 +130,7 @@ def _digit(dimension: int, row: PublishedRow, axis: int, of: PatternAxis, name: 
     return Digit(dimension, axis, low, size)
 
 
-def _check_axis(digits: Sequence[Digit], axis: PatternAxis, statement: str, name: str) -> None:
+def _check_axis(digits: Sequence[Digit], axis: Iterator, statement: str, name: str) -> None:
     """The digits must count every value of the axis exactly once."""
     reached = 1
     for digit in sorted(digits, key=lambda d: (d.low, d.size)):

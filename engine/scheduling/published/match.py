@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from engine.fusion.nodes import FusionGroup
-from engine.scheduling.published.nodes import PatternAxis, Published
+from engine.scheduling.published.nodes import Published
 from engine.support.errors import BadInput
 from engine.tensor.nodes import Iterator, Statement
 
@@ -47,7 +47,7 @@ def written_statements(group: FusionGroup) -> tuple[Statement, ...]:
     return tuple(s for s in group.program.statements if s.write.array in group.program.outputs)
 
 
-def _runs(axes: Sequence[PatternAxis], iterators: Sequence[Iterator]) -> Runs | None:
+def _runs(axes: Sequence[Iterator], iterators: Sequence[Iterator]) -> Runs | None:
     """Neighbouring iterators with each axis's extent as their product; None where the extents do not fit."""
     runs: list[tuple[Iterator, ...]] = []
     left = list(iterators)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.support.errors import BadInput
+from engine.tensor.nodes import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +46,11 @@ class StatementRows:
 
 
 @dataclass(frozen=True, slots=True)
-class PatternAxis:
-    """An iterator of a pattern: 0 <= name < extent."""
-
-    name: str
-    extent: int
-
-
-@dataclass(frozen=True, slots=True)
 class Loops:
     """A statement of a pattern with its iterators, outermost first."""
 
     statement: str
-    axes: tuple[PatternAxis, ...]
+    axes: tuple[Iterator, ...]
 
     def __str__(self) -> str:
         return f"{self.statement}[{', '.join(f'{a.name} < {a.extent}' for a in self.axes)}]"

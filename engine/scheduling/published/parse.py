@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from engine.scheduling.published.nodes import (
     Coefficient,
@@ -44,6 +45,9 @@ _OPERATION = re.compile(r"\s*([/%])\s*(\d{1,10})\s*", re.ASCII)
 _FLAG = re.compile(r"-[\w\-=.+]{1,80}", re.ASCII)
 
 Object = dict[str, object]
+T = TypeVar("T")
+
+_KINDS = {str: "text", bool: "true or false", dict: "an object", list: "a list"}
 
 
 def parse(text: str, source: str) -> Published:
@@ -52,8 +56,8 @@ def parse(text: str, source: str) -> Published:
     Raises BadInput, with the name of the advice, for text in another format and for a file that contradicts itself;
     Unsupported for the parts of the format that say a schedule outright (`schedule`, `tree`, `attrs`).
     """
-    data = _object(_json(text, source), "the file", source)
-    name = str(_expect_type(data.get("name", source), str, "name", source))
+    data = _expect_type(_json(text, source), dict, "the file", source)
+    name = _expect_type(data.get("name", source), str, "name", source)
     if len(name) > MAX_NAME or not name.isprintable():
         raise unreadable(source, f"its name is not one line of up to {MAX_NAME} characters")
     _check_keys(data, KEYS, "", name)
@@ -63,7 +67,7 @@ def parse(text: str, source: str) -> Published:
             raise Unsupported("schedule", f"advice {name}", f"says {key!r} outright, which is not read", hint)
     pattern = _pattern(data, name)
     wishes = _wishes(data.get("soft constraints", []), {loops.statement: loops for loops in pattern}, name)
-    gpu = _object(data.get("gpu", {}), "gpu", name)
+    gpu = _expect_type(data.get("gpu", {}), dict, "gpu", name)
     _check_keys(gpu, _GPU_KEYS, "gpu.", name)
     blocks, threads, vectors = (_dimensions(gpu, key, wishes, name) for key in _GPU_KEYS[:3])
     _mapped_once({"blocks": blocks, "threads": threads, "swizzle": vectors}, name)
@@ -81,8 +85,8 @@ def parse(text: str, source: str) -> Published:
         vectors=vectors,
         flags=flags,
         disabled=_words(data, "disable", name),
-        checked=bool(_expect_type(data.get("check schedule", True), bool, "check schedule", name)),
-        operator=None if operator is None else str(_expect_type(operator, str, "operator", name)),
+        checked=_expect_type(data.get("check schedule", True), bool, "check schedule", name),
+        operator=None if operator is None else _expect_type(operator, str, "operator", name),
     )
 
 
@@ -104,11 +108,11 @@ def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
     pattern, domain = data.get("pattern"), data.get("domain")
     if pattern is None and domain is None:
         raise unreadable(name, "has neither pattern nor domain", "its coefficients speak of iterators given there")
-    statements = None if domain is None else parse_domain(str(_expect_type(domain, str, "domain", name)), name)
+    statements = None if domain is None else parse_domain(_expect_type(domain, str, "domain", name), name)
     if pattern is None:
         assert statements is not None
         return statements
-    found = parse_pattern(str(_expect_type(pattern, str, "pattern", name)), name)
+    found = parse_pattern(_expect_type(pattern, str, "pattern", name), name)
     if statements is not None and set(statements) != set(found):
         said = "; ".join(map(str, statements))
         raise contradiction(name, f"its domain is {said} and its pattern is for {'; '.join(map(str, found))}")
@@ -122,7 +126,7 @@ def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Stateme
     found: dict[str, StatementRows] = {}
     for number, item in enumerate(items):
         where = f"soft constraints[{number}]"
-        wish = _wish(_object(item, where, name), pattern, where, name)
+        wish = _wish(_expect_type(item, dict, where, name), pattern, where, name)
         if wish.statement in found:
             raise contradiction(name, f"soft constraints speak of {wish.statement} twice")
         found[wish.statement] = wish
@@ -136,7 +140,7 @@ def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Stateme
 def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> StatementRows:
     """The rows of one statement; its `meta` must be what the pattern says."""
     _check_keys(data, _WISH_KEYS, f"{where}.", name)
-    statement = str(_expect_type(data.get("statement"), str, f"{where}.statement", name))
+    statement = _expect_type(data.get("statement"), str, f"{where}.statement", name)
     loops = pattern.get(statement)
     if loops is None:
         there = ", ".join(pattern)
@@ -165,7 +169,7 @@ def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Sta
 
 def _row(data: object, where: str, name: str) -> PublishedRow:
     """`[1, 0, ?12] (%64, /4)`."""
-    text = str(_expect_type(data, str, where, name))
+    text = _expect_type(data, str, where, name)
     match = _ROW.fullmatch(text) if len(text) <= 1_000 else None
     if match is None:
         raise unreadable(name, f"{where}: {text[:60]!r} is no row of coefficients", "for example “[1, 0, ?12] (/4)”")
@@ -222,22 +226,15 @@ def _check_keys(data: Object, keys: Sequence[str], where: str, name: str) -> Non
             raise unreadable(name, f"{where}{key[:60]} is unknown", f"known are {', '.join(keys)}")
 
 
-def _object(data: object, what: str, name: str) -> Object:
-    if not isinstance(data, dict):
-        raise _wrong(data, what, "an object", name)
-    return data
-
-
 def _list(data: object, what: str, limit: int, name: str) -> list[object]:
-    if not isinstance(data, list):
-        raise _wrong(data, what, "a list", name)
-    if len(data) > limit:
-        raise unreadable(name, f"{what} has {len(data)} elements", f"at most {limit} are read")
-    return data
+    items = _expect_type(data, list, what, name)
+    if len(items) > limit:
+        raise unreadable(name, f"{what} has {len(items)} elements", f"at most {limit} are read")
+    return items
 
 
 def _words(data: Object, key: str, name: str) -> tuple[str, ...]:
-    return tuple(str(_expect_type(word, str, key, name)) for word in _list(data.get(key, []), key, 100, name))
+    return tuple(_expect_type(word, str, key, name) for word in _list(data.get(key, []), key, 100, name))
 
 
 def _integer(data: object, what: str, name: str) -> int:
@@ -249,14 +246,14 @@ def _integer(data: object, what: str, name: str) -> int:
     return int(match[1])
 
 
-def _expect_type(data: object, kind: type, what: str, name: str) -> object:
-    if type(data) is not kind:
-        raise _wrong(data, what, {str: "text", bool: "true or false"}[kind], name)
+def _expect_type(data: object, kind: type[T], what: str, name: str) -> T:
+    if not isinstance(data, kind):
+        raise _wrong(data, what, _KINDS[kind], name)
     return data
 
 
 def _wrong(data: object, what: str, wanted: str, name: str) -> BadInput:
-    shown = {dict: "an object", list: "a list", type(None): "missing"}.get(type(data)) or repr(data)[:60]
+    shown = "missing" if data is None else _KINDS[type(data)] if isinstance(data, dict | list) else repr(data)[:60]
     return unreadable(name, f"{what} is {shown}, not {wanted}")
 
 

@@ -8,23 +8,26 @@ Several statements stand in a `sequence` of `filter` nodes.  Schedules are one p
 
 from __future__ import annotations
 
+import json
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator as Iterator_
+from collections.abc import Mapping
+from itertools import accumulate
 
-from engine.scheduling.published.nodes import Loops, PatternAxis, contradiction, unreadable
+from engine.scheduling.published.nodes import Loops, contradiction, unreadable
+from engine.tensor.nodes import Iterator
 
 MAX_TEXT = 100_000
 MAX_DEPTH = 64
 MAX_EXTENT = 2**31
 
-_TOKEN = re.compile(r'\s*(?:"([^"]*)"|([A-Za-z_]\w*)|([{}\[\]:,]))', re.ASCII)
+_TEXT_OR_WORD = re.compile(r'"([^"]*)"|([A-Za-z_]\w*)', re.ASCII)
 _TUPLE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
 _RANGE = re.compile(r"\s*0\s*<=\s*([A-Za-z_]\w*)\s*(<=?)\s*(\d{1,19})\s*", re.ASCII)
 _BAND = re.compile(r"\s*\[?\s*\{(.*)\}\s*\]?\s*", re.ASCII | re.DOTALL)
 _MAP = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*->\s*\[\s*\(?\s*([^()\[\]]*?)\s*\)?\s*\]\s*", re.ASCII)
 
-Tree = dict[str, "Tree | str | list[Tree]"]
+Tree = dict[str, object]
 
 
 def parse_domain(text: str, name: str) -> tuple[Loops, ...]:
@@ -61,7 +64,7 @@ def _loops(part: str, name: str) -> Loops:
     for iterator, extent in extents.items():
         if not 1 <= extent <= MAX_EXTENT:
             raise unreadable(name, f"{iterator} of {statement} takes {extent} values", f"from 1 to {MAX_EXTENT}")
-    return Loops(statement, tuple(PatternAxis(i, extents[i]) for i in iterators))
+    return Loops(statement, tuple(Iterator(i, extents[i]) for i in iterators))
 
 
 def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
@@ -70,10 +73,7 @@ def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
     BadInput for text that is no such tree, and where tree and domain disagree.
     """
     _limit(text, "pattern", name)
-    tokens = deque(_tokens(text, name))
-    tree = _tree(tokens, name, 0)
-    if tokens:
-        raise unreadable(name, f"its pattern goes on after its end: {tokens[0]!r}")
+    tree = _tree(text, name)
     domain = tree.get("domain")
     if not isinstance(domain, str):
         raise unreadable(name, "its pattern has no domain")
@@ -87,7 +87,7 @@ def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
 
 def _visit(
     node: object, used: Mapping[str, tuple[str, ...]], statements: Mapping[str, Loops], name: str
-) -> Iterator[str]:
+) -> Iterator_[str]:
     """Statements in the order of the tree below a node; every one must pass a dimension for each of its iterators.
 
     used: the statements here, with the iterators of the dimensions around them.
@@ -102,6 +102,8 @@ def _visit(
     children = node.get("sequence") if isinstance(node, dict) else None
     if isinstance(children, list):
         for child in children:
+            if not isinstance(child, dict):
+                raise unreadable(name, "a child of a sequence in its pattern is no filter")
             chosen = _filter_statements(child.get("filter"), tuple(here), name)
             yield from _visit(child.get("child"), {s: here[s] for s in chosen}, statements, name)
         return
@@ -115,7 +117,7 @@ def _visit(
         yield statement
 
 
-def _rows(text: object, name: str) -> Iterator[tuple[str, str]]:
+def _rows(text: object, name: str) -> Iterator_[tuple[str, str]]:
     """(statement, its iterator) of one band dimension."""
     band = _BAND.fullmatch(text) if isinstance(text, str) else None
     if band is None:
@@ -138,52 +140,19 @@ def _filter_statements(text: object, here: tuple[str, ...], name: str) -> tuple[
     return chosen
 
 
-def _tokens(text: str, name: str) -> Iterator[str]:
-    """Strings with a leading quote, words and punctuation."""
-    position, end = 0, len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise unreadable(name, f"its pattern cannot be read at {text[position : position + 40]!r}")
-        quoted, word, sign = match.groups()
-        yield f'"{quoted}' if quoted is not None else word or sign
-        position = match.end()
-
-
-def _tree(tokens: deque[str], name: str, depth: int) -> Tree:
-    """`{ key: value, ... }`; the tokens read are taken away."""
-    if depth > MAX_DEPTH:
+def _tree(text: str, name: str) -> Tree:
+    """The nodes of a tree in isl's notation, which is JSON but for the quotes around its keys."""
+    bare = _TEXT_OR_WORD.sub("", text)
+    depth = max(accumulate((sign in "{[") - (sign in "}]") for sign in bare), default=0)
+    if depth > 2 * MAX_DEPTH:
         raise unreadable(name, f"its pattern is nested deeper than {MAX_DEPTH}")
-    _take(tokens, "{", name)
-    tree: Tree = {}
-    while True:
-        key = _take(tokens, None, name)
-        _take(tokens, ":", name)
-        tree[key] = _value(tokens, name, depth)
-        if _take(tokens, None, name, "}", ",") == "}":
-            return tree
-
-
-def _value(tokens: deque[str], name: str, depth: int) -> Tree | str | list[Tree]:
-    first = tokens[0] if tokens else ""
-    if first.startswith('"'):
-        return tokens.popleft()[1:]
-    if first != "[":
-        return _tree(tokens, name, depth + 1)
-    tokens.popleft()
-    children = [_tree(tokens, name, depth + 1)]
-    while _take(tokens, None, name, "]", ",") == ",":
-        children.append(_tree(tokens, name, depth + 1))
-    return children
-
-
-def _take(tokens: deque[str], wanted: str | None, name: str, *choices: str) -> str:
-    found = tokens.popleft() if tokens else "its end"
-    allowed = choices or ((wanted,) if wanted else ())
-    if (allowed and found not in allowed) or (not allowed and not found.isidentifier()):
-        expected = " or ".join(allowed) or "a word"
-        raise unreadable(name, f"its pattern has {found[:40]!r} where {expected} belongs")
-    return found
+    try:
+        tree = json.loads(_TEXT_OR_WORD.sub(lambda found: json.dumps(found[1] or found[2] or ""), text))
+    except ValueError as error:
+        raise unreadable(name, f"its pattern cannot be read: {str(error).split(':')[0]}") from None
+    if not isinstance(tree, dict):
+        raise unreadable(name, "its pattern is no tree")
+    return tree
 
 
 def _names(text: str) -> list[str]:

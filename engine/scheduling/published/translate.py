@@ -16,7 +16,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.scheduling.published.digits import Digit, digits_of
 from engine.scheduling.published.match import Runs, match
-from engine.scheduling.published.nodes import PatternAxis, Published
+from engine.scheduling.published.nodes import Published
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 
@@ -112,11 +112,7 @@ def _pins(name: str, iterators: Sequence[Iterator]) -> list[Entry]:
 
 
 def _marks(
-    published: Published,
-    digits: Sequence[Digit],
-    axes: Sequence[PatternAxis],
-    iterators: Sequence[Iterator],
-    along: str,
+    published: Published, digits: Sequence[Digit], axes: Sequence[Iterator], iterators: Sequence[Iterator], along: str
 ) -> list[Entry]:
     """What a block takes, its threads, and the width of a thread's accesses, which run along a dimension."""
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, shape_inference
 
-from engine.suite.nodes import Size, SuiteRow
+from engine.suite.nodes import SuiteRow
 from engine.support.errors import BadInput
 
 OPSET, IR_VERSION = 20, 10
 
-Draw = Callable[..., None]
-"""Builds one operator into a `GraphSketch`; the keyword arguments are the row's sizes."""
+Draw = Callable[..., str | Sequence[str]]
+"""Builds one operator into a `GraphSketch` and names its outputs; the keyword arguments are the row's sizes."""
 
 OPERATORS: dict[str, Draw] = {}
 
@@ -34,32 +34,26 @@ def operator(name: str) -> Callable[[Draw], Draw]:
 
 
 class GraphSketch:
-    """Nodes, inputs and outputs so far.  Names of tensors are given where a person may look for them."""
+    """Nodes and inputs so far.  Names of tensors are given where a person may look for them."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        """Element type of inputs and outputs that ask for no other."""
+        """Element type of inputs that ask for no other."""
         self._nodes: list[onnx.NodeProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
-        self._outputs: list[onnx.ValueInfoProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
         self._ranges: dict[str, tuple[float, float]] = {}
 
     def input(self, name: str, *shape: int, dtype: str = "", between: tuple[float, float] | None = None) -> str:
         """An input of the graph.  between: the range that its values are drawn from, by default standard normal."""
-        self._inputs.append(_value_info(name, dtype or self.dtype, shape))
+        self._inputs.append(helper.make_tensor_value_info(name, _element(dtype or self.dtype), shape))
         if between is not None:
             self._ranges[name] = between
         return name
 
-    def output(self, name: str, *shape: int, dtype: str = "") -> None:
-        """Declare a tensor an output of the graph."""
-        self._outputs.append(_value_info(name, dtype or self.dtype, shape))
-
-    def number(self, value: float, dtype: str = "") -> str:
+    def number(self, value: float) -> str:
         """A scalar constant."""
-        kind = dtype or self.dtype
-        return self._constant(f"c_{value:g}_{kind}", np.array(value, kind))
+        return self._constant(f"c_{value:g}_{self.dtype}", np.array(value, self.dtype))
 
     def integers(self, *values: int) -> str:
         """A constant list of int64: axes, shapes, splits."""
@@ -84,12 +78,17 @@ class GraphSketch:
         self._nodes.append(helper.make_node("Cast", [source], [name], name=f"Cast_{name}", to=_element(dtype)))
         return name
 
-    def model(self, name: str) -> onnx.ModelProto:
-        """The finished model."""
-        constants = list(self._constants.values())
-        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, constants)
+    def model(self, name: str, outputs: Sequence[str]) -> onnx.ModelProto:
+        """The finished model.  The types of its outputs are those that ONNX infers."""
+        untyped = [onnx.ValueInfoProto(name=output) for output in outputs]
+        graph = helper.make_graph(self._nodes, name, self._inputs, untyped, list(self._constants.values()))
         opset = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opset, producer_name="loomscope", ir_version=IR_VERSION)
+        # Strict, so that an operator that does not fit its operands is noticed here and not when the model is loaded.
+        # Without data propagation, which takes gigabytes for long vectors.
+        inferred = shape_inference.infer_shapes(model, strict_mode=True).graph.output
+        del model.graph.output[:]
+        model.graph.output.extend(inferred)
         if self._ranges:
             model.metadata_props.add(key="light.inputs", value=json.dumps(self._ranges, sort_keys=True))
         return model
@@ -101,26 +100,17 @@ def model_of(row: SuiteRow) -> onnx.ModelProto:
     if draw is None:
         raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known_names(OPERATORS))
     sketch = GraphSketch(row.dtype)
-    arguments = {name: _plain(size) for name, size in row.sizes.items()}
     try:
-        inspect.signature(draw).bind(sketch, **arguments)
+        inspect.signature(draw).bind(sketch, **row.sizes)
     except TypeError as error:
         sizes = tuple(inspect.signature(draw).parameters)[1:]
         raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known_names(sizes)) from None
-    draw(sketch, **arguments)
-    return sketch.model(row.name)
+    outputs = draw(sketch, **row.sizes)
+    return sketch.model(row.name, (outputs,) if isinstance(outputs, str) else outputs)
 
 
 def _known_names(names: Any) -> str:
     return f"known: {', '.join(names)}"
-
-
-def _plain(size: Size) -> Size:
-    return size if isinstance(size, int) else tuple(size)
-
-
-def _value_info(name: str, dtype: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, _element(dtype), shape)
 
 
 def _element(dtype: str) -> int:

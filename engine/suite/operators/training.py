@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from engine.suite.operators.elementwise import gelu_slope
-from engine.suite.operators.rows import EPSILON
+from engine.suite.operators.rows import centre
 from engine.suite.operators.sketch import GraphSketch, operator
 
 
 @operator("softmax-backward")
-def softmax_backward(s: GraphSketch, m: int, n: int) -> None:
+def softmax_backward(s: GraphSketch, m: int, n: int) -> str:
     """(dy - sum(dy y)) y over rows of n."""
     dy, y = s.input("dy", m, n), s.input("y", m, n, between=(0.0, 1.0))
     total = s.node("ReduceSum", s.node("Mul", dy, y), s.integers(1))
-    s.node("Mul", s.node("Sub", dy, total), y, to="dx")
-    s.output("dx", m, n)
+    return s.node("Mul", s.node("Sub", dy, total), y, to="dx")
 
 
 @operator("layernorm-backward")
-def layernorm_backward(s: GraphSketch, m: int, n: int) -> None:
+def layernorm_backward(s: GraphSketch, m: int, n: int) -> tuple[str, str, str]:
     """The gradients of `layernorm`: rows of dx, and the columns' sums for gain and shift in float32."""
     dy, x = s.input("dy", m, n), s.input("x", m, n)
     columns = s.integers(1)
-    centred = s.node("Sub", x, s.node("ReduceMean", x, columns))
-    variance = s.node("ReduceMean", s.node("Mul", centred, centred), columns)
-    deviation = s.node("Sqrt", s.node("Add", variance, s.number(EPSILON)))
+    centred, deviation = centre(s, x, columns)
     normal = s.node("Div", centred, deviation)
     scaled = s.node("Mul", dy, s.input("gain", n))
     along = s.node("ReduceMean", s.node("Mul", scaled, normal), columns)
@@ -32,31 +29,26 @@ def layernorm_backward(s: GraphSketch, m: int, n: int) -> None:
     rows = s.integers(0)
     s.node("ReduceSum", s.cast(s.node("Mul", dy, normal), "float32"), rows, to="dgain", keepdims=0)
     s.node("ReduceSum", s.cast(dy, "float32"), rows, to="dshift", keepdims=0)
-    s.output("dx", m, n)
-    s.output("dgain", n, dtype="float32")
-    s.output("dshift", n, dtype="float32")
+    return "dx", "dgain", "dshift"
 
 
 @operator("gelu-backward-bias")
-def gelu_backward_bias(s: GraphSketch, m: int, n: int) -> None:
+def gelu_backward_bias(s: GraphSketch, m: int, n: int) -> tuple[str, str]:
     """The gradient through GELU, and its sum over rows in float32: that of the bias before it."""
     dx = s.node("Mul", s.input("dy", m, n), gelu_slope(s, s.input("x", m, n)), to="dx")
     s.node("ReduceSum", s.cast(dx, "float32"), s.integers(0), to="dbias", keepdims=0)
-    s.output("dx", m, n)
-    s.output("dbias", n, dtype="float32")
+    return "dx", "dbias"
 
 
 @operator("adam")
-def adam(s: GraphSketch, parameters: int) -> None:
+def adam(s: GraphSketch, parameters: int) -> tuple[str, str, str]:
     """One step of Adam without its bias correction: parameters and both moments, old and new."""
     p, g, m = (s.input(name, parameters) for name in ("p", "g", "m"))
     v = s.input("v", parameters, between=(0.0, 1.0))
     first = _blend(s, m, g, 0.9, "m_new")
     second = _blend(s, v, s.node("Mul", g, g), 0.999, "v_new")
     step = s.node("Div", first, s.node("Add", s.node("Sqrt", second), s.number(1e-8)))
-    s.node("Sub", p, s.node("Mul", step, s.number(1e-3)), to="p_new")
-    for name in ("p_new", "m_new", "v_new"):
-        s.output(name, parameters)
+    return s.node("Sub", p, s.node("Mul", step, s.number(1e-3)), to="p_new"), first, second
 
 
 def _blend(s: GraphSketch, old: str, new: str, share: float, to: str) -> str:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from engine.graph.nodes import Operator
 from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import text
 from engine.tensor.operators.elementwise import elementwise, formula
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, reinterpret
 
-formula("onnx.BitwiseAnd", lambda a, b: apply("bit_and", a, b), np.bitwise_and)
-formula("onnx.BitwiseOr", lambda a, b: apply("bit_or", a, b), np.bitwise_or)
-formula("onnx.BitwiseXor", lambda a, b: apply("bit_xor", a, b), np.bitwise_xor)
-formula("onnx.BitwiseNot", lambda x: apply("bit_not", x), np.bitwise_not)
+formula("onnx.BitwiseAnd", lambda a, b: apply("bit_and", a, b))
+formula("onnx.BitwiseOr", lambda a, b: apply("bit_or", a, b))
+formula("onnx.BitwiseXor", lambda a, b: apply("bit_xor", a, b))
+formula("onnx.BitwiseNot", lambda x: apply("bit_not", x))
 
 
 def _shift(op: Operator, a: Term, b: Term) -> Term:
     return apply("shift_left" if text(op, "direction", "") == "LEFT" else "shift_right", a, b)
 
 
-elementwise("onnx.BitShift", _shift, lambda op, a, b: standard(op, [a, b])[0])
+elementwise("onnx.BitShift", _shift)
 
 
-@operator("onnx.BitCast", meaning=standard)
+@operator("onnx.BitCast")
 def bit_cast(op: Operator, build: StatementBuilder) -> None:
     """The same bits as a number of another type of the same size."""
     target = op.outputs[0]

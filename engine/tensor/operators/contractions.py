@@ -17,17 +17,20 @@ from engine.tensor.operators.attributes import integer, present, real
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast
 
+Factor = tuple[str, Sequence[Index]]
+"""A tensor and the indices of its element."""
+
 
 def multiply_sum(
-    build: StatementBuilder, target: str, space: Domain, a: tuple[str, Sequence[Index]], b: tuple[str, Sequence[Index]]
+    build: StatementBuilder, target: str, space: Domain, a: Factor, b: Factor, because: str = "matrix product"
 ) -> None:
     """Append `target = sum(A[..] * B[..])` over the box."""
     kind = accumulator("sum", build.dtype(a[0]))
     left, right = (cast(build.read(*operand), kind) for operand in (a, b))
-    build.emit(target, space, left * right, reduction="sum", because="matrix product")
+    build.emit(target, space, left * right, reduction="sum", because=because)
 
 
-@operator("onnx.MatMul", meaning=lambda op, x: [np.matmul(x[0], x[1])])
+@operator("onnx.MatMul")
 def matmul(op: Operator, build: StatementBuilder) -> None:
     """NumPy's matmul: leading axes broadcast, a vector has no row (or column) axis."""
     a, b = op.inputs[:2]
@@ -49,38 +52,6 @@ def _batch(indices: list[Index], sizes: Sequence[int]) -> list[Index]:
     return [index if size > 1 else Index() for index, size in zip(aligned, sizes, strict=True)]
 
 
-def _gemm_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    a = x[0].T if integer(op, "transA", 0) else x[0]
-    b = x[1].T if integer(op, "transB", 0) else x[1]
-    product = (a @ b) * x[0].dtype.type(real(op, "alpha", 1.0))
-    return [product + x[2] * x[0].dtype.type(real(op, "beta", 1.0)) if present(op, 2) else product]
-
-
-@operator("onnx.Gemm", meaning=_gemm_meaning)
-def gemm(op: Operator, build: StatementBuilder) -> None:
-    """alpha A B + beta C: the product, then its scaling where there is any."""
-    a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]
-    alpha, beta = real(op, "alpha", 1.0), real(op, "beta", 1.0)
-    shape = build.shape(target)
-    depth = build.shape(a)[0 if integer(op, "transA", 0) else 1]
-    scaled = alpha != 1.0 or present(op, 2)
-    kind = accumulator("sum", build.dtype(a))
-    product = build.temporary(target, "product", shape, kind) if scaled else target
-    space = box(shape, (depth,))
-    m, n, k = space.point
-    left = (k, m) if integer(op, "transA", 0) else (m, k)
-    right = (n, k) if integer(op, "transB", 0) else (k, n)
-    multiply_sum(build, product, space, (a, left), (b, right))
-    if scaled:
-        space = box(shape)
-        value = build.read(product, space.written)
-        value = value * alpha if alpha != 1.0 else value
-        if present(op, 2):
-            addend = cast(build.broadcast(op.inputs[2], space.written, shape), kind)
-            value = value + (addend * beta if beta != 1.0 else addend)
-        build.emit(target, space, value, because="scaled and shifted")
-
-
 def _akg_matmul(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     a = np.swapaxes(x[0], -1, -2) if integer(op, "transpose_a", 0) else x[0]
     b = np.swapaxes(x[1], -1, -2) if integer(op, "transpose_b", 0) else x[1]
@@ -89,19 +60,31 @@ def _akg_matmul(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.MatMul", "akg.BatchMatMul", meaning=_akg_matmul)
-def akg_matmul(op: Operator, build: StatementBuilder) -> None:
-    """Batched, either operand transposed, with an optional bias."""
+@operator("onnx.Gemm")
+def gemm(op: Operator, build: StatementBuilder) -> None:
+    """alpha A B + beta C, either operand transposed: the product, then its scaling where there is any.
+
+    AKG's products have batches, a bias as C, and no factors.
+    """
     a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]
-    shape, kind = build.shape(target), accumulator("sum", build.dtype(op.inputs[0]))
-    depth = build.shape(a)[-2 if integer(op, "transpose_a", 0) else -1]
-    product = build.temporary(target, "product", shape, kind) if present(op, 2) else target
-    space = box(shape, (depth,))
+    is_akg = op.dialect == "akg"
+    names = ("transpose_a", "transpose_b") if is_akg else ("transA", "transB")
+    transpose_a, transpose_b = (integer(op, name, 0) for name in names)
+    alpha, beta = real(op, "alpha", 1.0), real(op, "beta", 1.0)
+    shape, kind = build.shape(target), accumulator("sum", build.dtype(a))
+    scaled = alpha != 1.0 or present(op, 2)
+    product = build.temporary(target, "product", shape, kind) if scaled else target
+    space = box(shape, (build.shape(a)[-2 if transpose_a else -1],))
     *batch, m, n, k = space.point
-    left = (k, m) if integer(op, "transpose_a", 0) else (m, k)
-    right = (n, k) if integer(op, "transpose_b", 0) else (k, n)
+    left = (k, m) if transpose_a else (m, k)
+    right = (n, k) if transpose_b else (k, n)
     batch_a, batch_b = (_batch(batch, build.shape(name)[:-2]) for name in (a, b))
     multiply_sum(build, product, space, (a, (*batch_a, *left)), (b, (*batch_b, *right)))
-    if present(op, 2):
+    if scaled:
         space = box(shape)
-        bias = cast(build.broadcast(op.inputs[2], space.written, shape), kind)
-        build.emit(target, space, build.read(product, space.written) + bias, because="bias")
+        value = build.read(product, space.written)
+        value = value * alpha if alpha != 1.0 else value
+        if present(op, 2):
+            addend = cast(build.broadcast(op.inputs[2], space), kind)
+            value = value + (addend * beta if beta != 1.0 else addend)
+        build.emit(target, space, value, because="bias" if is_akg else "scaled and shifted")

@@ -7,10 +7,10 @@ A convolution reads its image through a framed copy instead, so that its main lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
@@ -18,9 +18,9 @@ from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
+from engine.tensor.operators.contractions import Factor, multiply_sum
 from engine.tensor.operators.layout import read_guarded, read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import both, cast, compare, number, position, select
 
 
@@ -34,6 +34,15 @@ class SlidingWindow:
     before: tuple[int, ...]
     """Padding in front; what is behind follows from the size of the result."""
 
+    @staticmethod
+    def of(op: Operator, kernel: Sequence[int]) -> SlidingWindow:
+        """The window as an ONNX operator's attributes give it, without `auto_pad`."""
+        rank = len(kernel)
+        stride, dilation, before = (integers(op, name) or () for name in ("strides", "dilations", "pads"))
+        return SlidingWindow(
+            tuple(kernel), stride or (1,) * rank, dilation or (1,) * rank, before[:rank] or (0,) * rank
+        )
+
     def places(self, at: Sequence[Index], inside: Sequence[Index]) -> list[Index]:
         """Where element `inside` of the window stands in the image for the result at `at`."""
         steps = zip(at, self.stride, inside, self.dilation, self.before, strict=True)
@@ -42,56 +51,16 @@ class SlidingWindow:
 
 def window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]) -> SlidingWindow:
     """The window of an ONNX operator over spatial sizes; `auto_pad` SAME splits the padding evenly."""
-    rank = len(image)
-    ones = (1,) * rank
-    stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
-    pads = integers(op, "pads") or (0,) * (2 * rank)
-    before = pads[:rank]
-    how = text(op, "auto_pad", "NOTSET")
+    over, how = SlidingWindow.of(op, kernel), text(op, "auto_pad", "NOTSET")
     if how in ("SAME_UPPER", "SAME_LOWER"):
-        reach = zip(result, stride, kernel, dilation, image, strict=True)
-        total = [max(0, (r - 1) * s + (k - 1) * d + 1 - size) for r, s, k, d, size in reach]
-        # ONNX: SAME_UPPER puts the odd element at the end, SAME_LOWER and output_shape at the start.
-        before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
-    elif how == "VALID":
-        before = (0,) * rank
-    return SlidingWindow(tuple(kernel), stride, dilation, before)
+        reach = zip(result, over.stride, kernel, over.dilation, image, strict=True)
+        return replace(over, before=_halves(how, [(r - 1) * s + (k - 1) * d + 1 - size for r, s, k, d, size in reach]))
+    return replace(over, before=(0,) * len(image)) if how == "VALID" else over
 
 
-def windows(x: np.ndarray, over: SlidingWindow, result: Sequence[int], outside: float) -> np.ndarray:
-    """Every window of an image [n, c, *spatial] as [n, c, *result, *kernel]."""
-    rank = len(over.kernel)
-    sizes = zip(result, over.stride, over.kernel, over.dilation, strict=True)
-    reach = [(r - 1) * s + (k - 1) * d + 1 for r, s, k, d in sizes]
-    behind = [max(0, n - size - b) for n, size, b in zip(reach, x.shape[2:], over.before, strict=True)]
-    filled = np.pad(x, [(0, 0), (0, 0), *zip(over.before, behind, strict=True)], constant_values=outside)
-    parts = np.empty((*x.shape[:2], *result, *over.kernel), x.dtype)
-    for inside in product(*map(range, over.kernel)):
-        first = [i * d for i, d in zip(inside, over.dilation, strict=True)]
-        cut = [slice(f, f + (r - 1) * s + 1, s) for f, r, s in zip(first, result, over.stride, strict=True)]
-        parts[(slice(None),) * (2 + rank) + inside] = filled[(slice(None), slice(None), *cut)]
-    return parts
-
-
-def sliding_sizes(over: SlidingWindow, image: Sequence[int], pads: Sequence[int], ceil: bool) -> list[int]:
-    """Sizes of the result with the padding given on both sides."""
-    total = [size + a + b for size, a, b in zip(image, pads[: len(image)], pads[len(image) :], strict=True)]
-    room = [t - (k - 1) * d - 1 for t, k, d in zip(total, over.kernel, over.dilation, strict=True)]
-    sizes = [(-(-r // s) if ceil else r // s) + 1 for r, s in zip(room, over.stride, strict=True)]
-    started = zip(sizes, over.stride, image, over.before, strict=True)
-    return [n - 1 if ceil and (n - 1) * s >= size + b else n for n, s, size, b in started]
-
-
-def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[SlidingWindow, list[int]]:
-    """The window and the result's sizes, for meanings, which know no declared shape."""
-    rank, how = len(image), text(op, "auto_pad", "NOTSET")
-    stride = integers(op, "strides") or (1,) * rank
-    if how.startswith("SAME"):
-        result = [-(-size // s) for size, s in zip(image, stride, strict=True)]
-        return window(op, image, kernel, result), result
-    pads = integers(op, "pads") if how == "NOTSET" else None
-    over = window(op, image, kernel, image)
-    return over, sliding_sizes(over, image, pads or (0,) * (2 * rank), bool(integer(op, "ceil_mode", 0)))
+def _halves(how: str, total: Sequence[int]) -> tuple[int, ...]:
+    """The part of a padding that is in front: SAME_UPPER puts the odd element at the end, all others at the start."""
+    return tuple(max(0, t) // 2 if how == "SAME_UPPER" else (max(0, t) + 1) // 2 for t in total)
 
 
 def pad_image(
@@ -110,10 +79,9 @@ def pad_image(
         shape[axis] = max(shape[axis], high + 1) + before[axis]
     if tuple(shape) == build.shape(image):
         return image, list(places)
-    frame = build.temporary(target, "framed", shape, build.dtype(image))
     cells = box(shape)
-    inside = [index - b for index, b in zip(cells.written, before, strict=True)]
-    build.emit(frame, cells, read_padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
+    value = read_padded(build, image, [i - b for i, b in zip(cells.written, before, strict=True)], cells, 0)
+    frame = build.define(target, "framed", cells, value, because="a frame of zeros around the image")
     return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
 
 
@@ -170,61 +138,63 @@ def _groups(op: Operator, *channels: int) -> int:
     return groups
 
 
-def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    image, weight = x[:2]
-    groups = integer(op, "group", 1)
-    over, result = declared_sizes(op, image.shape[2:], weight.shape[2:])
-    parts = windows(image, over, result, 0)
-    rank, per = len(result), weight.shape[1]
-    depth = [1, *range(2 + rank, 2 + 2 * rank)]
-    pieces = []
-    for group, kernel in enumerate(np.split(weight, groups)):
-        mine = parts[:, group * per : (group + 1) * per]
-        pieces.append(np.moveaxis(np.tensordot(mine, kernel, (depth, list(range(1, 2 + rank)))), -1, 1))
-    y = np.concatenate(pieces, axis=1)
-    return [y + x[2].reshape(-1, *[1] * rank) if present(op, 2) else y]
-
-
-@operator("onnx.Conv", meaning=_conv_meaning)
+@operator("onnx.Conv")
 def conv(op: Operator, build: StatementBuilder) -> None:
     """Channels first; group g of the result's channels reads group g of the image's.  Then the bias."""
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
-    kind = accumulator("sum", build.dtype(image))
-    product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
     groups = _groups(op, build.shape(image)[1], shape[1])
     sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
     space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
     image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
-    value = cast(build.read(image, (n, channel, *places)), kind) * cast(
-        build.read(weight, (m, sliding.reduced, *inside)), kind
-    )
-    build.emit(product_, space.writing((n, m, *at)), value, reduction="sum", because="convolution")
-    if present(op, 2):
-        add_bias(build, product_, op.inputs[2], target)
+    factors = (image, (n, channel, *places)), (weight, (m, sliding.reduced, *inside))
+    convolve(op, build, space.writing((n, m, *at)), *factors)
 
 
-def add_bias(build: StatementBuilder, product_: str, bias: str, target: str) -> None:
-    """Append `target = product + bias[channel]`."""
-    space = box(build.shape(target))
-    value = cast(build.read(bias, [space.written[1]]), build.dtype(product_))
-    build.emit(target, space, build.read(product_, space.written) + value, because="bias")
+def convolve(
+    op: Operator,
+    build: StatementBuilder,
+    space: Domain,
+    image: Factor,
+    weight: Factor,
+    bias: int = 2,
+    because: str = "convolution",
+) -> None:
+    """Append the sum of products, then the bias of each channel where there is operand number `bias`."""
+    target = op.outputs[0]
+    if not present(op, bias):
+        multiply_sum(build, target, space, image, weight, because)
+        return
+    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(image[0]))
+    product = build.temporary(target, "product", cells.shape, kind)
+    multiply_sum(build, product, space, image, weight, because)
+    value = cast(build.read(op.inputs[bias], [cells.written[1]]), kind)
+    build.emit(target, cells, build.read(product, cells.written) + value, because="bias")
 
 
 def _akg_conv(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    over, result = _akg_window(op, x[0].shape, x[1].shape)
-    parts = windows(np.moveaxis(x[0], -1, 1), over, result, 0)
-    return [np.tensordot(parts, np.moveaxis(x[1], -1, 1), ([1, 4, 5], [1, 2, 3]))]
+    over = _akg_window(op, x[1].shape)
+    top, bottom, left, right = _akg_pads(op)
+    image = np.pad(x[0], [(0, 0), (top, bottom), (left, right), (0, 0)])
+    reach = tuple((k - 1) * d + 1 for k, d in zip(over.kernel, over.dilation, strict=True))
+    rows, columns = (slice(None, None, step) for step in over.stride)
+    kernel_rows, kernel_columns = (slice(None, None, step) for step in over.dilation)
+    parts = sliding_window_view(image, reach, (1, 2))[:, rows, columns, :, kernel_rows, kernel_columns]
+    return [np.tensordot(parts, x[1], ([4, 5, 3], [1, 2, 3]))]
 
 
-def _akg_window(op: Operator, image: Sequence[int], weight: Sequence[int]) -> tuple[SlidingWindow, list[int]]:
-    """Strides and dilations are listed for N, C, H, W; pads as top, bottom, left, right."""
+def _akg_window(op: Operator, weight: Sequence[int]) -> SlidingWindow:
+    """Strides and dilations are listed for N, C, H, W."""
     stride, dilation = integers(op, "stride") or (1,) * 4, integers(op, "dilation") or (1,) * 4
-    top, bottom, left, right = integers(op, "pad_list") or (0,) * 4
-    over = SlidingWindow(tuple(weight[1:3]), stride[-2:], dilation[-2:], (top, left))
-    return over, sliding_sizes(over, image[1:3], (top, left, bottom, right), ceil=False)
+    top, _, left, _ = _akg_pads(op)
+    return SlidingWindow(tuple(weight[1:3]), stride[-2:], dilation[-2:], (top, left))
+
+
+def _akg_pads(op: Operator) -> tuple[int, ...]:
+    """Padding at the top, bottom, left and right."""
+    return integers(op, "pad_list") or (0,) * 4
 
 
 @operator("akg.Conv2D", meaning=_akg_conv)
@@ -233,29 +203,23 @@ def akg_conv(op: Operator, build: StatementBuilder) -> None:
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     if integer(op, "group", 1) != 1:
         raise Unsupported("tensor", f"operator {op.name}", "has groups", "one group is compiled")
-    over, _ = _akg_window(op, build.shape(image), build.shape(weight))
+    over = _akg_window(op, build.shape(weight))
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
-    kind = accumulator("sum", build.dtype(image))
     image, places = pad_image(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
-    value = cast(build.read(image, (n, *places, c)), kind) * cast(build.read(weight, (m, kh, kw, c)), kind)
-    build.emit(target, space, value, reduction="sum", because="convolution")
+    multiply_sum(build, target, space, (image, (n, *places, c)), (weight, (m, kh, kw, c)), because="convolution")
 
 
 def _transposed_window(
     op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]
 ) -> SlidingWindow:
     """The window of a transposed convolution: what the declared result lacks of the whole one is cut off."""
-    rank = len(image)
-    ones = (1,) * rank
-    stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
-    how, extra = text(op, "auto_pad", "NOTSET"), integers(op, "output_padding") or (0,) * rank
-    before = (integers(op, "pads") or (0,) * (2 * rank))[:rank]
+    over, how = SlidingWindow.of(op, kernel), text(op, "auto_pad", "NOTSET")
     if how.startswith("SAME") or "output_shape" in op.attributes:
-        whole = zip(stride, image, extra, kernel, dilation, result, strict=True)
-        total = [max(0, s * (n - 1) + e + (k - 1) * d + 1 - size) for s, n, e, k, d, size in whole]
-        before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
-    return SlidingWindow(tuple(kernel), stride, dilation, before)
+        extra = integers(op, "output_padding") or (0,) * len(image)
+        whole = zip(over.stride, image, extra, kernel, over.dilation, result, strict=True)
+        return replace(over, before=_halves(how, [s * (n - 1) + e + (k - 1) * d + 1 - r for s, n, e, k, d, r in whole]))
+    return over
 
 
 def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[int]) -> str:
@@ -264,17 +228,16 @@ def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[in
         return image
     steps = (1, 1, *stride)
     shape = [(size - 1) * s + 1 for size, s in zip(build.shape(image), steps, strict=True)]
-    wide = build.temporary(target, "spread", shape, build.dtype(image))
     cells = box(shape)
     extents, axes = cells.extents, list(zip(cells.written, steps, strict=True))
     value = build.read(image, [index.floordiv(step, extents) for index, step in axes])
     rests = [index.mod(step, extents) for index, step in axes]
     here = [compare("equal", position(rest), 0) for rest in rests if rest.terms]
-    build.emit(wide, cells, select(both(*here), value, number(0, value.dtype)), because="zeros between the elements")
-    return wide
+    chosen = select(both(*here), value, number(0, value.dtype))
+    return build.define(target, "spread", cells, chosen, because="zeros between the elements")
 
 
-@operator("onnx.ConvTranspose", meaning=standard)
+@operator("onnx.ConvTranspose")
 def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     """The image spread by the stride, then an ordinary convolution with the mirrored window.
 
@@ -285,41 +248,33 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     groups = _groups(op, filters[0], shape[1])
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
-    kind = accumulator("sum", build.dtype(image))
-    product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
     sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(op, build))
     space, n, inside = sliding.space, sliding.batch, sliding.inside
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
     source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
-    value = cast(build.read(source, (n, channel, *places)), kind) * cast(
-        build.read(weight, (channel, sliding.place, *inside)), kind
-    )
-    build.emit(product_, space.writing(written), value, reduction="sum", because="transposed convolution")
-    if present(op, 2):
-        add_bias(build, product_, op.inputs[2], target)
+    factors = (source, (n, channel, *places)), (weight, (channel, sliding.place, *inside))
+    convolve(op, build, space.writing(written), *factors, because="transposed convolution")
 
 
-@operator("onnx.Col2Im", meaning=standard)
+@operator("onnx.Col2Im")
 def col2im(op: Operator, build: StatementBuilder) -> None:
     """Each pixel is the sum over the blocks that cover it; columns[n, channel and place in the block, block]."""
     columns, target = op.inputs[0], op.outputs[0]
     shape, kernel = build.shape(target), parameter(op, build, "block_shape", 2) or ()
-    rank = len(kernel)
-    ones = (1,) * rank
-    stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
-    pads = integers(op, "pads") or (0,) * (2 * rank)
-    over = SlidingWindow(kernel, stride, dilation, pads[:rank])
-    blocks = sliding_sizes(over, shape[2:], pads, ceil=False)
+    rank, over = len(kernel), SlidingWindow.of(op, kernel)
+    behind = (integers(op, "pads") or (0,) * (2 * rank))[rank:]
+    sizes = zip(shape[2:], over.before, behind, kernel, over.dilation, over.stride, strict=True)
+    blocks = [(size + a + b - (k - 1) * d - 1) // s + 1 for size, a, b, k, d, s in sizes]
     space = box(shape, kernel)
     n, c, *rest = space.point
     block, guards = [], []
     for axis in range(rank):
-        away = rest[axis] + over.before[axis] - rest[rank + axis] * dilation[axis]
-        block.append(away.floordiv(stride[axis], space.extents))
+        away = rest[axis] + over.before[axis] - rest[rank + axis] * over.dilation[axis]
+        block.append(away.floordiv(over.stride[axis], space.extents))
         # `-(away mod stride) >= 0` is the condition that the stride divides `away`.
-        guards += [away, away.mod(stride[axis], space.extents) * -1, block[-1] * -1 + (blocks[axis] - 1)]
+        guards += [away, away.mod(over.stride[axis], space.extents) * -1, block[-1] * -1 + (blocks[axis] - 1)]
     row = linear((c, *rest[rank:]), (shape[1], *kernel))
     column = linear(block, blocks)
     guards += [column, column * -1 + (build.shape(columns)[2] - 1)]

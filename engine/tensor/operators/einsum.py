@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
-import numpy as np
-
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import StatementBuilder, accumulator, box
@@ -66,11 +64,7 @@ def _labels(op: Operator, part: str, rank: int) -> Labels:
     return (*before, *(str(at) for at in reversed(range(hidden))), *behind)
 
 
-def _meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.asarray(np.einsum(text(op, "equation", ""), *x))]
-
-
-@operator("onnx.Einsum", meaning=_meaning)
+@operator("onnx.Einsum")
 def einsum(op: Operator, build: StatementBuilder) -> None:
     """From left to right; what no later operand and no result needs is summed as early as possible."""
     equation = equation_of(op, [build.shape(name) for name in op.inputs])

@@ -1,6 +1,6 @@
 """Operators that compute each element from the elements at the same place, with broadcasting.
 
-One line an operator: its scalar expression and its NumPy meaning.
+One line an operator: its scalar expression, and its NumPy meaning where AKG has it too.
 """
 
 from __future__ import annotations
@@ -15,19 +15,10 @@ from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import integer, present, real, text
-from engine.tensor.operators.registry import operator
+from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.special import erf
-from engine.tensor.terms import (
-    Term,
-    absolute,
-    apply,
-    cast,
-    compare,
-    number,
-    select,
-    test,
-    wide,
-)
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import Term, absolute, apply, cast, compare, number, select, test, wide
 
 MOST_OPERANDS = 192
 """Operands of one expression: they nest, and every walk over an expression goes down as deep."""
@@ -36,31 +27,37 @@ Expression = Callable[..., Term]
 """(op, *operands) -> the value of one element."""
 
 
-def elementwise(names: str, expression: Expression, meaning: Callable[..., np.ndarray], compound: bool = False) -> None:
+NumpyFunction = Callable[..., np.ndarray]
+
+
+def elementwise(
+    names: str, expression: Expression, meaning: NumpyFunction | None = None, compound: bool = False
+) -> None:
     """Enter operators into the table.
 
-    names: separated by blanks.  compound: several scalar steps, which half precision takes in float32.
+    names: separated by blanks.  meaning: None for the standard's own.  compound: several scalar steps, which half
+    precision takes in float32.
     """
 
     def lower(op: Operator, build: StatementBuilder) -> None:
         target = op.outputs[0]
-        shape = build.shape(target)
-        space = box(shape)
-        operands = [build.broadcast(name, space.written, shape) for name in op.inputs if name]
+        space = box(build.shape(target))
+        operands = [build.broadcast(name, space) for name in op.inputs if name]
         if compound:
             operands = [wide(x) for x in operands]
         build.emit(target, space, expression(op, *operands))
 
     def means(op: Operator, operands: list[np.ndarray]) -> list[np.ndarray]:
+        assert meaning is not None
         return [np.asarray(meaning(op, *(x for x, name in zip(operands, op.inputs, strict=True) if name)))]
 
-    operator(*names.split(), meaning=means)(lower)
+    operator(*names.split(), meaning=standard if meaning is None else means)(lower)
 
 
 def formula(
     names: str,
     expression: Callable[..., Term],
-    meaning: Callable[..., np.ndarray],
+    meaning: NumpyFunction | None = None,
     compound: bool = False,
     **defaults: float,
 ) -> None:
@@ -69,28 +66,19 @@ def formula(
     def attributes(op: Operator) -> dict[str, float]:
         return {name: real(op, name, default) for name, default in defaults.items()}
 
-    elementwise(
-        names,
-        lambda op, *x: expression(*x, **attributes(op)),
-        lambda op, *x: meaning(*x, **attributes(op)),
-        compound,
-    )
+    means = None if meaning is None else lambda op, *x: meaning(*x)
+    elementwise(names, lambda op, *x: expression(*x, **attributes(op)), means, compound)
 
 
-def _function(names: str, function: str, meaning: Callable[..., np.ndarray]) -> None:
+def _function(names: str, function: str, meaning: NumpyFunction | None = None) -> None:
     formula(names, lambda *x: apply(function, *x), meaning)
 
 
-def _comparison(names: str, function: str, meaning: Callable[..., np.ndarray]) -> None:
+def _comparison(names: str, function: str, meaning: NumpyFunction | None = None) -> None:
     formula(names, lambda a, b: compare(function, a, b), meaning)
 
 
-def _variadic(
-    names: str,
-    function: str,
-    meaning: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    is_mean: bool = False,
-) -> None:
+def _variadic(names: str, function: str, meaning: Meaning = standard, is_mean: bool = False) -> None:
     """Any number of operands, one after the other: past `MOST_OPERANDS` in statements of so many each.
 
     is_mean: whether the result is divided by how many there are; half precision takes that in float32.
@@ -98,33 +86,21 @@ def _variadic(
 
     def lower(op: Operator, build: StatementBuilder) -> None:
         target, operands = op.outputs[0], [name for name in op.inputs if name]
-        shape = build.shape(target)
-        space = box(shape)
+        space = box(build.shape(target))
         value: Term | None = None
         for first in range(0, len(operands), MOST_OPERANDS):
             if value is not None:
-                part = build.temporary(target, "part", shape, value.dtype)
-                build.emit(part, space, value, because=f"operands up to {first}")
+                part = build.define(target, "part", space, value, because=f"operands up to {first}")
                 value = build.read(part, space.written)
             for name in operands[first : first + MOST_OPERANDS]:
-                operand = build.broadcast(name, space.written, shape)
+                operand = build.broadcast(name, space)
                 operand = wide(operand) if is_mean else operand
                 value = operand if value is None else apply(function, value, operand)
         if value is None:
             raise BadInput("tensor", f"operator {op.name}", f"{op.kind} has no operands", "it needs one or more")
         build.emit(target, space, value / len(operands) if is_mean else value)
 
-    def means(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-        operands = [operand for operand, name in zip(x, op.inputs, strict=True) if name]
-        total = reduce(meaning, operands)
-        return [np.asarray(total / len(operands) if is_mean else total)]
-
-    operator(*names.split(), meaning=means)(lower)
-
-
-def logistic(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-x)) that overflows for no x."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+    operator(*names.split(), meaning=meaning)(lower)
 
 
 # -- one function of one operand
@@ -137,7 +113,7 @@ _function("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
 _function("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
 _function("onnx.Tanh akg.Tanh", "tanh", np.tanh)
 _function("onnx.Erf akg.Erf", "erf", erf)
-_function("onnx.Sigmoid", "sigmoid", logistic)
+_function("onnx.Sigmoid", "sigmoid")
 _function("onnx.Floor akg.Floor", "floor", np.floor)
 _function("onnx.Ceil akg.Ceil", "ceil", np.ceil)
 _function("onnx.Round akg.Round", "round", np.round)
@@ -160,11 +136,11 @@ _function("akg.Minimum", "min", np.minimum)
 _function("akg.Pow", "pow", np.power)
 _function("onnx.And akg.LogicalAnd", "and", np.logical_and)
 _function("onnx.Or akg.LogicalOr", "or", np.logical_or)
-_function("onnx.Xor", "xor", np.logical_xor)
-_variadic("onnx.Max", "max", np.maximum)
-_variadic("onnx.Min", "min", np.minimum)
-_variadic("onnx.Sum akg.AddN", "add", np.add)
-_variadic("onnx.Mean", "add", np.add, is_mean=True)
+_function("onnx.Xor", "xor")
+_variadic("onnx.Max", "max")
+_variadic("onnx.Min", "min")
+_variadic("onnx.Sum akg.AddN", "add", lambda op, x: [reduce(np.add, x)])
+_variadic("onnx.Mean", "add", is_mean=True)
 _comparison("onnx.Equal akg.Equal", "equal", np.equal)
 _comparison("akg.NotEqual", "not_equal", np.not_equal)
 _comparison("onnx.Less akg.Less", "less", np.less)
@@ -200,7 +176,7 @@ def _power(base: Term, exponent: Term) -> Term:
     return cast(apply("pow", cast(base, kind), cast(exponent, kind)), base.dtype)
 
 
-formula("onnx.Pow", _power, lambda a, b: np.power(a, b.astype(np.result_type(a, b))).astype(a.dtype))
+formula("onnx.Pow", _power)
 
 
 def _modulo(op: Operator, a: Term, b: Term) -> Term:
@@ -213,7 +189,7 @@ def _remainder(a: Term, b: Term) -> Term:
     return apply("sign", a) * apply("mod", absolute(a), absolute(b))
 
 
-elementwise("onnx.Mod", _modulo, lambda op, a, b: np.fmod(a, b) if integer(op, "fmod", 0) else np.mod(a, b))
+elementwise("onnx.Mod", _modulo)
 formula("akg.Mod", _remainder, np.fmod)
 
 
@@ -226,46 +202,23 @@ def _isinf(op: Operator, x: Term) -> Term:
     return compare("equal", x, math.inf if positive else -math.inf)
 
 
-def _isinf_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    positive, negative = integer(op, "detect_positive", 1), integer(op, "detect_negative", 1)
-    return np.asarray((np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative)))
+elementwise("onnx.IsInf", _isinf)
 
 
-elementwise("onnx.IsInf", _isinf, _isinf_meaning)
+def _akg_cast(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """The operand in its type `dst_type`; a reference in float64 keeps its floats in float64."""
+    dtype = text(op, "dst_type", "")
+    exact = x[0].dtype == np.float64 or x[0].dtype.kind != "f"
+    return [x[0].astype("float64" if "float" in dtype and exact else dtype)]
 
 
-def _numpy_type(dtype: str, like: np.ndarray) -> np.dtype:
-    """The type a cast produces; a reference in float64 keeps its floats in float64."""
-    exact = like.dtype == np.float64 or like.dtype.kind != "f"
-    return np.dtype("float64" if "float" in dtype and exact else dtype)
-
-
-def _cast_target(op: Operator) -> str:
-    import onnx
-
-    if op.dialect == "akg":
-        return text(op, "dst_type", "")
-    name: str = onnx.TensorProto.DataType.Name(integer(op, "to", 1)).lower()
-    return {"float": "float32", "double": "float64"}.get(name, name)
-
-
-def _cast_lower(op: Operator, build: StatementBuilder) -> None:
+@operator("akg.Cast", meaning=_akg_cast)
+@operator("onnx.Cast", "onnx.CastLike")
+def cast_type(op: Operator, build: StatementBuilder) -> None:
     """The output's declared type says what to convert to, in both dialects."""
     space = box(build.shape(op.outputs[0]))
     value = build.read(op.inputs[0], space.written)
     build.emit(op.outputs[0], space, cast(value, build.dtype(op.outputs[0])))
-
-
-@operator("onnx.Cast", "akg.Cast", meaning=lambda op, x: [x[0].astype(_numpy_type(_cast_target(op), x[0]))])
-def cast_type(op: Operator, build: StatementBuilder) -> None:
-    """ONNX Cast and AKG Cast: to the type of the attribute."""
-    _cast_lower(op, build)
-
-
-@operator("onnx.CastLike", meaning=lambda op, x: [x[0].astype(x[1].dtype)])
-def cast_like(op: Operator, build: StatementBuilder) -> None:
-    """ONNX CastLike: to the second operand's type."""
-    _cast_lower(op, build)
 
 
 def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -277,18 +230,17 @@ def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("onnx.Clip", meaning=_clip_meaning)
 def clip(op: Operator, build: StatementBuilder) -> None:
     """Bounds are attributes before opset 11, inputs since; either may be absent."""
-    shape = build.shape(op.outputs[0])
-    space = box(shape)
+    space = box(build.shape(op.outputs[0]))
     value = build.read(op.inputs[0], space.written)
     for at, (name, function) in enumerate((("min", "max"), ("max", "min")), start=1):
         if present(op, at):
-            value = apply(function, value, build.broadcast(op.inputs[at], space.written, shape))
+            value = apply(function, value, build.broadcast(op.inputs[at], space))
         elif name in op.attributes:
             value = apply(function, value, real(op, name, 0.0))
     build.emit(op.outputs[0], space, value)
 
 
-@operator("onnx.Dropout", meaning=lambda op, x: [x[0], np.ones(x[0].shape, bool)])
+@operator("onnx.Dropout")
 def dropout(op: Operator, build: StatementBuilder) -> None:
     """The identity outside training, or where nothing is dropped; the mask is all true."""
     training = build.value(op.inputs[2]) if present(op, 2) else np.array(False)

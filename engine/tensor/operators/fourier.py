@@ -11,7 +11,6 @@ from engine.tensor.index import Index
 from engine.tensor.operators.attributes import axis_of, integer, parameter, present
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, cast, compare, position, select
 
 _PARTS = (Index((), 0), Index((), 1))
@@ -20,17 +19,15 @@ _PARTS = (Index((), 0), Index((), 1))
 
 def _table(build: StatementBuilder, target: str, outputs: int, length: int, sign: int, kind: str) -> str:
     """An array [k, n, 2] of the cosine and sine of sign * 2 pi k n / length, for n < length."""
-    angles = build.temporary(target, "angles", (outputs, length, 2), kind)
     space = box((outputs, length, 2))
     k, n, part = space.written
     # k n is reduced modulo the length while it is an integer: as a float it would lose the digits that the angle needs.
     turn = cast(apply("mod", position(k) * position(n), length), kind) * (sign * 2 * math.pi / length)
     value = select(compare("equal", position(part), 0), apply("cos", turn), apply("sin", turn))
-    build.emit(angles, space, value, because="cosine and sine of every angle")
-    return angles
+    return build.define(target, "angles", space, value, because="cosine and sine of every angle")
 
 
-@operator("onnx.DFT", meaning=standard)
+@operator("onnx.DFT")
 def fourier(op: Operator, build: StatementBuilder) -> None:
     """Along one axis; the last axis holds real and imaginary part, or the real part alone.
 
@@ -73,7 +70,7 @@ def fourier(op: Operator, build: StatementBuilder) -> None:
         build.emit(target, cells, scaled, reduction="sum", covers=result[-1] == 1, because="sum of the waves")
 
 
-@operator("onnx.STFT", meaning=standard)
+@operator("onnx.STFT")
 def short_time_fourier(op: Operator, build: StatementBuilder) -> None:
     """The transform of each frame of the signal, under a window."""
     signal, target = op.inputs[0], op.outputs[0]

@@ -13,7 +13,7 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import StatementBuilder, box, wrap
-from engine.tensor.index import Element, Index
+from engine.tensor.index import Element, Index, with_axis
 from engine.tensor.operators.attributes import axis_of, integer
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast, compare, position, select
@@ -73,13 +73,7 @@ def gather(op: Operator, build: StatementBuilder) -> None:
     build.emit(op.outputs[0], space, build.read(data, (*w[:axis], place, *w[axis + inner :])))
 
 
-def _gather_nd(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    batch = integer(op, "batch_dims", 0)
-    grids = np.indices(x[1].shape[:-1])[:batch]
-    return [x[0][(*grids, *np.moveaxis(x[1], -1, 0))]]
-
-
-@operator("onnx.GatherND", meaning=_gather_nd)
+@operator("onnx.GatherND")
 def gather_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the axes of `data` after the batch axes."""
     data, indices = op.inputs[:2]
@@ -103,14 +97,13 @@ def _component(build: StatementBuilder, indices: str, part: int, size: int) -> t
     shape = build.shape(indices)
     if shape[-1] == 1 or build.value(indices) is not None:
         return indices, Index((), part)
-    target = build.temporary(indices, f"wrapped{part}", (*shape[:-1], 1), build.dtype(indices))
     space = box((*shape[:-1], 1))
-    value = build.read(indices, (*space.written[:-1], Index((), part)))
-    build.emit(target, space, wrap(value, size), because="negative indices count from the end")
-    return target, Index()
+    value = wrap(build.read(indices, (*space.written[:-1], Index((), part))), size)
+    because = "negative indices count from the end"
+    return build.define(indices, f"wrapped{part}", space, value, because=because), Index()
 
 
-@operator("onnx.GatherElements", meaning=lambda op, x: [np.take_along_axis(x[0], x[1], integer(op, "axis", 0))])
+@operator("onnx.GatherElements")
 def gather_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p] = data[p with its `axis` replaced by indices[p]]"""
     data, indices = op.inputs[:2]
@@ -118,17 +111,16 @@ def gather_elements(op: Operator, build: StatementBuilder) -> None:
     axis = axis_of(op, integer(op, "axis", 0), len(shape))
     space = box(build.shape(op.outputs[0]))
     place = looked_up(build, indices, space.written, shape[axis])
-    build.emit(op.outputs[0], space, build.read(data, [place if a == axis else i for a, i in enumerate(space.written)]))
+    build.emit(op.outputs[0], space, build.read(data, with_axis(space.written, axis, place)))
 
 
 def _one_hot(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis = integer(op, "axis", -1)
-    if op.dialect == "akg":
-        depth, on, off = integer(op, "depth", 1), x[1].reshape(()), x[2].reshape(())
-    else:
-        depth, (off, on) = int(x[1].item()), x[2]
+    """With NumPy for both: the standard's implementation takes the axis as a keyword that it does not know."""
+    is_akg = op.dialect == "akg"
+    depth = integer(op, "depth", 1) if is_akg else x[1].item()
+    on, off = (x[1].reshape(()), x[2].reshape(())) if is_akg else x[2][::-1]
     places = np.arange(depth) == np.expand_dims(np.where(x[0] < 0, x[0] + depth, x[0]), -1)
-    return [np.moveaxis(np.where(places, on, off), -1, axis)]
+    return [np.moveaxis(np.where(places, on, off), -1, integer(op, "axis", -1))]
 
 
 @operator("onnx.OneHot", "akg.OneHot", meaning=_one_hot)
@@ -140,7 +132,7 @@ def one_hot(op: Operator, build: StatementBuilder) -> None:
     outer = [index for at, index in enumerate(space.written) if at != axis]
     wanted = wrap(cast(build.read(op.inputs[0], outer), "int64"), shape[axis])
     if op.dialect == "akg":
-        on, off = (build.broadcast(name, (), ()) for name in op.inputs[1:3])
+        on, off = (build.broadcast(name, box(())) for name in op.inputs[1:3])
     else:
         off, on = (build.read(op.inputs[2], [Index((), at)]) for at in (0, 1))
     here = compare("equal", wanted, position(space.written[axis]))

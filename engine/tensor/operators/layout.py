@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,58 +10,33 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import Domain, StatementBuilder, box
-from engine.tensor.index import Index, delinearize, linear
+from engine.tensor.index import Index, delinearize, linear, with_axis
 from engine.tensor.nodes import Access, Guard, Literal
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
-from engine.tensor.operators.registry import Meaning, operator
+from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, compare, number, position, select
 
 
-def _reshape(op: Operator, build: StatementBuilder) -> None:
+def _akg_reshape(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """0 keeps an axis, -1 is what is left."""
+    shape = parameter_value(op, x, "shape", 1) or ()
+    return [x[0].reshape([size or x[0].shape[at] for at, size in enumerate(shape)])]
+
+
+@operator("akg.Reshape", meaning=_akg_reshape)
+@operator("akg.ExpandDims", meaning=lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))])
+@operator("akg.Squeeze", meaning=lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))])
+# Before opset 13 the axes are an attribute, which the standard's implementation does not know.
+@operator("onnx.Unsqueeze", meaning=lambda op, x: [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())])
+@operator("onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Identity")
+def reshape(op: Operator, build: StatementBuilder) -> None:
     """The same elements in the same row-major order, in the declared shape."""
     source, target = op.inputs[0], op.outputs[0]
     before, after = build.shape(source), build.shape(target)
-    if np.prod(before) != np.prod(after):
+    if math.prod(before) != math.prod(after):
         raise BadInput("tensor", f"operator {op.name}", f"{list(before)} has other elements than {list(after)}")
     build.layout(source, target, lambda b: delinearize(linear(b.written, after), before, b.extents))
-
-
-def _reshape_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """ONNX takes the shape as an input, AKG as an attribute; 0 keeps an axis, -1 is what is left."""
-    shape = list(parameter_value(op, x, "shape", 1) or ())
-    if not integer(op, "allowzero", 0):
-        shape = [x[0].shape[at] if size == 0 else size for at, size in enumerate(shape)]
-    return [x[0].reshape(shape)]
-
-
-def _flatten_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis = integer(op, "axis", 1)
-    axis = axis + x[0].ndim if axis < 0 else axis
-    return [x[0].reshape(int(np.prod(x[0].shape[:axis])), -1)]
-
-
-def _squeeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = parameter_value(op, x, "axes", 1)
-    return [np.squeeze(x[0], axis=axes)]
-
-
-def _unsqueeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())]
-
-
-_RESHAPES: dict[str, Meaning] = {
-    "onnx.Reshape": _reshape_meaning,
-    "akg.Reshape": _reshape_meaning,
-    "onnx.Flatten": _flatten_meaning,
-    "onnx.Squeeze": _squeeze_meaning,
-    "onnx.Unsqueeze": _unsqueeze_meaning,
-    "akg.ExpandDims": lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))],
-    "akg.Squeeze": lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))],
-    "onnx.Identity": lambda op, x: [x[0]],
-}
-for _name, _meaning in _RESHAPES.items():
-    operator(_name, meaning=_meaning)(_reshape)
 
 
 @operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
@@ -77,32 +53,20 @@ def transpose(op: Operator, build: StatementBuilder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _akg_expand(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     shape = parameter_value(op, x, "shape", 1) or ()
     return [np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, shape))]
 
 
-@operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
+@operator("akg.BroadcastTo", meaning=_akg_expand)
+@operator("onnx.Expand")
 def expand(op: Operator, build: StatementBuilder) -> None:
     """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
-    shape = build.shape(op.outputs[0])
-    space = box(shape)
-    build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space.written, shape))
+    space = box(build.shape(op.outputs[0]))
+    build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space))
 
 
-def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """NumPy's slices, with bounds clamped as ONNX says."""
-    starts, ends = parameter_value(op, x, "starts", 1) or (), parameter_value(op, x, "ends", 2) or ()
-    axes = parameter_value(op, x, "axes", 3) or range(len(starts))
-    steps = parameter_value(op, x, "steps", 4) or (1,) * len(starts)
-    cut = [slice(None)] * x[0].ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        end_or_all = None if step < 0 and end < -x[0].shape[axis] else end
-        cut[axis] = slice(start, end_or_all, step)
-    return [x[0][tuple(cut)]]
-
-
-@operator("onnx.Slice", meaning=_slices)
+@operator("onnx.Slice")
 def slice_(op: Operator, build: StatementBuilder) -> None:
     """Starts, ends, axes and steps are attributes before opset 10, inputs since."""
     shape = build.shape(op.inputs[0])
@@ -118,27 +82,16 @@ def slice_(op: Operator, build: StatementBuilder) -> None:
     )  # fmt: skip
 
 
-def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis, sizes = integer(op, "axis", 0), parameter_value(op, x, "split", 1)
-    count = len(op.outputs)
-    part = -(-x[0].shape[axis] // count)
-    cuts = np.cumsum(sizes)[:-1] if sizes else [part * at for at in range(1, count)]
-    return np.split(x[0], cuts, axis)
-
-
-@operator("onnx.Split", meaning=_split_meaning)
+@operator("onnx.Split")
 def split(op: Operator, build: StatementBuilder) -> None:
     """Each part starts where the one before ends; their declared shapes say how long they are."""
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(op.inputs[0])))
     start = 0
     for target in filter(None, op.outputs):
         space = box(build.shape(target))
-        build.emit(target, space, build.read(op.inputs[0], _shift_axis(space.written, axis, start)))
+        at = with_axis(space.written, axis, space.written[axis] + start)
+        build.emit(target, space, build.read(op.inputs[0], at))
         start += build.shape(target)[axis]
-
-
-def _shift_axis(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
-    return [index + by if at == axis else index for at, index in enumerate(indices)]
 
 
 @operator("onnx.Concat", "akg.Concat", meaning=lambda op, x: [np.concatenate(x, axis=integer(op, "axis", 0))])
@@ -150,7 +103,8 @@ def concat(op: Operator, build: StatementBuilder) -> None:
     sources = [source for source in op.inputs if 0 not in build.shape(source)]
     for source in sources:
         space = box(build.shape(source))
-        value, part = build.read(source, space.written), space.writing(_shift_axis(space.written, axis, start))
+        value = build.read(source, space.written)
+        part = space.writing(with_axis(space.written, axis, space.written[axis] + start))
         build.emit(target, part, value, covers=len(sources) == 1, because=f"from {start}")
         start += build.shape(source)[axis]
 
@@ -167,7 +121,7 @@ def tile(op: Operator, build: StatementBuilder) -> None:
     )
 
 
-@operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])
+@operator("onnx.DepthToSpace")
 def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     """Channels become blocks of pixels: DCR takes the block from the outer part of the channels, CRD from the inner."""
     size = integer(op, "blocksize", 1)
@@ -183,25 +137,7 @@ def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def _depth_to_space(op: Operator, x: np.ndarray) -> np.ndarray:
-    size = integer(op, "blocksize", 1)
-    n, c, h, w = x.shape
-    if text(op, "mode", "DCR") == "CRD":
-        moved = x.reshape(n, c // size**2, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
-    else:
-        moved = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
-    return moved.reshape(n, c // size**2, h * size, w * size)
-
-
-def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
-    size = integer(op, "blocksize", 1)
-    n, c, h, w = x.shape
-    order = (0, 1, 3, 5, 2, 4) if text(op, "mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
-    moved = x.reshape(n, c, h // size, size, w // size, size).transpose(order)
-    return moved.reshape(n, c * size**2, h // size, w // size)
-
-
-@operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
+@operator("onnx.SpaceToDepth")
 def space_to_depth(op: Operator, build: StatementBuilder) -> None:
     """ONNX SpaceToDepth: blocks of pixels become channels."""
     size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]
@@ -222,10 +158,12 @@ def read_padded(
     build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
 ) -> Term:
     """Read an element that may lie outside the tensor, where its value is `otherwise`."""
-    guards = []
-    for index, size in zip(indices, build.shape(source), strict=True):
-        guards += [index, index * -1 + (size - 1)]
-    return read_guarded(build, source, indices, guards, space, otherwise)
+    return read_guarded(build, source, indices, _inside(indices, build.shape(source)), space, otherwise)
+
+
+def _inside(indices: Sequence[Index], shape: Sequence[int]) -> list[Index]:
+    """What is >= 0 where the indices are inside an array of `shape`."""
+    return [c for index, size in zip(indices, shape, strict=True) for c in (index, index * -1 + (size - 1))]
 
 
 def read_guarded(
@@ -294,11 +232,7 @@ def _pad_by_value(op: Operator, build: StatementBuilder, before: Mapping[int, in
     if isinstance(filler.scalar, Literal):
         build.emit(op.outputs[0], space, read_padded(build, source, indices, space, filler.scalar.value))
         return
-    inside = [
-        compare("greater_equal", position(condition), 0)
-        for index, size in zip(indices, build.shape(source), strict=True)
-        for condition in (index, index * -1 + (size - 1))
-    ]
+    inside = [compare("greater_equal", position(c), 0) for c in _inside(indices, build.shape(source))]
     build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 
@@ -307,8 +241,8 @@ def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: in
     size, space = build.shape(source)[axis], box(build.shape(target))
     place = space.written[axis] - before
 
-    def at(index: Index) -> list[Index]:
-        return [index if a == axis else other for a, other in enumerate(space.written)]
+    def at(index: Index) -> tuple[Index, ...]:
+        return with_axis(space.written, axis, index)
 
     if mode == "wrap":
         build.emit(target, space, build.read(source, at(place.mod(size, space.extents))), because=f"axis {axis}")
@@ -316,14 +250,18 @@ def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: in
     first, last = Index(), Index((), size - 1)
     if mode == "reflect":
         first, last = place * -1, place * -1 + 2 * (size - 1)
-    value = read_padded(build, source, at(place), space, 0)
+    inside, before_it, behind = (read_padded(build, source, at(index), space, 0) for index in (place, first, last))
+    build.emit(target, space, where_outside(place, size, space, inside, before_it, behind), because=f"axis {axis}")
+
+
+def where_outside(place: Index, size: int, space: Domain, value: Term, first: Term | float, last: Term | float) -> Term:
+    """`value`, but `first` where a place can be before an axis of `size`, and `last` where it can be behind."""
     low, high = place.bounds(space.extents)
     if low < 0:
-        value = select(compare("less", position(place), 0), read_padded(build, source, at(first), space, 0), value)
+        value = select(compare("less", position(place), 0), first, value)
     if high >= size:
-        beyond = compare("greater", position(place), size - 1)
-        value = select(beyond, read_padded(build, source, at(last), space, 0), value)
-    build.emit(target, space, value, because=f"axis {axis}")
+        value = select(compare("greater", position(place), size - 1), last, value)
+    return value
 
 
 def _widths(op: Operator, name: str, rank: int) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from engine.graph.nodes import Operator
 from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, real
 from engine.tensor.operators.layout import read_padded
-from engine.tensor.operators.reductions import keepdims
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import absolute, apply, compare, select, sqrt, wide
 
@@ -30,8 +29,8 @@ def local_response(op: Operator, build: StatementBuilder) -> None:
     space = box(shape, (size,))
     channel = space.written[1] + space.point[-1] - (size - 1) // 2
     near = wide(read_padded(build, source, (space.written[0], channel, *space.written[2:]), space, 0))
-    squares = build.temporary(target, "squares", shape, near.dtype)
-    build.emit(squares, space, near * near, reduction="sum", because="sum of squares of the channels around")
+    because = "sum of squares of the channels around"
+    squares = build.define(target, "squares", space, near * near, reduction="sum", because=because)
     cells = box(shape)
     scale = build.read(squares, cells.written) * (real(op, "alpha", 1e-4) / size) + real(op, "bias", 1.0)
     value = wide(build.read(source, cells.written))
@@ -52,10 +51,10 @@ def norm(op: Operator, build: StatementBuilder) -> None:
     rows = over(shape, (axis,))
     value = wide(build.read(source, rows.point))
     squared = integer(op, "p", 2) == 2
-    length = build.temporary(target, "norm", keepdims(shape, (axis,)), value.dtype)
-    build.emit(length, rows, value * value if squared else absolute(value), reduction="sum", because="norm of the row")
+    size = value * value if squared else absolute(value)
+    length = build.define(target, "norm", rows, size, reduction="sum", because="norm of the row")
     space = box(shape)
-    size = build.broadcast(length, space.written, shape)
+    size = build.broadcast(length, space)
     size = sqrt(size) if squared else size
     value = wide(build.read(source, space.written)) / size
     build.emit(target, space, select(compare("equal", size, 0), 0, value))

@@ -10,157 +10,114 @@ import math
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import StatementBuilder, box, over
+from engine.tensor.build import Domain, StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, present, present_output, real
-from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
-from engine.tensor.terms import NARROW, apply, exp, log, wide
+from engine.tensor.terms import Term, apply, exp, log, wide
 
 
-def _wide_type(dtype: str) -> str:
-    return "float32" if dtype in NARROW else dtype
+def _axes_from(op: Operator, default: int, rank: int) -> tuple[int, ...]:
+    """All axes from the attribute `axis` on."""
+    return tuple(range(axis_of(op, integer(op, "axis", default), rank), rank))
 
 
 def softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
     """One axis since opset 13; before, everything from the axis (default 1) on."""
     if op.opset >= 13:
         return (axis_of(op, integer(op, "axis", -1), rank),)
-    return tuple(range(axis_of(op, integer(op, "axis", 1), rank), rank))
-
-
-def _softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = softmax_axes(op, x[0].ndim)
-    e = np.exp(x[0] - x[0].max(axis=axes, keepdims=True))
-    return [e / e.sum(axis=axes, keepdims=True)]
-
-
-@operator("onnx.Softmax", meaning=_softmax)
-def softmax(op: Operator, build: StatementBuilder) -> None:
-    """Row maximum, exponentials of the differences, row sum, quotient."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kind = build.shape(source), _wide_type(build.dtype(source))
-    axes = softmax_axes(op, len(shape))
-    kept = keepdims(shape, axes)
-    top = build.temporary(target, "max", kept, build.dtype(source))
-    reduce_axes(build, "max", source, axes, top, because="row maximum")
-    power = build.temporary(target, "exp", shape, kind)
-    space = box(shape)
-    difference = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
-    build.emit(power, space, exp(difference), because="exponentials, none above 1")
-    total = build.temporary(target, "sum", kept, kind)
-    reduce_axes(build, "sum", power, axes, total, because="row sum")
-    quotient = build.read(power, space.written) / build.broadcast(total, space.written, shape)
-    build.emit(target, space, quotient, because="quotient")
+    return _axes_from(op, 1, rank)
 
 
 def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """With NumPy: the standard's implementation knows the axes of opset 13 and later only."""
     axes = softmax_axes(op, x[0].ndim)
     shifted = x[0] - x[0].max(axis=axes, keepdims=True)
     return [shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))]
+
+
+@operator("onnx.Softmax", meaning=lambda op, x: [np.exp(_log_softmax(op, x)[0])])
+def softmax(op: Operator, build: StatementBuilder) -> None:
+    """Row maximum, exponentials of the differences, row sum, quotient."""
+    target = op.outputs[0]
+    rows, space, top = _row_maximum(op, build)
+    shifted = wide(build.read(op.inputs[0], space.written)) - wide(build.broadcast(top, space))
+    power = build.define(target, "exp", space, exp(shifted), because="exponentials, none above 1")
+    total = build.define(target, "sum", rows, build.read(power, rows.point), reduction="sum", because="row sum")
+    quotient = build.read(power, space.written) / build.broadcast(total, space)
+    build.emit(target, space, quotient, because="quotient")
+
+
+def _row_maximum(op: Operator, build: StatementBuilder) -> tuple[Domain, Domain, str]:
+    """Append the maximum of each row of a softmax: the rows, the elements, and the array of the maxima."""
+    source, shape = op.inputs[0], build.shape(op.inputs[0])
+    rows = over(shape, softmax_axes(op, len(shape)))
+    value = build.read(source, rows.point)
+    return rows, box(shape), build.define(op.outputs[0], "max", rows, value, reduction="max", because="row maximum")
 
 
 @operator("onnx.LogSoftmax", meaning=_log_softmax)
 def log_softmax(op: Operator, build: StatementBuilder) -> None:
     """ONNX LogSoftmax: x - max - log(sum(exp(x - max)))."""
     source, target = op.inputs[0], op.outputs[0]
-    shape, kind = build.shape(source), _wide_type(build.dtype(source))
-    axes = softmax_axes(op, len(shape))
-    kept = keepdims(shape, axes)
-    top = build.temporary(target, "max", kept, build.dtype(source))
-    reduce_axes(build, "max", source, axes, top, because="row maximum")
-    total = build.temporary(target, "sum", kept, kind)
-    rows = over(shape, axes)
+    rows, space, top = _row_maximum(op, build)
     difference = wide(build.read(source, rows.point)) - wide(build.read(top, rows.written))
-    build.emit(total, rows, exp(difference), reduction="sum", because="sum of exponentials")
-    space = box(shape)
-    shifted = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
-    build.emit(target, space, shifted - log(build.broadcast(total, space.written, shape)))
+    total = build.define(target, "sum", rows, exp(difference), reduction="sum", because="sum of exponentials")
+    shifted = wide(build.read(source, space.written)) - wide(build.broadcast(top, space))
+    build.emit(target, space, shifted - log(build.broadcast(total, space)))
 
 
-def _layer_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
-    mean = x[0].mean(axis=axes, keepdims=True)
-    deviation = 1 / np.sqrt(((x[0] - mean) ** 2).mean(axis=axes, keepdims=True) + real(op, "epsilon", 1e-5))
-    result = (x[0] - mean) * deviation * x[1]
-    return [result + x[2] if present(op, 2) else result, mean, deviation]
-
-
-@operator("onnx.LayerNormalization", meaning=_layer_norm)
+@operator("onnx.LayerNormalization")
 def layer_normalization(op: Operator, build: StatementBuilder) -> None:
     """Two passes over the row: the mean, then the squared deviations, which cancel less than E[x^2] - E[x]^2."""
+    shape = build.shape(op.inputs[0])
+    space, value = box(shape), _standardize(op, build, _axes_from(op, -1, len(shape)))
+    value = value * wide(build.broadcast(op.inputs[1], space))
+    if present(op, 2):
+        value = value + wide(build.broadcast(op.inputs[2], space))
+    build.emit(op.outputs[0], space, value, because="normalised, scaled and shifted")
+
+
+def _standardize(op: Operator, build: StatementBuilder, axes: tuple[int, ...]) -> Term:
+    """Each element less the mean of its row, over the row's standard deviation.
+
+    Both are appended, under the names of the optional outputs where somebody asks for these.
+    """
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))
-    mean, deviation = _moments(op, build, source, axes)
-    space = box(shape)
-    centred = wide(build.read(source, space.written)) - build.broadcast(mean, space.written, shape)
-    value = centred * build.broadcast(deviation, space.written, shape)
-    value = value * wide(build.broadcast(op.inputs[1], space.written, shape))
-    if present(op, 2):
-        value = value + wide(build.broadcast(op.inputs[2], space.written, shape))
-    build.emit(target, space, value, because="normalised, scaled and shifted")
-
-
-def _moments(op: Operator, build: StatementBuilder, source: str, axes: tuple[int, ...]) -> tuple[str, str]:
-    """Append the mean and the reciprocal standard deviation of each row; named as the optional outputs if wanted."""
-    target, shape = op.outputs[0], build.shape(source)
-    kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
-    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
-    wanted = (*op.outputs[1:3], "", "")
-    mean = wanted[0] or build.temporary(target, "mean", kept, kind)
-    deviation = wanted[1] or build.temporary(target, "deviation", kept, kind)
-    per_row = box(kept)
-    total = build.temporary(target, "sum", kept, kind)
-    rows = over(shape, axes)
+    rows, count = over(shape, axes), math.prod(shape[axis] for axis in axes)
+    per_row, space = box(rows.shape), box(shape)
     value = wide(build.read(source, rows.point))
-    build.emit(total, rows, value, reduction="sum", because="row sum")
+    wanted = zip((*op.outputs[1:3], "", ""), ("mean", "deviation"), strict=False)
+    mean, deviation = (name or build.temporary(target, what, rows.shape, value.dtype) for name, what in wanted)
+    total = build.define(target, "sum", rows, value, reduction="sum", because="row sum")
     build.emit(mean, per_row, build.read(total, per_row.written) / count, because="mean")
     # Around the mean: E[x^2] - E[x]^2 would cancel where the mean is large.
-    squares = build.temporary(target, "squares", kept, kind)
-    centred = value - wide(build.read(mean, rows.written))
-    build.emit(squares, rows, centred * centred, reduction="sum", because="sum of squares around the mean")
-    variance = build.read(squares, per_row.written) / count
-    value = apply("rsqrt", variance + real(op, "epsilon", 1e-5))
-    build.emit(deviation, per_row, value, because="reciprocal standard deviation")
-    return mean, deviation
+    centred, because = value - wide(build.read(mean, rows.written)), "sum of squares around the mean"
+    squares = build.define(target, "squares", rows, centred * centred, reduction="sum", because=because)
+    scale = apply("rsqrt", build.read(squares, per_row.written) / count + real(op, "epsilon", 1e-5))
+    build.emit(deviation, per_row, scale, because="reciprocal standard deviation")
+    centred = wide(build.read(source, space.written)) - build.broadcast(mean, space)
+    return centred * build.broadcast(deviation, space)
 
 
-def _rms_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
-    mean = np.mean(x[0] * x[0], axis=axes, keepdims=True)
-    return [x[0] / np.sqrt(mean + real(op, "epsilon", 1e-5)) * x[1]]
-
-
-@operator("onnx.RMSNormalization", meaning=_rms_norm)
+@operator("onnx.RMSNormalization")
 def rms_normalization(op: Operator, build: StatementBuilder) -> None:
     """ONNX RMSNormalization: x / sqrt(mean(x^2) + epsilon) * scale."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
-    axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))
-    kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
-    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
-    squares = build.temporary(target, "squares", kept, kind)
-    rows = over(shape, axes)
+    axes = _axes_from(op, -1, len(shape))
+    rows, space = over(shape, axes), box(shape)
+    per_row = box(rows.shape)
     value = wide(build.read(source, rows.point))
-    build.emit(squares, rows, value * value, reduction="sum", because="sum of squares")
-    scale = build.temporary(target, "scale", kept, kind)
-    per_row = box(kept)
-    mean = build.read(squares, per_row.written) / count
-    build.emit(scale, per_row, apply("rsqrt", mean + real(op, "epsilon", 1e-5)), because="reciprocal root mean square")
-    space = box(shape)
-    value = wide(build.read(source, space.written)) * build.broadcast(scale, space.written, shape)
-    build.emit(target, space, value * wide(build.broadcast(op.inputs[1], space.written, shape)))
+    squares = build.define(target, "squares", rows, value * value, reduction="sum", because="sum of squares")
+    mean = build.read(squares, per_row.written) / math.prod(shape[axis] for axis in axes)
+    value = apply("rsqrt", mean + real(op, "epsilon", 1e-5))
+    scale = build.define(target, "scale", per_row, value, because="reciprocal root mean square")
+    value = wide(build.read(source, space.written)) * build.broadcast(scale, space)
+    build.emit(target, space, value * wide(build.broadcast(op.inputs[1], space)))
 
 
-def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    if integer(op, "training_mode", 0):
-        return list(standard(op, x))
-    scale, bias, mean, variance = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:5])
-    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
-
-
-@operator("onnx.BatchNormalization", meaning=_batch_norm)
+@operator("onnx.BatchNormalization")
 def batch_normalization(op: Operator, build: StatementBuilder) -> None:
     """Statistics are operands, one for each channel; in training those of the batch, which the running ones follow."""
     source, target = op.inputs[0], op.outputs[0]
@@ -179,41 +136,27 @@ def batch_normalization(op: Operator, build: StatementBuilder) -> None:
 def _batch_statistics(op: Operator, build: StatementBuilder) -> tuple[str, str]:
     """Append mean and variance of each channel over the batch, and the running statistics that are asked for."""
     source, target = op.inputs[0], op.outputs[0]
-    shape, kind = build.shape(source), _wide_type(build.dtype(source))
-    axes = tuple(axis for axis in range(len(shape)) if axis != 1)
-    count, channels = math.prod(shape[axis] for axis in axes), (shape[1],)
-    mean, variance = (build.temporary(target, name, channels, kind) for name in ("mean", "variance"))
-    space = over(shape, axes)
-    at = [space.written[1]]
-    value = wide(build.read(source, space.point))
-    rows = space.writing(at)
-    build.emit(mean, rows, value / count, reduction="sum", because="mean of each channel")
-    centred = value - build.read(mean, at)
-    build.emit(variance, rows, centred * centred / count, reduction="sum", because="variance of each channel")
+    shape = build.shape(source)
+    space = over(shape, [axis for axis in range(len(shape)) if axis != 1])
+    count, at = math.prod(shape) // shape[1], [space.written[1]]
+    value, rows = wide(build.read(source, space.point)), space.writing(at)
+    mean = build.define(target, "mean", rows, value / count, reduction="sum", because="mean of each channel")
+    centred, because = value - build.read(mean, at), "variance of each channel"
+    variance = build.define(target, "variance", rows, centred * centred / count, reduction="sum", because=because)
     momentum = real(op, "momentum", 0.9)
     for number, (new, old) in enumerate(zip((mean, variance), op.inputs[3:5], strict=True), start=1):
         if present_output(op, number):
-            cells = box(channels)
+            cells = box(rows.shape)
             before = wide(build.read(old, cells.written)) * momentum
             value = before + build.read(new, cells.written) * (1 - momentum)
             build.emit(op.outputs[number], cells, value, because="running statistics")
     return mean, variance
 
 
-def _instance_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = tuple(range(2, x[0].ndim))
-    scale, bias = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:3])
-    mean, variance = x[0].mean(axis=axes, keepdims=True), x[0].var(axis=axes, keepdims=True)
-    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
-
-
-@operator("onnx.InstanceNormalization", meaning=_instance_norm)
+@operator("onnx.InstanceNormalization")
 def instance_normalization(op: Operator, build: StatementBuilder) -> None:
     """Each channel of each image is a row."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape = build.shape(source)
-    mean, deviation = _moments(op, build, source, tuple(range(2, len(shape))))
-    space = box(shape)
+    shape = build.shape(op.inputs[0])
+    space, value = box(shape), _standardize(op, build, tuple(range(2, len(shape))))
     scale, bias = (wide(build.read(name, [space.written[1]])) for name in op.inputs[1:3])
-    centred = wide(build.read(source, space.written)) - build.broadcast(mean, space.written, shape)
-    build.emit(target, space, centred * build.broadcast(deviation, space.written, shape) * scale + bias)
+    build.emit(op.outputs[0], space, value * scale + bias)

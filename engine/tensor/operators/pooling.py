@@ -9,13 +9,12 @@ from operator import mul
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Domain, StatementBuilder, accumulator, box, lowest, over
+from engine.tensor.build import Domain, StatementBuilder, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
-from engine.tensor.operators.convolution import SlidingWindow, declared_sizes, window, windows
+from engine.tensor.operators.convolution import SlidingWindow, window
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import (
     Term,
     absolute,
@@ -32,36 +31,32 @@ from engine.tensor.terms import (
 )
 
 
-def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
-    if present_output(op, 1):
-        return standard(op, x)
-    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    outside = -np.inf if x[0].dtype.kind == "f" else np.iinfo(x[0].dtype).min
-    parts = windows(x[0], over, result, outside)
-    return [parts.max(axis=tuple(range(2 + len(result), parts.ndim)))]
+def _windows(op: Operator, build: StatementBuilder) -> tuple[SlidingWindow, Domain, tuple[Index, ...]]:
+    """How the window of a pooling slides, its points for each element of the result, and where they read the image."""
+    shape, kernel = build.shape(op.outputs[0]), integers(op, "kernel_shape") or ()
+    sliding, space = window(op, build.shape(op.inputs[0])[2:], kernel, shape[2:]), box(shape, kernel)
+    n, c, *rest = space.point
+    return sliding, space, (n, c, *sliding.places(rest[: len(kernel)], rest[len(kernel) :]))
 
 
-@operator("onnx.MaxPool", meaning=_max_pool_meaning)
+@operator("onnx.MaxPool")
 def max_pool(op: Operator, build: StatementBuilder) -> None:
     """The largest element of each window, and where it stands; positions in the frame never win."""
     source, target = op.inputs[0], op.outputs[0]
-    sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
-    over = window(op, sizes[2:], kernel, shape[2:])
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
+    _, space, at = _windows(op, build)
     value = read_padded(build, source, at, space, lowest(build.dtype(source)))
     build.emit(target, space, value, reduction="max", because="maximum")
     if present_output(op, 1):
-        columns_first = [(s, p) for s, p in zip(sizes[2:], at[2:], strict=True)]
-        columns_first = columns_first[::-1] if integer(op, "storage_order", 0) else columns_first
-        place = linear((n, c, *(p for _, p in columns_first)), (*sizes[:2], *(s for s, _ in columns_first)))
+        n, c, *places = at
+        axes = list(zip(places, build.shape(source)[2:], strict=True))
+        inner, sizes = zip(*(axes[::-1] if integer(op, "storage_order", 0) else axes), strict=True)
+        place = linear((n, c, *inner), (*build.shape(source)[:2], *sizes))
         here = compare("equal", value, build.read(target, space.written))
         first = select(here, position(place), number(np.iinfo(np.int64).max, "int64"))
         build.emit(op.outputs[1], space, first, reduction="min", because="the first place that holds it")
 
 
-@operator("onnx.MaxUnpool", meaning=standard)
+@operator("onnx.MaxUnpool")
 def max_unpool(op: Operator, build: StatementBuilder) -> None:
     """Every element goes to the place noted for it in the image that was pooled; the rest is 0."""
     source, places, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -89,63 +84,40 @@ def _power(x: Term, exponent: float) -> Term:
     return apply("pow", size, exponent)
 
 
-@operator("onnx.LpPool", meaning=standard)
+@operator("onnx.LpPool")
 def lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm of each window; padding counts as 0."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kernel, p = build.shape(target), integers(op, "kernel_shape") or (), real(op, "p", 2.0)
-    over = window(op, build.shape(source)[2:], kernel, shape[2:])
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = _power(wide(read_padded(build, source, at, space, 0)), p)
-    total = build.temporary(target, "sum", shape, value.dtype)
-    build.emit(total, space, value, reduction="sum", because="sum of powers")
-    _root(build, total, target, p)
+    _, space, at = _windows(op, build)
+    _norm(op, build, space, read_padded(build, op.inputs[0], at, space, 0))
 
 
-@operator("onnx.GlobalLpPool", meaning=standard)
+@operator("onnx.GlobalLpPool")
 def global_lp_pool(op: Operator, build: StatementBuilder) -> None:
     """The p-norm over all spatial axes."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, p = build.shape(source), real(op, "p", 2.0)
+    shape = build.shape(op.inputs[0])
     space = over(shape, range(2, len(shape)))
-    value = _power(wide(build.read(source, space.point)), p)
-    total = build.temporary(target, "sum", build.shape(target), value.dtype)
-    build.emit(total, space, value, reduction="sum", because="sum of powers")
-    _root(build, total, target, p)
+    _norm(op, build, space, build.read(op.inputs[0], space.point))
 
 
-def _root(build: StatementBuilder, total: str, target: str, p: float) -> None:
+def _norm(op: Operator, build: StatementBuilder, space: Domain, value: Term) -> None:
+    """Append the p-norm of the values that are reduced."""
+    target, p = op.outputs[0], real(op, "p", 2.0)
+    powers = _power(wide(value), p)
+    total = build.define(target, "sum", space, powers, reduction="sum", because="sum of powers")
     cells = box(build.shape(target))
     build.emit(target, cells, apply("pow", build.read(total, cells.written), 1 / p), because="root")
 
 
-def _average_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    parts = windows(x[0], over, result, 0)
-    axes = tuple(range(2 + len(result), parts.ndim))
-    counted = windows(np.ones((1, 1, *x[0].shape[2:]), x[0].dtype), over, result, 0)
-    everywhere = integer(op, "count_include_pad", 0)
-    return [parts.sum(axis=axes) / (np.prod(over.kernel) if everywhere else counted.sum(axis=axes))]
-
-
-@operator("onnx.AveragePool", meaning=_average_meaning)
+@operator("onnx.AveragePool")
 def average_pool(op: Operator, build: StatementBuilder) -> None:
     """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kernel, image = build.shape(target), integers(op, "kernel_shape") or (), build.shape(source)[2:]
-    over = window(op, image, kernel, shape[2:])
-    kind = accumulator("sum", build.dtype(source))
-    total = build.temporary(target, "sum", shape, kind)
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    value = read_padded(build, source, (n, c, *places), space, 0)
-    build.emit(total, space, value, reduction="sum", because="window sum")
-    cells, count = box(shape), _count(op, build, over, places, space)
-    value = build.read(total, cells.written) / (cast(count, kind) if isinstance(count, Term) else count)
-    build.emit(target, cells, value, because="mean")
+    target = op.outputs[0]
+    sliding, space, at = _windows(op, build)
+    value = read_padded(build, op.inputs[0], at, space, 0)
+    total = build.define(target, "sum", space, value, reduction="sum", because="window sum")
+    cells, count = box(space.shape), _count(op, build, sliding, at[2:], space)
+    value = build.read(total, cells.written)
+    build.emit(target, cells, value / (cast(count, value.dtype) if isinstance(count, Term) else count), because="mean")
 
 
 def _count(

@@ -15,7 +15,6 @@ from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present
 from engine.tensor.operators.recurrent_layer import Layer, State, layer_of
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term
 
 
@@ -23,7 +22,7 @@ def _sum(*terms: Term | None) -> Term:
     return reduce(add, [term for term in terms if term is not None])
 
 
-@operator("onnx.RNN", meaning=standard)
+@operator("onnx.RNN")
 def rnn(op: Operator, build: StatementBuilder) -> None:
     """H = f(X W + H R + biases)."""
     layer = layer_of(op, build, 1, ["Tanh"])
@@ -38,7 +37,7 @@ def rnn(op: Operator, build: StatementBuilder) -> None:
     layer.emit_results(states, [state])
 
 
-@operator("onnx.LSTM", meaning=standard)
+@operator("onnx.LSTM")
 def lstm(op: Operator, build: StatementBuilder) -> None:
     """Gates i, o, f and c; peepholes let the gates i, o and f see the cell."""
     layer = layer_of(op, build, 4, ["Sigmoid", "Tanh", "Tanh"])
@@ -53,12 +52,9 @@ def lstm(op: Operator, build: StatementBuilder) -> None:
 
 def _gates(layer: Layer, step: int, inputs: str, product: str | None) -> str:
     """Append the sums of all gates before their activation."""
-    shape = (layer.directions, layer.batch, layer.gates * layer.hidden)
-    gates = layer.temporary(f"gates{step}", shape)
-    space = box(shape)
+    space = box((layer.directions, layer.batch, layer.gates * layer.hidden))
     value = layer.build.read(inputs, (Index((), step), *space.written))
-    layer.build.emit(gates, space, _sum(layer.element(product, space.written), value), because=f"gates of {step}")
-    return gates
+    return layer.define(f"gates{step}", space, _sum(layer.element(product, space.written), value), f"gates of {step}")
 
 
 def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -> tuple[str, str]:
@@ -85,7 +81,7 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
     return layer.store_state("hidden", step, value, state), new_cell
 
 
-@operator("onnx.GRU", meaning=standard)
+@operator("onnx.GRU")
 def gru(op: Operator, build: StatementBuilder) -> None:
     """Gates z, r and h; r acts on the state before its product (or, `linear_before_reset`, on the product)."""
     layer = layer_of(op, build, 3, ["Sigmoid", "Tanh"])
@@ -124,8 +120,7 @@ def _gru_step(layer: Layer, step: int, inputs: str, state: State, after: bool) -
     else:
         reset = None
         if old is not None:
-            reset = layer.temporary(f"reset{step}", layer.state)
-            build.emit(reset, space, gate(1) * old, because=f"what step {step} keeps of the state")
+            reset = layer.define(f"reset{step}", space, gate(1) * old, f"what step {step} keeps of the state")
         again = layer.recurrence(f"candidate{step}", reset, 2, 1)
         candidate = _sum(gate_sum(2), layer.element(again, space.written), bias(2))
     update = gate(0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.build import StatementBuilder, accumulator, box
+from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, present_output, real, reals, text, words
 from engine.tensor.terms import (
@@ -36,18 +36,18 @@ Activation = Callable[[Term], Term]
 State = str | None
 """An array [direction, batch, hidden]; None for zeros."""
 
-_ACTIVATIONS: dict[str, tuple[Callable[[Term, float, float], Term], float, float]] = {
-    "relu": (lambda x, a, b: maximum(x, 0), 0, 0),
-    "tanh": (lambda x, a, b: tanh(x), 0, 0),
-    "sigmoid": (lambda x, a, b: sigmoid(x), 0, 0),
-    "affine": (lambda x, a, b: x * a + b, 1, 0),
-    "leakyrelu": (lambda x, a, b: select(compare("less", x, 0), x * a, x), 0.01, 0),
-    "thresholdedrelu": (lambda x, a, b: select(compare("less", x, a), 0, x), 1, 0),
-    "scaledtanh": (lambda x, a, b: tanh(x * b) * a, 1, 1),
-    "hardsigmoid": (lambda x, a, b: maximum(minimum(x * a + b, 1), 0), 0.2, 0.5),
-    "elu": (lambda x, a, b: select(compare("less", x, 0), (exp(x) - 1) * a, x), 1, 0),
-    "softsign": (lambda x, a, b: x / (absolute(x) + 1), 0, 0),
-    "softplus": (lambda x, a, b: maximum(x, 0) + log(exp(-absolute(x)) + 1), 0, 0),
+_ACTIVATIONS: dict[str, tuple[Callable[[float, float, Term], Term], float, float]] = {
+    "relu": (lambda a, b, x: maximum(x, 0), 0, 0),
+    "tanh": (lambda a, b, x: tanh(x), 0, 0),
+    "sigmoid": (lambda a, b, x: sigmoid(x), 0, 0),
+    "affine": (lambda a, b, x: x * a + b, 1, 0),
+    "leakyrelu": (lambda a, b, x: select(compare("less", x, 0), x * a, x), 0.01, 0),
+    "thresholdedrelu": (lambda a, b, x: select(compare("less", x, a), 0, x), 1, 0),
+    "scaledtanh": (lambda a, b, x: tanh(x * b) * a, 1, 1),
+    "hardsigmoid": (lambda a, b, x: maximum(minimum(x * a + b, 1), 0), 0.2, 0.5),
+    "elu": (lambda a, b, x: select(compare("less", x, 0), (exp(x) - 1) * a, x), 1, 0),
+    "softsign": (lambda a, b, x: x / (absolute(x) + 1), 0, 0),
+    "softplus": (lambda a, b, x: maximum(x, 0) + log(exp(-absolute(x)) + 1), 0, 0),
 }
 """Name in lower case -> formula with alpha and beta, and their defaults."""
 
@@ -80,6 +80,11 @@ class Layer:
 
     def temporary(self, name: str, shape: Sequence[int]) -> str:
         return self.build.temporary(next(filter(None, self.op.outputs)), name, shape, self.kind)
+
+    def define(self, name: str, space: Domain, value: Term, because: str, reduction: str = "") -> str:
+        """Append the statement of a new temporary, in the type of the sums; its name."""
+        owner = next(filter(None, self.op.outputs))
+        return self.build.define(owner, name, space, cast(value, self.kind), reduction=reduction, because=because)
 
     def read(self, at: int, indices: Sequence[Index]) -> Term:
         """An element of operand `at`, in the type of the sums."""
@@ -118,10 +123,8 @@ class Layer:
         biases = biased(row, gate)
         if not biases:
             return product
-        total = self.temporary("inputs", shape)
         value = reduce(add, biases, build.read(product, space.written))
-        build.emit(total, space, value, because="with biases")
-        return total
+        return self.define("inputs", space, value, because="with biases")
 
     def initial_state(self, at: int) -> State:
         """An initial state as [direction, batch, hidden]; None where it is absent or known to be zero."""
@@ -132,12 +135,10 @@ class Layer:
         # A zero state needs no product in the first step.
         if value is not None and not np.any(value):
             return None
-        state = self.temporary(f"initial{at}", self.state)
         space = box(self.state)
         direction, batch, hidden = space.written
         indices = (batch, direction, hidden) if self.batchwise else space.written
-        self.build.emit(state, space, self.read(at, indices), because="initial state")
-        return state
+        return self.define(f"initial{at}", space, self.read(at, indices), because="initial state")
 
     def element(self, array: str | None, at: Sequence[Index]) -> Term | None:
         """An element of an array; None where the array is None, for zeros."""
@@ -148,23 +149,19 @@ class Layer:
         if state is None:
             return None
         width = count * self.hidden
-        target = self.temporary(name, (self.directions, self.batch, width))
         space = box((self.directions, self.batch, width), (self.hidden,))
         direction, batch, gate, inner = space.point
         value = self.build.read(state, (direction, batch, inner)) * self.read(
             2, (direction, gate + first * self.hidden, inner)
         )
-        self.build.emit(target, space, value, reduction="sum", because="product with the state")
-        return target
+        return self.define(name, space, value, reduction="sum", because="product with the state")
 
     def store_state(self, name: str, step: int, value: Term, old: State) -> str:
         """Append what a step leaves: the state (`name` "hidden") or the cell; ended sequences keep the old."""
         space = box(self.state)
         if self._has_lengths():
             value = select(self._runs(step, space.written[1]), value, self.element(old, space.written) or 0)
-        new = self.temporary(f"{name}{step}", self.state)
-        self.build.emit(new, space, value, because=f"{'cell' if name == 'cell' else 'state'} of step {step}")
-        return new
+        return self.define(f"{name}{step}", space, value, f"{'cell' if name == 'cell' else 'state'} of step {step}")
 
     def _runs(self, step: int, batch: Index) -> Term:
         """Whether a sequence of the batch is longer than `step` steps."""
@@ -269,10 +266,6 @@ def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tupl
             raise Unsupported("tensor", f"operator {op.name}", f"has the activation {name}")
         formula, *own = entry
         a, b = (given.pop(0) if given and value else value for given, value in zip(parameters, own, strict=True))
-        found.append(partial(_with_parameters, formula, a, b))
+        found.append(partial(formula, a, b))
     count = len(found) // directions
     return tuple(tuple(found[at * count : (at + 1) * count]) for at in range(directions))
-
-
-def _with_parameters(formula: Callable[[Term, float, float], Term], a: float, b: float, x: Term) -> Term:
-    return formula(x, a, b)

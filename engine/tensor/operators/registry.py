@@ -1,4 +1,4 @@
-"""The operator registry: each operator's lowering and its NumPy semantics."""
+"""The operator registry: each operator's lowering and its NumPy semantics (ONNX's own where there are any)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.tensor.build import StatementBuilder
+from engine.tensor.operators.standard import standard
 
 Lowering = Callable[[Operator, StatementBuilder], None]
 Meaning = Callable[[Operator, list[np.ndarray]], Sequence[np.ndarray]]
@@ -30,12 +31,16 @@ RULES: dict[str, OperatorRule] = {}
 """By dialect and operator, "onnx.MatMul" or "akg.MatMul"."""
 
 
-def operator(*names: str, meaning: Meaning) -> Callable[[Lowering], Lowering]:
-    """Enter a lowering into the table under each name ("onnx.Softmax")."""
+def operator(*names: str, meaning: Meaning = standard) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering into the table under each name ("onnx.Softmax").
+
+    meaning: for AKG's operators, and for those whose forms the standard's own implementation lacks or gets wrong.
+    """
 
     def enter(lower: Lowering) -> Lowering:
         for name in names:
             assert name not in RULES, f"{name} has two rules"
+            assert meaning is not standard or name.startswith("onnx."), f"{name} is no operator of the standard"
             RULES[name] = OperatorRule(lower, meaning)
         return lower
 

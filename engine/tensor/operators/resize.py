@@ -16,11 +16,10 @@ from operator import add
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Domain, StatementBuilder, box
-from engine.tensor.index import Extents, Index
+from engine.tensor.index import Extents, Index, with_axis
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, real, text
-from engine.tensor.operators.layout import read_padded
+from engine.tensor.operators.layout import read_padded, where_outside
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, absolute, cast, compare, either, maximum, number, position, select, wide
 
 FINEST = 4096
@@ -69,7 +68,7 @@ class ResizedAxis:
     """The part of the source that is taken, as fractions of it (tf_crop_and_resize)."""
 
 
-@operator("onnx.Resize", "onnx.Upsample", meaning=standard)
+@operator("onnx.Resize", "onnx.Upsample")
 def resize(op: Operator, build: StatementBuilder) -> None:
     """One pass for each axis that changes, the outermost first."""
     source, target = op.inputs[0], op.outputs[0]
@@ -187,18 +186,9 @@ def _nearest(op: Operator, where: Coordinate, at: Index, extents: Extents) -> In
 
 def _edge(build: StatementBuilder, source: str, space: Domain, axis: ResizedAxis, place: Index) -> Term:
     """The element at `place` of an axis, or the nearest one that there is."""
-
-    def read(index: Index) -> Term:
-        indices = [index if a == axis.number else other for a, other in enumerate(space.written)]
-        return read_padded(build, source, indices, space, 0)
-
-    low, high = place.bounds(space.extents)
-    value = read(place)
-    if low < 0:
-        value = select(compare("less", position(place), 0), read(Index()), value)
-    if high >= axis.size:
-        value = select(compare("greater", position(place), axis.size - 1), read(Index((), axis.size - 1)), value)
-    return value
+    places = (place, Index(), Index((), axis.size - 1))
+    at = (with_axis(space.written, axis.number, index) for index in places)
+    return where_outside(place, axis.size, space, *(read_padded(build, source, indices, space, 0) for indices in at))
 
 
 def _interpolate(
@@ -219,19 +209,10 @@ def _interpolate(
     weights = [kernel((tap - part) * float(stretch)) for tap in taps]
     outside = integer(op, "exclude_outside", 0)
     if outside:
-        weights = [_inside(weight, floor + tap, axis.size, space) for weight, tap in zip(weights, taps, strict=True)]
+        taken = zip(weights, taps, strict=True)
+        weights = [where_outside(floor + tap, axis.size, space, weight, 0, 0) for weight, tap in taken]
     total = reduce(add, (weight * value for weight, value in zip(weights, values, strict=True)))
     return total / reduce(add, weights) if outside or shrinking else total
-
-
-def _inside(weight: Term, place: Index, size: int, space: Domain) -> Term:
-    """The weight of a tap, 0 outside the source."""
-    low, high = place.bounds(space.extents)
-    if low < 0:
-        weight = select(compare("less", position(place), 0), 0, weight)
-    if high >= size:
-        weight = select(compare("greater", position(place), size - 1), 0, weight)
-    return weight
 
 
 def _triangle(away: Term) -> Term:

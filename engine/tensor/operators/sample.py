@@ -17,11 +17,10 @@ from engine.support.errors import Unsupported
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import integer, present, real, text
-from engine.tensor.operators.convolution import add_bias, window
+from engine.tensor.operators.convolution import convolve, window
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.resize import cubic_kernel
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, minimum, position, select, wide
 
 FAR = 1024
@@ -66,22 +65,20 @@ class Taps:
 def neighbours(build: StatementBuilder, owner: str, shape: Sequence[int], value: Term, axis: SampledAxis) -> Taps:
     """Append the arrays of `Taps`.  value: the coordinates, over the iterators of `box(shape)`."""
     space, offsets, size = box(shape), axis.offsets, axis.size
-    place = build.temporary(owner, "coordinate", shape, value.dtype)
-    build.emit(place, space, value, because="coordinates")
+    place = build.define(owner, "coordinate", space, value, because="coordinates")
     here = build.read(place, space.written)
     part = ""
     if len(offsets) > 1:
-        part = build.temporary(owner, "part", shape, value.dtype)
-        build.emit(part, space, here - apply("floor", here), because="how far past the first neighbour")
-    places = build.temporary(owner, "places", (*shape, len(offsets)), "int64")
+        rest = here - apply("floor", here)
+        part = build.define(owner, "part", space, rest, because="how far past the first neighbour")
     space = box((*shape, len(offsets)))
     here = build.read(place, space.written[:-1])
     whole = apply("round" if len(offsets) == 1 else "floor", here)
     # Converting a float outside the integer range is undefined in C++.
     near = cast(minimum(maximum(whole, -FAR * size), FAR * size), "int64")
     tap = position(space.written[-1] + offsets[0])
-    build.emit(places, space, axis.map_place(near + tap, size) + 1, because="places of the neighbours")
-    return Taps(places, part, axis)
+    counted = axis.map_place(near + tap, size) + 1
+    return Taps(build.define(owner, "places", space, counted, because="places of the neighbours"), part, axis)
 
 
 def weighted_sum(
@@ -113,7 +110,7 @@ def _or_outside(place: Term, size: int) -> Term:
 _OFFSETS = {"nearest": (0,), "linear": (0, 1), "bilinear": (0, 1), "cubic": (-1, 0, 1, 2), "bicubic": (-1, 0, 1, 2)}
 
 
-@operator("onnx.GridSample", meaning=standard)
+@operator("onnx.GridSample")
 def grid_sample(op: Operator, build: StatementBuilder) -> None:
     """The image at coordinates between -1 and 1, given last axis first."""
     source, grid, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -156,7 +153,7 @@ def _map_outside(place: Term, size: int, corners: bool, how: str) -> Term:
     return _or_outside(place, size) if how == "zeros" else place * 0
 
 
-@operator("onnx.AffineGrid", meaning=standard)
+@operator("onnx.AffineGrid")
 def affine_grid(op: Operator, build: StatementBuilder) -> None:
     """theta times every point of a regular grid; points and results have their last axis first."""
     theta, target = op.inputs[0], op.outputs[0]
@@ -175,7 +172,7 @@ def affine_grid(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, reduce(add, terms) + build.read(theta, (n, row, Index((), rank))))
 
 
-@operator("onnx.RoiAlign", meaning=standard)
+@operator("onnx.RoiAlign")
 def roi_align(op: Operator, build: StatementBuilder) -> None:
     """Each cell of a region is the mean (or the largest) of bilinear samples inside it."""
     source, batches, target = op.inputs[0], op.inputs[2], op.outputs[0]
@@ -221,13 +218,12 @@ def _region_axis(op: Operator, build: StatementBuilder, axis: int, shape: tuple[
     floor = minimum(apply("floor", value), max(size - 2, 0))
     part, second = value - floor, compare("equal", position(tap), 1)
     weight = select(within, select(second, part, 1 - part), 0)
-    names = [build.temporary(target, name, (*shape, 2), dtype) for name, dtype in (("places", "int64"), ("part", kind))]
-    build.emit(names[0], space, minimum(cast(floor, "int64") + position(tap), size - 1), because="places of the taps")
-    build.emit(names[1], space, weight, because="weights of the taps")
-    return names[0], names[1]
+    place = minimum(cast(floor, "int64") + position(tap), size - 1)
+    places = build.define(target, "places", space, place, because="places of the taps")
+    return places, build.define(target, "part", space, weight, because="weights of the taps")
 
 
-@operator("onnx.DeformConv", meaning=standard)
+@operator("onnx.DeformConv")
 def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
     """The image sampled where each element of the window is moved to, then an ordinary sum of products."""
     source, weight, moves, target = (*op.inputs[:3], op.outputs[0])
@@ -243,23 +239,17 @@ def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
         move = wide(build.read(moves, (n, channel, *at)))
         value = cast(position(over.places(at, inside)[axis]), move.dtype) + move
         axes.append(neighbours(build, target, points, value, SampledAxis(sizes[2 + axis], (0, 1), _or_outside)))
-    kind = accumulator("sum", build.dtype(source))
-    sampled = build.temporary(target, "sampled", (*sizes[:2], *kernel, *shape[2:]), kind)
-    space = box(build.shape(sampled))
+    space = box((*sizes[:2], *kernel, *shape[2:]))
     n, c, *rest = space.written
     group = c.floordiv(sizes[1] // groups, space.extents)
     value = weighted_sum(build, source, space, (n, c), axes, (n, group, *rest))
     if present(op, 4):
         channel = linear((group, *rest[:rank]), (groups, *kernel))
         value = value * wide(build.read(op.inputs[4], (n, channel, *rest[rank:])))
-    build.emit(sampled, space, value, because="the image where the window looks")
-    product_ = build.temporary(target, "product", shape, kind) if present(op, 3) else target
+    sampled = build.define(target, "sampled", space, value, because="the image where the window looks")
     space = box(shape, filters[1:])
     n, m, *rest = space.point
     at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
     channel = m.floordiv(shape[1] // integer(op, "group", 1), space.extents) * filters[1] + channel
-    left = build.read(sampled, (n, channel, *inside, *at))
-    value = left * cast(build.read(weight, (m, rest[rank], *inside)), kind)
-    build.emit(product_, space, value, reduction="sum", because="convolution")
-    if present(op, 3):
-        add_bias(build, product_, op.inputs[3], target)
+    factors = (sampled, (n, channel, *inside, *at)), (weight, (m, rest[rank], *inside))
+    convolve(op, build, space, *factors, bias=3)

@@ -14,20 +14,15 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
 from engine.tensor.build import StatementBuilder, box, lowest, over
-from engine.tensor.index import Element, Index, linear
+from engine.tensor.index import Element, Index, linear, with_axis
 from engine.tensor.operators.attributes import axis_of, integer, parameter, parameter_value, present_output
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.normalization import softmax_axes
-from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
 
 
-def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    """AKG's attributes with NumPy; the standard's own implementation for ONNX."""
-    if op.dialect != "akg":
-        return list(standard(op, x))
+def _akg_running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     (axis,) = parameter_value(op, x, "axis", 1) or (0,)
     function, neutral = (np.cumsum, 0) if op.kind == "CumSum" else (np.cumprod, 1)
     turned = np.flip(x[0], axis) if integer(op, "reverse", 0) else x[0]
@@ -38,7 +33,8 @@ def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [np.flip(found, axis) if integer(op, "reverse", 0) else found]
 
 
-@operator("onnx.CumSum", "onnx.CumProd", "akg.CumSum", "akg.CumProd", meaning=_running)
+@operator("akg.CumSum", "akg.CumProd", meaning=_akg_running)
+@operator("onnx.CumSum", "onnx.CumProd")
 def running(op: Operator, build: StatementBuilder) -> None:
     """y[i] = x[0] + ... + x[i]; `reverse` counts from the end, `exclusive` leaves x[i] out."""
     source, target = op.inputs[0], op.outputs[0]
@@ -48,8 +44,8 @@ def running(op: Operator, build: StatementBuilder) -> None:
     space = box(shape, (shape[axis],))
     away = space.point[-1] + integer(op, "exclusive", 0)
     place = space.written[axis] + away * (1 if integer(op, "reverse", 0) else -1)
-    at = [place if a == axis else index for a, index in enumerate(space.written)]
-    build.emit(target, space, read_padded(build, source, at, space, neutral), reduction=operation)
+    value = read_padded(build, source, with_axis(space.written, axis, place), space, neutral)
+    build.emit(target, space, value, reduction=operation)
 
 
 def _only(op: Operator, build: StatementBuilder, name: str, at: int, default: int) -> int:
@@ -58,26 +54,26 @@ def _only(op: Operator, build: StatementBuilder, name: str, at: int, default: in
     return values[0] if values else default
 
 
-@operator("onnx.TopK", meaning=standard)
+@operator("onnx.TopK")
 def top_k(op: Operator, build: StatementBuilder) -> None:
     """The rank of each element is the number of those that stand before it; equal ones keep their order."""
     source = op.inputs[0]
     shape, kind = build.shape(source), build.dtype(source)
     axis = axis_of(op, integer(op, "axis", -1), len(shape))
     largest = integer(op, "largest", 1)
-    rank = build.temporary(op.outputs[0] or op.outputs[1], "rank", shape, "int64")
     space = box(shape, (shape[axis],))
     other = space.point[-1]
     mine = build.read(source, space.written)
-    theirs = build.read(source, [other if a == axis else index for a, index in enumerate(space.written)])
+    theirs = build.read(source, with_axis(space.written, axis, other))
     earlier = compare("less", position(other), position(space.written[axis]))
     ahead = either(
         compare("greater" if largest else "less", theirs, mine), both(compare("equal", theirs, mine), earlier)
     )
-    build.emit(rank, space, cast(ahead, "int64"), reduction="sum", because="elements that stand before it")
+    owner, because = op.outputs[0] or op.outputs[1], "elements that stand before it"
+    rank = build.define(owner, "rank", space, cast(ahead, "int64"), reduction="sum", because=because)
     found = next(build.shape(name) for name in op.outputs if name)
     space = box(found, (shape[axis],))
-    at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
+    at = with_axis(space.written, axis, space.point[-1])
     here = compare("equal", build.read(rank, at), position(space.written[axis]))
     if op.outputs[0]:
         chosen = select(here, build.read(source, at), number(lowest(kind), kind))
@@ -86,27 +82,25 @@ def top_k(op: Operator, build: StatementBuilder) -> None:
         build.emit(op.outputs[1], space, select(here, position(at[axis]), -1), reduction="max", because="its place")
 
 
-@operator("onnx.Hardmax", meaning=standard)
+@operator("onnx.Hardmax")
 def hardmax(op: Operator, build: StatementBuilder) -> None:
     """1 at the first of the largest elements, 0 elsewhere."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = softmax_axes(op, len(shape))
-    kept = keepdims(shape, axes)
-    top = build.temporary(target, "max", kept, build.dtype(source))
-    reduce_axes(build, "max", source, axes, top, because="largest element")
-    first = build.temporary(target, "first", kept, "int64")
     rows, size = over(shape, axes), math.prod(shape[axis] for axis in axes)
+    value = build.read(source, rows.point)
+    top = build.define(target, "max", rows, value, reduction="max", because="largest element")
     place = linear([rows.point[axis] for axis in axes], [shape[axis] for axis in axes])
-    here = compare("equal", build.read(source, rows.point), build.read(top, rows.written))
-    build.emit(first, rows, select(here, position(place), size), reduction="min", because="the first place that has it")
+    found = select(compare("equal", value, build.read(top, rows.written)), position(place), size)
+    first = build.define(target, "first", rows, found, reduction="min", because="the first place that has it")
     space = box(shape)
     place = linear([space.written[axis] for axis in axes], [shape[axis] for axis in axes])
-    chosen = compare("equal", build.broadcast(first, space.written, shape), position(place))
+    chosen = compare("equal", build.broadcast(first, space), position(place))
     build.emit(target, space, cast(chosen, build.dtype(target)))
 
 
-@operator("onnx.Trilu", meaning=standard)
+@operator("onnx.Trilu")
 def triangle(op: Operator, build: StatementBuilder) -> None:
     """The upper or lower triangle of each matrix, zeros in the other; k moves the diagonal."""
     source, target = op.inputs[0], op.outputs[0]
@@ -118,7 +112,7 @@ def triangle(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, select(kept, value, number(0, value.dtype)))
 
 
-@operator("onnx.EyeLike", meaning=standard)
+@operator("onnx.EyeLike")
 def eye_like(op: Operator, build: StatementBuilder) -> None:
     """Ones on the diagonal k of a matrix of the operand's shape."""
     target = op.outputs[0]
@@ -127,7 +121,7 @@ def eye_like(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, space, cast(compare("equal", position(ahead), 0), build.dtype(target)))
 
 
-@operator("onnx.ReverseSequence", meaning=standard)
+@operator("onnx.ReverseSequence")
 def reverse_sequence(op: Operator, build: StatementBuilder) -> None:
     """The first `lengths[b]` elements of each sequence in reverse, the rest as they are."""
     source, lengths, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -137,8 +131,7 @@ def reverse_sequence(op: Operator, build: StatementBuilder) -> None:
     now, row = space.written[time], [space.written[batch]]
     mirrored = Index.of(Element(lengths, tuple(row), 0, shape[time])) - 1 - now
     inside = compare("less", position(now), cast(build.read(lengths, row), "int64"))
-    at = [mirrored if axis == time else index for axis, index in enumerate(space.written)]
-    reverse = read_padded(build, source, at, space, 0)
+    reverse = read_padded(build, source, with_axis(space.written, time, mirrored), space, 0)
     build.emit(target, space, select(inside, reverse, build.read(source, space.written)))
 
 
@@ -146,7 +139,7 @@ MOST_ROWS = 4
 """Rows of the largest matrix whose determinant is one expression: Leibniz's sum has n! terms."""
 
 
-@operator("onnx.Det", meaning=lambda op, x: [np.asarray(np.linalg.det(x[0]))])
+@operator("onnx.Det")
 def determinant(op: Operator, build: StatementBuilder) -> None:
     """Expanded along its rows."""
     source, target = op.inputs[0], op.outputs[0]

@@ -7,15 +7,13 @@ several updates of one element wins, as it does when they are written in turn.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from engine.graph.nodes import Operator
 from engine.tensor.build import Domain, StatementBuilder, box, highest, lowest, wrap
-from engine.tensor.index import Element, Index, delinearize, linear
+from engine.tensor.index import Element, Index, delinearize, linear, with_axis
 from engine.tensor.operators.attributes import axis_of, integer, present, text
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select
 
 _JOINED = {"add": ("add", "sum"), "mul": ("mul", "prod"), "max": ("max", "max"), "min": ("min", "min")}
@@ -27,31 +25,23 @@ def _neutral(operation: str, dtype: str) -> Term:
     return number(value, dtype)
 
 
-def _latest(
-    build: StatementBuilder, target: str, shape: Sequence[int], space: Domain, hit: Term, number_: Index
-) -> str:
-    """Emit the number of the last update that hits each element, -1 if none does."""
-    last = build.temporary(target, "last", shape, "int64")
-    build.emit(last, space, select(hit, position(number_), -1), reduction="max", because="last update of each element")
-    return last
-
-
-def _clamp_index(build: StatementBuilder, last: str) -> str:
-    """The numbers of `_latest` as an index: 0 where there was no update."""
-    index = build.temporary(last, "index", build.shape(last), "int64")
+def _latest(build: StatementBuilder, target: str, space: Domain, hit: Term, update: Index) -> tuple[str, str]:
+    """Append the number of the last update that hits each element, -1 if none does, and an index of it: 0 for none."""
+    because = "last update of each element"
+    last = build.define(target, "last", space, select(hit, position(update), -1), reduction="max", because=because)
     cells = box(build.shape(last))
-    build.emit(index, cells, maximum(build.read(last, cells.written), 0), because="a place that can be read")
-    return index
+    number_ = maximum(build.read(last, cells.written), 0)
+    return last, build.define(last, "index", cells, number_, because="a place that can be read")
 
 
-@operator("onnx.ScatterElements", "onnx.Scatter", meaning=standard)
+@operator("onnx.ScatterElements", "onnx.Scatter")
 def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p with its axis at indices[u]] = updates[u] for every u that agrees with p on the other axes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
     shape, count = build.shape(data), build.shape(indices)
     axis = axis_of(op, integer(op, "axis", 0), len(shape))
     space = box(shape, (count[axis],))
-    at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
+    at = with_axis(space.written, axis, space.point[-1])
     wanted = wrap(cast(read_padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
     # Every element of the result compares its place with every update along the axis.
     hit = compare("equal", wanted, position(space.written[axis]))
@@ -59,11 +49,10 @@ def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     if how in _JOINED:
         _join(build, op, space, hit, read_padded(build, updates, at, space, 0))
         return
-    last = _latest(build, target, shape, space, hit, space.point[-1])
-    index = _clamp_index(build, last)
+    last, index = _latest(build, target, space, hit, space.point[-1])
     cells = box(shape)
     found = Index.of(Element(index, cells.written, 0, count[axis] - 1))
-    chosen = read_padded(build, updates, [found if a == axis else i for a, i in enumerate(cells.written)], cells, 0)
+    chosen = read_padded(build, updates, with_axis(cells.written, axis, found), cells, 0)
     old, hit = build.read(data, cells.written), compare("greater_equal", build.read(last, cells.written), 0)
     build.emit(target, cells, select(hit, chosen, old))
 
@@ -79,7 +68,7 @@ def _join(build: StatementBuilder, op: Operator, space: Domain, hit: Term, updat
     build.emit(target, cells, apply(function, build.read(data, cells.written), build.read(total, cells.written)))
 
 
-@operator("onnx.ScatterND", meaning=standard)
+@operator("onnx.ScatterND")
 def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the first axes of the data, at which a slice of updates goes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
@@ -97,8 +86,7 @@ def scatter_nd(op: Operator, build: StatementBuilder) -> None:
         value = build.read(updates, (*update, *space.written[depth:]))
         _join(build, op, space, both(*hits), value)
         return
-    last = _latest(build, target, slots, space, both(*hits), linear(update, outer))
-    index = _clamp_index(build, last)
+    last, index = _latest(build, target, space, both(*hits), linear(update, outer))
     cells = box(shape)
     slot = cells.written[:depth]
     found = delinearize(Index.of(Element(index, slot, 0, math.prod(outer) - 1)), outer, cells.extents)
@@ -107,7 +95,7 @@ def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     build.emit(target, cells, select(hit, chosen, build.read(data, cells.written)))
 
 
-@operator("onnx.TensorScatter", meaning=standard)
+@operator("onnx.TensorScatter")
 def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     """A cache with new rows from `write_indices[batch]` on; `circular` goes on at its start."""
     past, update, target = op.inputs[0], op.inputs[1], op.outputs[0]
@@ -121,33 +109,30 @@ def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     row = space.written[axis] - start
     if text(op, "mode", "linear") == "circular":
         row = row.mod(size, space.extents)
-    at = [row if a == axis else index for a, index in enumerate(space.written)]
     inside = both(compare("greater_equal", position(row), 0), compare("less", position(row), rows))
-    new = read_padded(build, update, at, space, 0)
+    new = read_padded(build, update, with_axis(space.written, axis, row), space, 0)
     build.emit(target, space, select(inside, new, build.read(past, space.written)))
 
 
-@operator("onnx.Compress", meaning=standard)
+@operator("onnx.Compress")
 def compress(op: Operator, build: StatementBuilder) -> None:
     """The slices at which a condition holds; the declared result says how many there are."""
     source, condition, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, count = build.shape(source), build.shape(condition)[0]
-    before = build.temporary(target, "before", (count,), "int64")
     space = box((count,), (count,))
     mine, other = space.point
     earlier = both(build.read(condition, [other]), compare("less", position(other), position(mine)))
-    build.emit(before, space, cast(earlier, "int64"), reduction="sum", because="how many hold before each")
+    because = "how many hold before each"
+    before = build.define(target, "before", space, cast(earlier, "int64"), reduction="sum", because=because)
     result = build.shape(target)
     axis = axis_of(op, integer(op, "axis", 0), len(shape)) if "axis" in op.attributes else 0
-    place = build.temporary(target, "place", (result[axis],), "int64")
     space = box((result[axis],), (count,))
     mine, other = space.point
     chosen = both(build.read(condition, [other]), compare("equal", build.read(before, [other]), position(mine)))
-    build.emit(place, space, select(chosen, position(other), 0), reduction="max", because="where each comes from")
+    number_ = select(chosen, position(other), 0)
+    place = build.define(target, "place", space, number_, reduction="max", because="where each comes from")
     cells = box(result)
     found = Index.of(Element(place, (cells.written[axis],), 0, count - 1))
-    if "axis" in op.attributes:
-        at = tuple(found if a == axis else index for a, index in enumerate(cells.written))
-    else:
-        at = delinearize(found, shape, cells.extents)
+    whole = "axis" not in op.attributes
+    at = delinearize(found, shape, cells.extents) if whole else with_axis(cells.written, axis, found)
     build.emit(target, cells, build.read(source, at))

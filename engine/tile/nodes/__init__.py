@@ -5,16 +5,7 @@ Indices are `Index` values over the variables bound so far: `block` and `thread`
 statements and schedule dimensions.  `operation.TileOp` says what every operation declares of itself.
 """
 
-from engine.tile.nodes.compute import (
-    Assign,
-    Comment,
-    Declare,
-    Let,
-    MapFragment,
-    Mask,
-    MatrixMultiply,
-    WarpReduce,
-)
+from engine.tile.nodes.compute import Assign, Comment, Declare, Let, MapFragment, Mask, MatrixMultiply, WarpReduce
 from engine.tile.nodes.control import (
     Barrier,
     BlockRanges,

@@ -9,7 +9,7 @@ from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Scalar
 from engine.tile.nodes.expressions import HELD, STORED, condition_text, index_text, scalar_text, slot_text
-from engine.tile.nodes.operation import Participants, TileOp, registers_in, variables_in
+from engine.tile.nodes.operation import Participants, TileOp, registers_in
 from engine.tile.nodes.values import Slot
 from engine.tile.nodes.writer import CudaWriter
 from engine.tile.source import NOWHERE, Line
@@ -44,10 +44,6 @@ class Let(TileOp):
     def defines(self) -> tuple[str, ...]:
         return (self.name,)
 
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return self.index.iterators()
-
     def write(self, out: CudaWriter) -> None:
         value = index_text(self.index)
         value = value if self.limit is None else f"fn_min({value}, {self.limit})"
@@ -68,8 +64,8 @@ class Mask(TileOp):
         return (self.name,)
 
     @property
-    def uses(self) -> tuple[str, ...]:
-        return (*self.within, *(name for condition in self.conditions for name in condition.iterators()))
+    def masks(self) -> tuple[str, ...]:
+        return self.within
 
     def write(self, out: CudaWriter) -> None:
         terms = [*self.within, *map(condition_text, self.conditions)]
@@ -84,21 +80,15 @@ class Declare(TileOp):
     value: Scalar | None = None
     at: Line = NOWHERE
 
+    read_fields: ClassVar[tuple[str, ...]] = ("value",)
+
     @property
     def buffers(self) -> tuple[str, ...]:
         return (self.buffer, *self.buffers_read)
 
     @property
-    def reads(self) -> tuple[Slot, ...]:
-        return registers_in(self.value)
-
-    @property
     def defines(self) -> tuple[str, ...]:
         return (self.buffer,)
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return variables_in(self.value)
 
     def write(self, out: CudaWriter) -> None:
         buffer, forms = out.buffers[self.buffer], out.forms
@@ -133,17 +123,11 @@ class Assign(TileOp):
     combine: str | None = None
     """A reduction operation: `slot = combine(slot, expression)`."""
 
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
     @property
     def reads(self) -> tuple[Slot, ...]:
         return (*registers_in(self.expression), *((self.slot,) if self.combine else ()))
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.slot,)
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return variables_in(self.expression)
 
     @property
     def products(self) -> int:
@@ -167,14 +151,8 @@ class WarpReduce(TileOp):
     at: Line = NOWHERE
 
     execution: ClassVar[Participants] = "warp"
-
-    @property
-    def reads(self) -> tuple[Slot, ...]:
-        return (self.slot,)
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.slot,)
+    read_fields: ClassVar[tuple[str, ...]] = ("slot",)
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
     def write(self, out: CudaWriter) -> None:
         place = slot_text(self.slot)
@@ -192,17 +170,11 @@ class MapFragment(TileOp):
     expression: Scalar
     at: Line = NOWHERE
 
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
     @property
     def reads(self) -> tuple[Slot, ...]:
         return (self.slot, *(slot for slot in registers_in(self.expression) if slot.buffer != self.element))
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.slot,)
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return variables_in(self.expression)
 
     def write(self, out: CudaWriter) -> None:
         function = f"[&](float {self.element}) {{ return {scalar_text(self.expression)}; }}"
@@ -220,14 +192,8 @@ class MatrixMultiply(TileOp):
     at: Line = NOWHERE
 
     execution: ClassVar[Participants] = "warp"
-
-    @property
-    def reads(self) -> tuple[Slot, ...]:
-        return (self.sums, self.first, self.second)
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.sums,)
+    read_fields: ClassVar[tuple[str, ...]] = ("sums", "first", "second")
+    written_fields: ClassVar[tuple[str, ...]] = ("sums",)
 
     @property
     def products(self) -> int:

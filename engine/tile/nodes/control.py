@@ -58,9 +58,8 @@ class For(TileOp):
     def write(self, out: CudaWriter) -> None:
         if self.unroll:
             out.line("#pragma unroll", self.at)
-        with out.block(f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        head = f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{"
+        write_block(out, head, self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class If(TileOp):
         return (Body(self.body, mask=self.mask),)
 
     def write(self, out: CudaWriter) -> None:
-        with out.block(f"if ({self.mask}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        write_block(out, f"if ({self.mask}) {{", self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,7 @@ class UniformIf(TileOp):
         return (self.condition,)
 
     def write(self, out: CudaWriter) -> None:
-        with out.block(f"if ({condition_text(self.condition)}) {{", self.at):
-            for op in self.body:
-                op.write(out)
+        write_block(out, f"if ({condition_text(self.condition)}) {{", self.body, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +111,6 @@ class BreakIf(TileOp):
     at: Line = NOWHERE
 
     leaves_loop: ClassVar[bool] = True
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return self.condition.iterators()
 
     @property
     def uniform(self) -> tuple[Index, ...]:
@@ -158,10 +149,6 @@ class LastArrival(TileOp):
         return (self.counters,)
 
     @property
-    def uses(self) -> tuple[str, ...]:
-        return self.position.iterators()
-
-    @property
     def uniform(self) -> tuple[Index, ...]:
         return (self.position,)
 
@@ -198,9 +185,14 @@ class BlockRanges(TileOp):
             with out.block(f"{head}{condition} {{", self.at, tail="}" if is_last else ""):
                 if start:
                     out.line(f"const int {BLOCK} = blockIdx.x - {start};", self.at)
-                for op in body:
-                    op.write(out)
+                out.body(body)
             start += blocks
+
+
+def write_block(out: CudaWriter, head: str, body: tuple[TileOp, ...], at: Line) -> None:
+    """Write operations in braces.  head: what stands before them, with the opening brace."""
+    with out.block(head, at):
+        out.body(body)
 
 
 def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:

@@ -36,14 +36,11 @@ class Load(TileOp):
     at: Line = NOWHERE
 
     positions: ClassVar[Mapping[str, str]] = {"position": "source"}
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
     @property
     def reads(self) -> tuple[Region, ...]:
         return (Region(self.source, self.position, self.width, self.mask),)
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.slot,)
 
     @property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
@@ -55,12 +52,9 @@ class Load(TileOp):
         return (self.slot.buffer,) if self.width == 1 and not self.slot.indices else ()
 
     def write(self, out: CudaWriter) -> None:
-        if self.width == 1:
-            self._write_element(out)
-        else:
+        if self.width > 1:
             self._write_vector(out)
-
-    def _write_element(self, out: CudaWriter) -> None:
+            return
         target, source = out.buffers[self.slot.buffer], out.buffers[self.source]
         element = f"{self.source}.load({out.place(self.source, self.position)})"
         value = f"{element}.bits" if target.dtype == BITS else widen(element, source.dtype)
@@ -102,10 +96,7 @@ class Store(TileOp):
     at: Line = NOWHERE
 
     positions: ClassVar[Mapping[str, str]] = {"position": "target"}
-
-    @property
-    def reads(self) -> tuple[Slot, ...]:
-        return (self.slot,)
+    read_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
     @property
     def writes(self) -> tuple[Region, ...]:
@@ -211,14 +202,11 @@ class MatrixLoad(TileOp):
 
     execution: ClassVar[Participants] = "warp"
     positions: ClassVar[Mapping[str, str]] = {"position": "source"}
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
     @property
     def reads(self) -> tuple[Region, ...]:
         return (Region(self.source, self.position, bytes=ROW_BYTES),)
-
-    @property
-    def writes(self) -> tuple[Slot, ...]:
-        return (self.slot,)
 
     def write(self, out: CudaWriter) -> None:
         place = out.place(self.source, self.position)

@@ -52,16 +52,20 @@ class TileOp:
     """Whether it may end the innermost loop around it."""
     positions: ClassVar[Mapping[str, str]] = {}
     """Fields that hold a position in memory -> the field that names the buffer."""
+    read_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold registers, or expressions over registers, whose elements it uses."""
+    written_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold registers whose elements it sets."""
 
     @property
     def reads(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it uses."""
-        return ()
+        return tuple(slot for name in self.read_fields for slot in registers_in(getattr(self, name)))
 
     @property
     def writes(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it sets."""
-        return ()
+        return tuple(getattr(self, name) for name in self.written_fields)
 
     @property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
@@ -74,8 +78,8 @@ class TileOp:
         return ()
 
     @property
-    def uses(self) -> tuple[str, ...]:
-        """Variables and masks that it needs beside those that its reads, writes and bodies name."""
+    def masks(self) -> tuple[str, ...]:
+        """Masks that it needs beside those that its reads, writes and bodies name."""
         return ()
 
     @property
@@ -155,10 +159,9 @@ class TileOp:
     @property
     def names(self) -> frozenset[str]:
         """Every variable, mask and register that must be known where it stands."""
-        found = {*self.uses, *(name for part in (*self.reads, *self.writes) for name in part.names)}
-        for body in self.bodies:
-            found |= {body.mask} if body.mask else set()
-            found |= set(body.condition.iterators()) if body.condition else set()
+        found = {*self.masks, *(name for part in (*self.reads, *self.writes) for name in part.names)}
+        found.update(name for field in fields(self) for name in variables_in(getattr(self, field.name)))
+        found.update(body.mask for body in self.bodies if body.mask)
         return frozenset(found.difference(self.defines))
 
     # Replacing parts
@@ -238,17 +241,21 @@ def names_in(body: Iterable[TileOp]) -> set[str]:
     return {name for op in operations(body) for name in op.names}
 
 
-def registers_in(value: Scalar | None) -> tuple[Slot, ...]:
+def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
     """The registers of an expression."""
+    if isinstance(value, Slot):
+        return (value,)
     return tuple(Slot(access.array, access.indices) for access in accesses(value)) if value else ()
 
 
-def variables_in(value: Scalar | None) -> tuple[str, ...]:
-    """The variables of an expression that stand there as values."""
-    match value:
+def variables_in(part: Any) -> tuple[str, ...]:
+    """The variables of a field: of an index, or those that stand in an expression as values."""
+    match part:
+        case Index():
+            return part.iterators()
         case Position(index, _):
             return index.iterators()
-        case Apply(_, operands):
-            return tuple(name for operand in operands for name in variables_in(operand))
+        case Apply(operands=parts) | tuple(parts):
+            return tuple(name for each in parts for name in variables_in(each))
         case _:
             return ()

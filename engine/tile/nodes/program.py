@@ -86,6 +86,10 @@ class TileProgram:
     """Statement -> how a block hands its result from one part of the kernel to others, and why."""
     config: KernelConfig | None = None
     """What the lowering chose, after marks that do not fit were changed; None for a program that no family made."""
+    family: str = ""
+    """The kernel family that made it."""
+    misfit: str = ""
+    """Why the group's own family does not fit the schedule, where the general one made the program."""
 
     @property
     def intrinsic(self) -> str:

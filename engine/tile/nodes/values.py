@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import PASS_BYTES, VECTOR_BYTES
 from engine.tensor.index import Index
 
 BLOCK, THREAD = "block", "thread"
@@ -33,7 +34,7 @@ class Buffer:
     @property
     def period(self) -> int:
         """Elements after which the permutation of chunks repeats: as many lines of banks as a line has chunks."""
-        line, chunks = max(self.row_bytes, 128), min(self.row_bytes, 128) // 16
+        line, chunks = max(self.row_bytes, PASS_BYTES), min(self.row_bytes, PASS_BYTES) // VECTOR_BYTES
         return line * chunks // DTYPES[self.dtype]
 
 

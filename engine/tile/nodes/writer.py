@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from engine.tensor.index import Index
 from engine.tensor.terms import NARROW
 from engine.tile.nodes.expressions import STORED, index_text, permuted_text
 from engine.tile.nodes.values import Buffer
 from engine.tile.source import NOWHERE, Line
+
+if TYPE_CHECKING:
+    from engine.tile.nodes.operation import TileOp
 
 BITS = "uint16"
 """Type of registers that hold 16-bit floats as they are."""
@@ -38,6 +42,8 @@ class CudaWriter:
     forms: RegisterForms
     text: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
+    spans: list[tuple[TileOp, range]] = field(default_factory=list)
+    """Each operation that was written and its lines, from 1; those inside another one before it."""
     depth: int = 0
 
     def line(self, text: str, at: Line = NOWHERE) -> None:
@@ -54,6 +60,13 @@ class CudaWriter:
         self.depth -= 1
         if tail:
             self.line(tail)
+
+    def body(self, operations: Iterable[TileOp]) -> None:
+        """Append operations one after the other."""
+        for op in operations:
+            start = len(self.text)
+            op.write(self)
+            self.spans.append((op, range(start + 1, len(self.text) + 1)))
 
     def place(self, buffer: str, position: Index) -> str:
         """A position in a buffer; in a tile of permuted chunks, where that element lies."""

@@ -1,0 +1,1 @@
+"""The family of last resort: a kernel of every legal schedule tree."""

@@ -1,0 +1,325 @@
+"""Kernels of any schedule tree, for threads alone or for blocks whose threads share loops.
+
+    band t = i + j: band i: S[i, j]     ->   for (t ...) for (i_step ...) { j = t - i_step;  if (0 <= j && j < 64) S }
+
+Loops run from the smallest to the largest value of their rows over all instances; a condition at each statement tells
+whether it has an instance there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.general.instances import Instance, solve_rows
+from engine.kernels.general.mapping import ThreadMapping
+from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, paths
+from engine.kernels.general.places import Place
+from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
+from engine.kernels.reduction.block_reduce import ReductionThreads
+from engine.scheduling.nodes import Leaf
+from engine.tensor.index import Index, delinearize
+from engine.tensor.nodes import Access, Scalar, Statement
+from engine.tile.emit import Emitter, Where, at
+from engine.tile.nodes import BLOCK, THREAD, Assign, Barrier, Buffer, Declare, KernelConfig, Load, Slot, TileProgram
+from engine.tile.source import Line
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralConfig(KernelConfig):
+    """What a general kernel leaves open."""
+
+    mapping: ThreadMapping
+    """What runs beside each other: threads, or blocks where `shared` is not empty."""
+    threads: int
+    """Of a block."""
+    shared: Mapping[Dimension, tuple[Dimension, ...]] = field(default_factory=dict)
+    """Outermost of some nested loops -> all of them, whose iterations the threads of a block share."""
+    unrolled: frozenset[Dimension] = frozenset()
+    """Loops that are written out."""
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether a block runs each point of the mapping, not a thread."""
+        return bool(self.shared)
+
+
+class _Emitter(Emitter):
+    """Reads what this kernel writes to memory where it is needed: no load of it is shared or moved."""
+
+    changing: frozenset[str] = frozenset()
+    """Arrays in memory that the kernel writes."""
+
+    def read(
+        self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None,
+        guard: str | None = None,
+    ) -> Access:  # fmt: skip
+        """As `Emitter` says."""
+        if access.array not in self.changing:
+            return super().read(access, where, at, mask, keep, guard)
+        array = self.program.arrays[access.array]
+        mask = self.mask("inside", self._conditions(access.guards, where, at, mask), at, (mask, guard))
+        position = self.position(access, where, at, mask)
+        name = self.register(array.name, array.dtype)
+        if self.buffers[array.name].scope == "global":
+            self.read_from.add(array.name)
+        self.add(Load(Slot(name), array.name, position, 1, mask, access.otherwise, at))
+        return Access(name, ())
+
+    def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
+        """As `Emitter` says, and to a workspace."""
+        super().store(statement, where, value, mask, at)
+        array = statement.write.array
+        if self.buffers[array].scope == "workspace":
+            mask = self.mask("inside", self._conditions(statement.guards, where, at, mask), at, (mask,))
+            self._put(array, self.position(statement.write, where, at), value, mask, at)
+
+
+def emit_general(
+    group: FusionGroup, nest: Nest, where: Mapping[str, Place], config: GeneralConfig
+) -> TileProgram:
+    """The kernel of a config."""
+    return _Lowering(group, nest, where, config).emit()
+
+
+class _Lowering:
+    """One kernel in the making."""
+
+    def __init__(self, group: FusionGroup, nest: Nest, where: Mapping[str, Place], config: GeneralConfig) -> None:
+        self.group, self.program, self.nest, self.where, self.config = group, group.program, nest, where, config
+        self.around, self.mapping = paths(nest), config.mapping
+        program = group.program
+        points = self.mapping.points
+        blocks = points if config.is_cooperative else -(-points // config.threads)
+        self.emitter = _Emitter(program, blocks, config.threads)
+        self.values: dict[Dimension, Index] = {}
+        """The value of each dimension around what is emitted now."""
+        self.held: dict[str, Access] = {}
+        """Statement -> the register of its value."""
+        self.sums: dict[str, Sums] = {}
+        """Statement -> the registers that collect its terms."""
+        self.is_together = config.is_cooperative
+        """Whether all threads of the block run what is emitted now, with the same values."""
+        self.read_back = {s.write.array for s in program.statements if where[s.name].in_memory}
+        self.read_back |= {*program.inputs} & {*program.outputs}
+        self.emitter.changing = frozenset(self.read_back | {*program.outputs})
+        for name in sorted(self.read_back - set(self.emitter.buffers)):
+            array = program.arrays[name]
+            self.emitter.buffers[name] = Buffer(name, array.dtype, array.shape, "workspace")
+
+    def emit(self) -> TileProgram:
+        """The tile program."""
+        emitter, mapping = self.emitter, self.mapping
+        link = Line((), tuple(d.name for d in mapping.dimensions))
+        if self.config.is_cooperative:
+            self._run_point(Index.of(BLOCK))
+        else:
+            point = emitter.bind("point", Index.of(BLOCK) * self.config.threads + Index.of(THREAD), link)
+            mask = emitter.mask("inside", [Index((), mapping.points - 1) - point], link)
+            with emitter.when(mask, link):
+                emitter.extents["point"] = mapping.points
+                self._run_point(point)
+        runner = "BLOCKS" if self.config.is_cooperative else "BLOCKS * THREADS"
+        return emitter.finish(
+            self.group,
+            constants={"POINTS": mapping.points},
+            assertions=((f"{runner} >= POINTS", "every point of the outer dimensions is run"),),
+            placements={name: _placement(place) for name, place in self.where.items()},
+        )
+
+    def _run_point(self, point: Index) -> None:
+        """The schedule at one point of the mapping's dimensions."""
+        dimensions = self.mapping.dimensions
+        sizes = tuple(d.extent for d in dimensions)
+        for dimension, index in zip(dimensions, delinearize(point, sizes, self.emitter.extents), strict=True):
+            value = self.emitter.bind(dimension.name, index, Line((), (dimension.name,))) + dimension.low
+            self.values |= dict.fromkeys(dimension.of.values(), value)
+        self._nest(self.nest)
+
+    def _nest(self, nest: Nest) -> None:
+        """The operations of a subtree."""
+        match nest:
+            case Leaf(names):
+                for name in names:
+                    self._statement(self.program.statement(name))
+            case Parts(parts):
+                for part in parts:
+                    self._nest(part)
+            case Loop(dimension, names, body):
+                if dimension.extent == 1:
+                    self.values[dimension] = Index((), dimension.low)
+                if dimension in self.values:
+                    self._nest(body)
+                    return
+                begun = [s for s in map(self.program.statement, names) if self._begins(s, dimension)]
+                for statement in begun:
+                    self.sums[statement.name] = Sums.begin(self.emitter, statement)
+                if self.is_together and dimension in self.config.shared:
+                    self._shared_loops(nest, begun)
+                else:
+                    self._loop(nest)
+                    for statement in begun:
+                        self._finish_sum(statement, ALONE)
+
+    def _begins(self, statement: Statement, loop: Dimension) -> bool:
+        """Whether a loop and those inside run over the terms of a sum that registers collect."""
+        place = self.where[statement.name]
+        return place.collects and place.loops[place.ready : place.ready + 1] == (loop,)
+
+    def _loop(self, nest: Loop) -> None:
+        dimension = nest.dimension
+        link = Line(nest.statements, (dimension.name,))
+        is_unrolled = dimension in self.config.unrolled
+        with self.emitter.loop(self._counter(dimension), dimension.extent, link, is_unrolled) as counter:
+            self.values[dimension] = counter + dimension.low
+            self._nest(nest.body)
+            del self.values[dimension]
+
+    def _counter(self, dimension: Dimension) -> str:
+        """A name that no variable around has: those of the mapping's dimensions stay visible."""
+        taken = {d.name for d in self.mapping.dimensions}
+        return f"{dimension.name}_step" if dimension.name in taken else dimension.name
+
+    def _shared_loops(self, nest: Loop, begun: Sequence[Statement]) -> None:
+        """Nested loops whose iterations the threads of the block share; then all of them meet."""
+        emitter, threads = self.emitter, self.config.threads
+        dimensions = self.config.shared[nest.dimension]
+        names = tuple(d.name for d in dimensions)
+        link = Line(nest.statements, names)
+        sizes = tuple(d.extent for d in dimensions)
+        total = math.prod(sizes)
+        body: Nest = nest
+        self.is_together = False
+        with emitter.loop("_".join((*names, "turn")), -(-total // threads), link, False) as turn:
+            shared = emitter.bind("_".join((*names, "shared")), turn * threads + Index.of(THREAD), link)
+            with emitter.when(emitter.mask("inside", [Index((), total - 1) - shared], link), link):
+                emitter.extents[str(shared)] = min(total, emitter.extents.get(str(shared), total))
+                for dimension, index in zip(dimensions, delinearize(shared, sizes, emitter.extents), strict=True):
+                    name = self._counter(dimension)
+                    self.values[dimension] = emitter.bind(name, index, Line((), (dimension.name,))) + dimension.low
+                    while isinstance(body, Loop) and body.dimension in self.values:
+                        body = body.body
+                self._nest(body)
+                for dimension in dimensions:
+                    del self.values[dimension]
+            emitter.extents[THREAD] = threads  # `shared` is the thread itself where there is one turn
+        self.is_together = True
+        sharers = ReductionThreads(threads, Index.of(THREAD))
+        for statement in begun:
+            if emitter.branches or len(emitter.bodies) > 1:
+                emitter.add(Barrier(link))  # the loop around may still read the parts of the last sum
+            self._finish_sum(statement, sharers)
+        if self._touches_memory(nest.statements):
+            emitter.add(Barrier(link))
+
+    def _touches_memory(self, statements: Sequence[str]) -> bool:
+        """Whether some statements read or write what passes between threads through memory."""
+        found = map(self.program.statement, statements)
+        return any(s.write.array in self.read_back or not self.read_back.isdisjoint(s.sources) for s in found)
+
+    def _instance(self, statement: Statement, dimensions: Sequence[Dimension]) -> Instance:
+        rows = [(d.row(statement), self.values[d]) for d in dimensions]
+        return solve_rows(rows, statement.iterators, self.emitter.extents)
+
+    def _statement(self, statement: Statement) -> None:
+        """One statement at the point that the loops around it have come to."""
+        place, link = self.where[statement.name], at(statement, *(d.name for d in self.around[statement.name]))
+        instance = self._instance(statement, self.around[statement.name])
+        mask = self.emitter.mask("instance", instance.conditions, link)
+        if statement.reduction is None:
+            self._value(statement, instance, mask, link)
+            return
+        whole = place.collects and place.ready == len(place.loops)
+        if whole:
+            self.sums[statement.name] = Sums.begin(self.emitter, statement)
+        with self.emitter.when(mask, link):
+            where = self._where(statement, instance, link)
+            guards = [guard.index.substitute(where, self.emitter.extents) for guard in statement.guards]
+            with self.emitter.when(self.emitter.mask("counted", guards, link), link):
+                if place.collects:
+                    self.sums[statement.name].add(self._expression(statement, where, link), link)
+                else:
+                    self._add_in_memory(statement, where, link)
+        if whole:
+            self._finish_sum(statement, ALONE)
+
+    def _add_in_memory(self, statement: Statement, where: Where, link: Line) -> None:
+        """One term of a sum that memory collects, by one thread."""
+        emitter = self.emitter
+        rows = [d.row(statement) for d in self.around[statement.name]]
+        alone = emitter.mask("first_thread", [Index.of(THREAD) * -1], link) if self.is_together else None
+        with emitter.when(alone, link):
+            sums = add_in_memory(emitter, statement, rows, where, self._expression(statement, where, link), link)
+            with emitter.when(last_term(emitter, statement, rows, where, link), link):
+                self._store(statement, where, sums.finish(ALONE, link))
+        if self.is_together and self._touches_memory((statement.name,)):
+            self.emitter.add(Barrier(link))
+
+    def _value(self, statement: Statement, instance: Instance, mask: str | None, link: Line) -> None:
+        """The value of an element-wise statement, in a register, and in memory where somebody reads it there."""
+        emitter, array = self.emitter, statement.write.array
+        name = emitter.register(array, self.program.arrays[array].dtype)
+        if mask:
+            emitter.add(Declare(name, None, link))
+        with emitter.when(mask, link):
+            where = self._where(statement, instance, link)
+            value = self._expression(statement, where, link)
+            emitter.add(Assign(Slot(name), value, link) if mask else Declare(name, value, link))
+            self.held[statement.name] = Access(name, ())
+            self._store(statement, where, self.held[statement.name])
+        if self.is_together and self._touches_memory((statement.name,)):
+            self.emitter.add(Barrier(link))
+
+    def _finish_sum(self, statement: Statement, threads: ReductionThreads) -> None:
+        """The sum is complete: round it and store it where somebody reads it."""
+        emitter, place = self.emitter, self.where[statement.name]
+        around = [d for d in self.around[statement.name] if d not in place.loops[place.ready :]]
+        link = at(statement, *(d.name for d in around))
+        self.held[statement.name] = self.sums.pop(statement.name).finish(threads, link)
+        instance = self._instance(statement, around)
+        with emitter.when(emitter.mask("instance", instance.conditions, link), link):
+            self._store(statement, self._where(statement, instance, link), self.held[statement.name])
+        if self.is_together and statement.write.array in self.read_back:
+            emitter.add(Barrier(link))
+
+    def _where(self, statement: Statement, instance: Instance, link: Line) -> dict[str, Index]:
+        """Iterator -> a variable with its value."""
+        found: dict[str, Index] = {}
+        for iterator in statement.iterators:
+            value = instance.values.get(iterator.name)
+            if value is None:
+                continue  # the terms of a sum that is complete
+            name = iterator.name if iterator.name not in self.emitter.depth else f"{statement.name}_{iterator.name}"
+            found[iterator.name] = self.emitter.bind(name, value, link)
+            if found[iterator.name] != value:
+                self.emitter.extents[str(found[iterator.name])] = iterator.extent
+        return found
+
+    def _expression(self, statement: Statement, where: Where, link: Line) -> Scalar:
+        held = {
+            other.write.array: self.held[other.name]
+            for other in self.program.statements
+            if statement.name in self.where[other.name].readers
+        }
+        return self.emitter.expression(statement.expression, held, where, link)
+
+    def _store(self, statement: Statement, where: Where, value: Access) -> None:
+        """Store a value that is read from memory; where several threads have it, the first of them does."""
+        if statement.write.array not in self.emitter.changing:
+            return
+        link = at(statement)
+        repeated = [d for d in self.mapping.dimensions if statement.name not in d.of]
+        first = [self.emitter.definitions.get(d.name, Index.of(d.name)) * -1 for d in repeated]
+        if self.is_together:
+            first.append(Index.of(THREAD) * -1)
+        self.emitter.store(statement, where, value, self.emitter.mask("stores", first, link), link)
+
+
+def _placement(place: Place) -> str:
+    if not place.collects:
+        return "memory: the loops over its terms go around several of its sums"
+    if place.in_memory:
+        return "memory: a later loop reads it"
+    return "register: made and used by the same thread"

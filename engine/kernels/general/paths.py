@@ -1,0 +1,115 @@
+"""The dimensions around each statement of a schedule tree, and where rows of two statements are always equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.poly.nodes import Dependence
+from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence, statements_of
+from engine.tensor.index import Index
+from engine.tensor.nodes import Statement, TensorProgram
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """One dimension of a tree, with the values that its rows take together."""
+
+    member: Member
+    low: int
+    """The smallest value."""
+    extent: int
+    """Values from the smallest to the largest."""
+
+    @property
+    def name(self) -> str:
+        """As the schedule calls it."""
+        return self.member.name
+
+    def row(self, statement: Statement) -> Index:
+        """Its row of a statement below it."""
+        return self.member.rows[statement.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One dimension around a subtree."""
+
+    dimension: Dimension
+    statements: tuple[str, ...]
+    body: Nest
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Subtrees that run one after the other."""
+
+    parts: tuple[Nest, ...]
+
+
+Nest = Loop | Parts | Leaf
+"""A schedule tree with its bands taken apart: one dimension a node."""
+
+
+def loops_of(program: TensorProgram, node: Node) -> Nest:
+    """A schedule tree with its bands taken apart."""
+    match node:
+        case Band(members, _, child):
+            body = loops_of(program, child)
+            for member in reversed(members):
+                body = Loop(_dimension(program, member), statements_of(node), body)
+            return body
+        case Sequence(children):
+            return Parts(tuple(loops_of(program, child) for child in children))
+        case Leaf():
+            return node
+
+
+Paths = Mapping[str, tuple[Dimension, ...]]
+"""Statement -> the dimensions around it, outermost first."""
+
+
+def paths(nest: Nest) -> Paths:
+    """The dimensions around each statement."""
+    return dict(_paths(nest, ()))
+
+
+def _paths(nest: Nest, above: tuple[Dimension, ...]) -> Iterator[tuple[str, tuple[Dimension, ...]]]:
+    match nest:
+        case Leaf(names):
+            yield from ((name, above) for name in names)
+        case Parts(parts):
+            for part in parts:
+                yield from _paths(part, above)
+        case Loop(dimension, _, body):
+            yield from _paths(body, (*above, dimension))
+
+
+def _dimension(program: TensorProgram, member: Member) -> Dimension:
+    ranges = [row.bounds(program.statement(name).extents) for name, row in member.rows.items()]
+    low = min(low for low, _ in ranges)
+    return Dimension(member, low, max(high for _, high in ranges) - low + 1)
+
+
+def is_kept(dependence: Dependence, program: TensorProgram, source: Index, sink: Index) -> bool:
+    """Whether two rows have the same value at every pair of instances of a dependence."""
+    before = _coefficients(program.statement(dependence.source), source)
+    after = _coefficients(program.statement(dependence.sink), sink)
+    constant = sink.constant - source.constant
+    return before is not None and after is not None and not any(
+        sum(c * g.sink[k] for k, c in after) - sum(c * g.source[k] for k, c in before) + constant * g.one
+        for g in dependence.generators
+    )
+
+
+def _coefficients(statement: Statement, row: Index) -> list[tuple[int, int]] | None:
+    """(position of an iterator, its coefficient); None for a row with divisions."""
+    if not row.is_affine:
+        return None
+    number = {iterator.name: k for k, iterator in enumerate(statement.iterators)}
+    return [(number[str(atom)], coefficient) for atom, coefficient in row.terms]
+
+
+def moves(row: Index, iterators: Iterable[str]) -> bool:
+    """Whether a row changes with one of some iterators."""
+    return not set(iterators).isdisjoint(row.iterators())

@@ -1,0 +1,80 @@
+"""Where the value of each statement lives until its readers have it, and where sums are collected.
+
+A value stays in a register where every reader runs in the same iterations of all loops around it, further on in the
+text; otherwise it goes through memory: the group's own output, or a workspace of the launch.  Either way the thread
+that made it reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.kernels.general.mapping import ThreadMapping
+from engine.kernels.general.paths import Dimension, Paths, is_kept, moves
+from engine.poly.nodes import Dependence
+from engine.scheduling.algebra import rank
+from engine.tensor.nodes import Statement, TensorProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one statement's value is made and kept."""
+
+    loops: tuple[Dimension, ...]
+    """The loops around the statement in its thread, outermost first."""
+    ready: int
+    """Of them, how many are around the place at which the value is complete; fewer than all for a sum."""
+    collects: bool
+    """Whether a register collects the terms of its sum from there on; memory does otherwise."""
+    readers: frozenset[str]
+    """Statements that read the value from its register."""
+    in_memory: bool
+    """Whether others read it from memory."""
+
+
+def places(
+    program: TensorProgram, paths: Paths, mapping: ThreadMapping, dependences: Sequence[Dependence]
+) -> Mapping[str, Place]:
+    """The place of every statement's value."""
+    loops = {
+        name: tuple(d for d in path if d.extent > 1 and d not in mapping.taken(name)) for name, path in paths.items()
+    }
+    found: dict[str, Place] = {}
+    for statement in program.statements:
+        own = loops[statement.name]
+        ready = _ready(statement, own, mapping.taken(statement.name))
+        collects = ready is not None
+        depth = len(own) if ready is None else ready
+        flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
+        alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
+        in_place = statement.write.array in program.inputs
+        readers = {d.sink for d in flows} | {
+            s.name for s in program.statements if statement.write.array in s.sources and s is not statement
+        }
+        near = {
+            reader
+            for reader in readers
+            if alone and not in_place and collects
+            and loops[reader][:depth] == own[:depth]
+            and all(
+                is_kept(d, program, loop.row(statement), loop.row(program.statement(reader)))
+                for d in flows if d.sink == reader for loop in own[:depth]
+            )
+        }  # fmt: skip
+        found[statement.name] = Place(own, depth, collects, frozenset(near), bool(readers - near))
+    return found
+
+
+def _ready(statement: Statement, loops: Sequence[Dimension], taken: Sequence[Dimension]) -> int | None:
+    """How many loops are around the whole of each sum; None where loops over terms go around several sums."""
+    if statement.reduction is None:
+        return len(loops)
+    reduced = statement.reduction.iterators
+    outer = 0
+    while outer < len(loops) and not moves(loops[outer].row(statement), reduced):
+        outer += 1
+    kept = [i.name for i in statement.parallel if i.extent > 1]
+    rows = [d.row(statement) for d in (*taken, *loops[:outer])]
+    settled = rank([[row.coefficient(name) for name in kept] for row in rows]) if rows and kept else 0
+    return outer if settled == len(kept) else None
