@@ -161,7 +161,7 @@ def convolve(
     bias: int = 2,
     because: str = "convolution",
 ) -> None:
-    """Append the sum of products of image and weight, then the bias of each channel where there is operand number `bias`."""
+    """Append the sum of products of image and weight, then each channel's bias where operand `bias` is there."""
     target = op.outputs[0]
     if not present(op, bias):
         multiply_sum(build, target, space, *factors, because)
