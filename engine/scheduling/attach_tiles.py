@@ -1,0 +1,122 @@
+"""Entries about the tiles that `split` entries make: marks, further splits, and pins that move a dimension.
+
+    S0 @ j: split 8        S0 @ outermost: pin j_tile        S0 @ after j_tile: pin i        S0 @ j_tile: mark unroll 2
+
+Dimensions are looked for before they are split first, so "outermost" of an entry that names no tile is a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from engine.poly.nodes import Dependence
+from engine.scheduling.address import Address, TreePosition, locate, places
+from engine.scheduling.attach import address_text, attach, members_meant, replace_members
+from engine.scheduling.legality import check_schedule
+from engine.scheduling.nodes import INFEASIBLE, Band, Member, Node, PlacedEntry, ScheduleTree, Verdict, walk
+from engine.scheduling.rules import pinned_iterators
+from engine.scheduling.tiling import move_member, split_members
+from engine.tensor.nodes import TensorProgram
+
+
+def attach_to_tiles(
+    program: TensorProgram,
+    dependences: Iterable[Dependence],
+    node: Node,
+    placed: PlacedEntry,
+    statements: Sequence[str],
+) -> tuple[Node, Verdict]:
+    """The tree, some dimensions of which are tiles, under one more entry, and whether it holds.
+
+    As `attach`, but a pin moves its dimension and a split makes tiles of tiles.
+    """
+    entry = placed.entry
+    if entry.field == "pin":
+        return _move(program, dependences, node, placed, statements)
+    changed, finding = attach(node, placed, statements)
+    if entry.field == "split" and isinstance(entry.value, int) and changed is not node:
+        meant = members_meant(changed, entry, statements)
+        changed = split_members(program, changed, {id(m): (entry.value,) for m in meant})
+    return changed, finding
+
+
+def _move(
+    program: TensorProgram,
+    dependences: Iterable[Dependence],
+    node: Node,
+    placed: PlacedEntry,
+    statements: Sequence[str],
+) -> tuple[Node, Verdict]:
+    entry, address = placed.entry, Address.of(placed.entry.dimension)
+    allowed = pinned_iterators(entry.value)
+    named = [s for s in (entry.statements or statements) if s in statements]
+    before = node
+    for statement in named:
+        place = places(node)[statement]
+        moved = _pinned(statement, place, allowed)
+        goal = _goal(statement, place, address)
+        if moved is None or goal is None:
+            continue
+        outside, inside = goal
+        if moved in (outside, inside) or place.members.index(moved) == _position(place, outside, inside):
+            continue
+        found = move_member(node, moved, outside, inside)
+        if found is None:
+            reason = f"a sequence stands between {moved.name} and {address_text(entry)}"
+            return before, Verdict(placed, INFEASIBLE, reason)
+        node = found
+    if node is not before:
+        found, broken = _without_false_claims(program, tuple(dependences), node)
+        if found is None:
+            return before, Verdict(placed, INFEASIBLE, broken)
+        node = found
+    return attach(node, placed, statements)
+
+
+def _pinned(statement: str, place: TreePosition, allowed: Sequence[str]) -> Member | None:
+    """The dimension that a pin's names mean: the one called so, or that of an iterator."""
+    for name in allowed:
+        position = locate(statement, place, Address("name", name))
+        if position is not None:
+            return place.members[position]
+    return None
+
+
+def _goal(statement: str, place: TreePosition, address: Address) -> tuple[Member | None, Member | None] | None:
+    """(dimension to stand outside of, dimension to stand just inside of); neither for innermost, None for no place."""
+    match address.kind:
+        case "outermost":
+            return (place.members[0], None) if place.members else None
+        case "innermost":
+            return None, None
+        case "after":
+            around = locate(statement, place, Address("name", address.name))
+            return None if around is None else (None, place.members[around])
+        case _:
+            return None
+
+
+def _position(place: TreePosition, outside: Member | None, inside: Member | None) -> int:
+    """Where a goal is among the dimensions around a statement."""
+    if outside is not None:
+        return place.members.index(outside)
+    return place.members.index(inside) + 1 if inside is not None else len(place.members) - 1
+
+
+def _without_false_claims(
+    program: TensorProgram, dependences: Sequence[Dependence], node: Node
+) -> tuple[Node | None, str]:
+    """The tree without claims of parallelism that a move made false; None, and why, where its order is wrong."""
+    while True:
+        broken = check_schedule(program, dependences, ScheduleTree(node))
+        if not broken:
+            return node, ""
+        claims = {v.level.removesuffix(_FALSE) for v in broken if v.level.endswith(_FALSE)}
+        if not claims:
+            return None, broken[0].witness.text
+        members = [m for band in walk(node) if isinstance(band, Band) for m in band.members]
+        node = replace_members(node, {id(m): replace(m, parallel=False) for m in members if m.name in claims})
+
+
+_FALSE = " is not parallel"
