@@ -182,7 +182,7 @@ def _is_kept_unsplit(generators: Sequence[Generator], source: Timeline, sink: Ti
         if any(seen.get(pair, start) >= start for pair in tiles):
             return False  # nothing is known where the tile is not further out
         ordered = differences(face, a, b)
-        if any(d < 0 or d > 0 and a.member is not None and a.member.parallel for d in ordered):
+        if any(d < 0 or (d > 0 and a.member is not None and a.member.parallel) for d in ordered):
             return False
         if a.permutable and face is not band and any(d < 0 for d in differences(band, a, b)):
             return False

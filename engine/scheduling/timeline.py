@@ -10,7 +10,6 @@ from engine.support.errors import BadInput
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import TensorProgram
 
-
 AFFINE, TILE, PLACE, OTHER = "affine", "tile", "place", "other"
 """Kinds of rows: without division, floor(r / F), r mod F, and any other division."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.mapping import ThreadMapping
-from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, paths
+from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, paths, whole_rows
 from engine.kernels.general.places import Place
 from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
 from engine.kernels.reduction.block_reduce import ReductionThreads
@@ -220,7 +220,7 @@ class _Lowering:
         return any(s.write.array in self.read_back or not self.read_back.isdisjoint(s.sources) for s in found)
 
     def _instance(self, statement: Statement, dimensions: Sequence[Dimension]) -> Instance:
-        rows = [(d.row(statement), self.values[d]) for d in dimensions]
+        rows = whole_rows(statement, ((d, self.values[d]) for d in dimensions))
         return solve_rows(rows, statement.iterators, self.emitter.extents)
 
     def _statement(self, statement: Statement) -> None:
