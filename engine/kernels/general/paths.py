@@ -51,14 +51,18 @@ def _splits(member: Member) -> Iterator[tuple[bool, int]]:
         member = member.tiling.whole
 
 
-def whole_rows(statement: Statement, values: Iterable[tuple[Dimension, Index]]) -> list[tuple[Index, Index]]:
-    """(affine row, its value) of the dimensions that have values.
+def whole_rows(
+    statement: Statement, values: Iterable[tuple[Dimension, Index]]
+) -> tuple[list[tuple[Index, Index]], list[Index]]:
+    """((affine row, its value) of the dimensions that have values, what must be >= 0 for an instance to be there).
 
-    The two parts of a split dimension together give the value of its row, one alone says nothing.
+    The two parts of a split dimension together give the value of its row, one alone says nothing.  A place in a tile
+    that is split again, by no divisor of the tile, must not leave it.
 
         i / 8 = i_tile, i % 8 = i_place    ->   i = 8 * i_tile + i_place
     """
     found: list[tuple[Index, Index]] = []
+    conditions: list[Index] = []
     waiting = [(dimension.member, value) for dimension, value in values]
     halves: dict[int, tuple[bool, Index]] = {}
     for member, value in waiting:
@@ -71,7 +75,24 @@ def whole_rows(statement: Statement, values: Iterable[tuple[Dimension, Index]]) 
             _, other = halves.pop(id(tiling.whole))
             tile, place = (value, other) if tiling.is_tile else (other, value)
             waiting.append((tiling.whole, tile * tiling.factor + place))
-    return found
+            outer = tiling.whole.tiling
+            if outer is not None and not outer.is_tile and outer.factor % tiling.factor:
+                conditions.append(Index((), outer.factor - 1) - waiting[-1][1])
+    return found, conditions
+
+
+def is_cyclic(around: Iterable[Dimension], statement: Statement) -> bool:
+    """Whether the loop over the places in a tile of terms stands outside the loop over the tiles."""
+    reduced = statement.reduction.iterators if statement.reduction else ()
+    places: set[int] = set()
+    for dimension in around:
+        tiling = dimension.member.tiling
+        if tiling is not None and moves(dimension.row(statement), reduced):
+            if tiling.is_tile and id(tiling.whole) in places:
+                return True
+            if not tiling.is_tile:
+                places.add(id(tiling.whole))
+    return False
 
 
 @dataclass(frozen=True, slots=True)

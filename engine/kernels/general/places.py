@@ -77,6 +77,6 @@ def _ready(statement: Statement, loops: Sequence[Dimension], taken: Sequence[Dim
     while outer < len(loops) and not moves(loops[outer].row(statement), reduced):
         outer += 1
     kept = [i.name for i in statement.parallel if i.extent > 1]
-    rows = [row for row, _ in whole_rows(statement, ((d, Index()) for d in (*taken, *loops[:outer])))]
+    rows = [row for row, _ in whole_rows(statement, ((d, Index()) for d in (*taken, *loops[:outer])))[0]]
     settled = rank([[row.coefficient(name) for name in kept] for row in rows]) if rows and kept else 0
     return outer if settled == len(kept) else None
