@@ -1,6 +1,7 @@
-"""Entries about the tiles that `split` entries make: marks, further splits, and pins that move a dimension.
+"""Entries about the tiles that `split` entries make: marks, further splits, pins that move a dimension, and cuts.
 
     S0 @ j: split 8        S0 @ outermost: pin j_tile        S0 @ after j_tile: pin i        S0 @ j_tile: mark unroll 2
+    all @ after j_tile: cut S0 | S1        every tile runs S0 at all its places, then S1
 
 Dimensions are looked for before they are split first, so "outermost" of an entry that names no tile is a whole one.
 """
@@ -15,8 +16,8 @@ from engine.scheduling.address import Address, TreePosition, locate, places
 from engine.scheduling.attach import address_text, attach, members_meant, replace_members
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import INFEASIBLE, Band, Member, Node, PlacedEntry, ScheduleTree, Verdict, walk
-from engine.scheduling.rules import pinned_iterators
-from engine.scheduling.tiling import move_member, split_members
+from engine.scheduling.rules import cut_parts, pinned_iterators
+from engine.scheduling.tiling import distribute, move_member, split_members
 from engine.tensor.nodes import TensorProgram
 
 
@@ -29,11 +30,13 @@ def attach_to_tiles(
 ) -> tuple[Node, Verdict]:
     """The tree, some dimensions of which are tiles, under one more entry, and whether it holds.
 
-    As `attach`, but a pin moves its dimension and a split makes tiles of tiles.
+    As `attach`, but a pin moves its dimension, a cut parts loops inside a tile, and a split makes tiles of tiles.
     """
     entry = placed.entry
     if entry.field == "pin":
         return _move(program, dependences, node, placed, statements)
+    if entry.field == "cut":
+        return _cut(program, dependences, node, placed, statements)
     changed, finding = attach(node, placed, statements)
     if entry.field == "split" and isinstance(entry.value, int) and changed is not node:
         meant = members_meant(changed, entry, statements)
@@ -74,6 +77,31 @@ def _move(
     return attach(node, placed, statements)
 
 
+def _cut(
+    program: TensorProgram,
+    dependences: Iterable[Dependence],
+    node: Node,
+    placed: PlacedEntry,
+    statements: Sequence[str],
+) -> tuple[Node, Verdict]:
+    """A cut inside a tile: each part gets the loops there for itself, parallel ones where it can."""
+    entry, address = placed.entry, Address.of(placed.entry.dimension)
+    parts = [tuple(s for s in part if s in statements) for part in cut_parts(entry.value)]
+    first = next((s for part in parts for s in part), None)
+    place = None if first is None else places(node)[first]
+    around = None if first is None or place is None else locate(first, place, Address("name", address.name))
+    if address.kind != "after" or place is None or around is None:
+        return attach(node, placed, statements)
+    cut = distribute(node, place.members[around], parts)
+    if cut is None:
+        reason = f"the statements of a part stand apart inside {address.name}"
+        return node, Verdict(placed, INFEASIBLE, reason)
+    found, broken = _without_false_claims(program, tuple(dependences), cut)
+    if found is None:
+        return node, Verdict(placed, INFEASIBLE, broken)
+    return found, attach(found, placed, statements)[1]
+
+
 def _pinned(statement: str, place: TreePosition, allowed: Sequence[str]) -> Member | None:
     """The dimension that a pin's names mean: the one called so, or that of an iterator."""
     for name in allowed:
@@ -112,11 +140,15 @@ def _without_false_claims(
         broken = check_schedule(program, dependences, ScheduleTree(node))
         if not broken:
             return node, ""
-        claims = {v.level.removesuffix(_FALSE) for v in broken if v.level.endswith(_FALSE)}
+        claims = [(v.level.removesuffix(_FALSE), v.witness.dependence) for v in broken if v.level.endswith(_FALSE)]
         if not claims:
             return None, broken[0].witness.text
-        members = [m for band in walk(node) if isinstance(band, Band) for m in band.members]
-        node = replace_members(node, {id(m): replace(m, parallel=False) for m in members if m.name in claims})
+        false = {
+            id(m): replace(m, parallel=False)
+            for band in walk(node) if isinstance(band, Band) for m in band.members
+            if any(name == m.name and d.source in m.rows and d.sink in m.rows for name, d in claims)
+        }  # fmt: skip
+        node = replace_members(node, false)
 
 
 _FALSE = " is not parallel"

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import chain, count
 
 from engine.recipe import AUTHORS
-from engine.scheduling.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, Sequence, Tiling, walk
+from engine.scheduling.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, Sequence, Tiling, statements_of, walk
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import TensorProgram
 
@@ -226,3 +226,54 @@ def _replace_below(band: Band, child: Node) -> Node:
     """A chain of bands with another node at its end."""
     inner = _replace_below(band.child, child) if isinstance(band.child, Band) else child
     return replace(band, child=inner)
+
+
+def distribute(node: Node, inside: Member, parts: list[tuple[str, ...]]) -> Node | None:
+    """The tree with what stands in a dimension cut into a sequence of parts, each with the loops there for itself.
+
+    All of its loops claim to be parallel: who checks the order takes back what is false.  Statements that no part names
+    go with the named one before them.  None where the dimension is not around all parts.
+    """
+    match node:
+        case Leaf():
+            return None
+        case Sequence(children):
+            made = [distribute(child, inside, parts) for child in children]
+            if all(child is None for child in made):
+                return None
+            return Sequence(tuple(new or old for new, old in zip(made, children, strict=True)))
+        case Band(members, permutable, child):
+            place = next((k for k, m in enumerate(members) if m is inside), None)
+            if place is None:
+                below = distribute(child, inside, parts)
+                return None if below is None else replace(node, child=below)
+            rest: Node = Band(members[place + 1 :], permutable, child) if members[place + 1 :] else child
+            if not {s for part in parts for s in part} <= inside.rows.keys():
+                return None
+            owner = 0
+            groups: list[set[str]] = [set() for _ in parts]
+            for statement in statements_of(rest):
+                owner = next((k for k, part in enumerate(parts) if statement in part), owner)
+                groups[owner].add(statement)
+            cut = [one for group in groups if (one := _restrict(rest, group)) is not None]
+            flat = chain(*(one.children if isinstance(one, Sequence) else (one,) for one in cut))
+            return Band(members[: place + 1], permutable, Sequence(tuple(flat)))
+
+
+def _restrict(node: Node, names: set[str]) -> Node | None:
+    """A tree for some of its statements; None for none of them."""
+    match node:
+        case Leaf(statements):
+            kept = tuple(s for s in statements if s in names)
+            return Leaf(kept) if kept else None
+        case Sequence(children):
+            parts = [part for child in children if (part := _restrict(child, names)) is not None]
+            return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))) if parts else None
+        case Band(members, permutable, child):
+            below = _restrict(child, names)
+            if below is None:
+                return None
+            own = (
+                replace(m, rows={s: row for s, row in m.rows.items() if s in names}, parallel=True) for m in members
+            )
+            return Band(tuple(own), permutable, below)
