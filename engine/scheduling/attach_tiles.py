@@ -15,7 +15,17 @@ from engine.poly.nodes import Dependence
 from engine.scheduling.address import Address, TreePosition, locate, places
 from engine.scheduling.attach import address_text, attach, members_meant, replace_members
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.nodes import INFEASIBLE, Band, Member, Node, PlacedEntry, ScheduleTree, Verdict, walk
+from engine.scheduling.nodes import (
+    INFEASIBLE,
+    Band,
+    Member,
+    Node,
+    PlacedEntry,
+    ScheduleTree,
+    Verdict,
+    Witness,
+    walk,
+)
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.scheduling.tiling import distribute, move_member, split_members
 from engine.tensor.nodes import TensorProgram
@@ -70,10 +80,10 @@ def _move(
             return before, Verdict(placed, INFEASIBLE, reason)
         node = found
     if node is not before:
-        found, broken = _without_false_claims(program, tuple(dependences), node)
-        if found is None:
-            return before, Verdict(placed, INFEASIBLE, broken)
-        node = found
+        kept = _without_false_claims(program, tuple(dependences), node)
+        if isinstance(kept, Witness):
+            return before, Verdict(placed, INFEASIBLE, kept.text, kept)
+        node = kept
     return attach(node, placed, statements)
 
 
@@ -96,10 +106,10 @@ def _cut(
     if cut is None:
         reason = f"the statements of a part stand apart inside {address.name}"
         return node, Verdict(placed, INFEASIBLE, reason)
-    found, broken = _without_false_claims(program, tuple(dependences), cut)
-    if found is None:
-        return node, Verdict(placed, INFEASIBLE, broken)
-    return found, attach(found, placed, statements)[1]
+    kept = _without_false_claims(program, tuple(dependences), cut)
+    if isinstance(kept, Witness):
+        return node, Verdict(placed, INFEASIBLE, kept.text, kept)
+    return kept, attach(kept, placed, statements)[1]
 
 
 def _pinned(statement: str, place: TreePosition, allowed: Sequence[str]) -> Member | None:
@@ -134,15 +144,15 @@ def _position(place: TreePosition, outside: Member | None, inside: Member | None
 
 def _without_false_claims(
     program: TensorProgram, dependences: Sequence[Dependence], node: Node
-) -> tuple[Node | None, str]:
-    """The tree without claims of parallelism that a move made false; None, and why, where its order is wrong."""
+) -> Node | Witness:
+    """The tree without claims of parallelism that a move made false; two instances where its order is wrong."""
     while True:
         broken = check_schedule(program, dependences, ScheduleTree(node))
         if not broken:
-            return node, ""
+            return node
         claims = [(v.level.removesuffix(_FALSE), v.witness.dependence) for v in broken if v.level.endswith(_FALSE)]
         if not claims:
-            return None, broken[0].witness.text
+            return broken[0].witness
         false = {
             id(m): replace(m, parallel=False)
             for band in walk(node) if isinstance(band, Band) for m in band.members

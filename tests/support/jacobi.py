@@ -1,4 +1,4 @@
-"""PolyBench's jacobi stencils over time steps as ONNX models: every sweep is a few operators, all sweeps are written out.
+"""PolyBench's jacobi stencils over time steps as ONNX models: a few operators a sweep, and all sweeps written out.
 
 A tensor program's statement reads what was there before it, so a recurrence over time is a statement for each step.
 Steps that share a loop after a shift are a skewed nest; its tiles are tiles of time and space.
@@ -45,7 +45,7 @@ def jacobi_2d(sweeps: int = 2 * STEPS, points: int = POINTS) -> Model:
     around = m.constant("around", np.array([1, 1, 1, 1]))
     sides = {"here": (1, 1), "left": (1, 0), "right": (1, 2), "down": (2, 1), "up": (0, 1)}
     corners = {
-        side: [m.constant(f"from_{at[0]}{at[1]}", np.array(at)), m.constant(f"to_{at[0]}{at[1]}", np.array(at) + points)]
+        side: [m.constant(f"{side}_from", np.array(at)), m.constant(f"{side}_to", np.array(at) + points)]
         for side, at in sides.items()
     }
     for n in range(sweeps):
