@@ -8,7 +8,7 @@ Dimensions are looked for before they are split first, so "outermost" of an entr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from engine.poly.nodes import Dependence
@@ -16,6 +16,7 @@ from engine.scheduling.address import Address, TreePosition, locate, places
 from engine.scheduling.attach import address_text, attach, members_meant, replace_members
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import (
+    HONOURED,
     INFEASIBLE,
     Band,
     Member,
@@ -30,23 +31,47 @@ from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.scheduling.tiling import distribute, move_member, split_members
 from engine.tensor.nodes import TensorProgram
 
+Claim = Callable[[PlacedEntry, Node, Node, Verdict], Verdict]
+"""The verdict of an entry about parallelism, from the tree before and after it and the verdict so far."""
+
 
 def attach_to_tiles(
     program: TensorProgram,
     dependences: Iterable[Dependence],
     node: Node,
-    placed: PlacedEntry,
-    statements: Sequence[str],
-) -> tuple[Node, Verdict]:
-    """The tree, some dimensions of which are tiles, under one more entry, and whether it holds.
+    entries: Iterable[PlacedEntry],
+    claim: Claim,
+) -> tuple[Node, list[Verdict]]:
+    """The tree, some dimensions of which are tiles, under entries that no whole dimension was meant by.
 
     As `attach`, but a pin moves its dimension, a cut parts loops inside a tile, and a split makes tiles of tiles.
     """
+    statements = [s.name for s in program.statements]
+    dependences = tuple(dependences)
+    verdicts: list[Verdict] = []
+    for placed in entries:
+        change = {"pin": _move, "cut": _cut}.get(placed.entry.field)
+        if change is not None:
+            changed, finding = change(program, dependences, node, placed, statements)
+        else:
+            changed, finding = _attach(program, node, placed, statements)
+        if placed.entry.field == "parallel" and finding.outcome == HONOURED:
+            finding = claim(placed, node, changed, finding)
+        if finding.outcome != INFEASIBLE:
+            node = changed
+        verdicts.append(finding)
+    # A later pin may have moved a dimension again.
+    return node, [
+        attach(node, v.placed, statements)[1] if v.placed.entry.field == "pin" and v.outcome == HONOURED else v
+        for v in verdicts
+    ]
+
+
+def _attach(
+    program: TensorProgram, node: Node, placed: PlacedEntry, statements: Sequence[str]
+) -> tuple[Node, Verdict]:
+    """A mark, a claim, or a further split."""
     entry = placed.entry
-    if entry.field == "pin":
-        return _move(program, dependences, node, placed, statements)
-    if entry.field == "cut":
-        return _cut(program, dependences, node, placed, statements)
     changed, finding = attach(node, placed, statements)
     if entry.field == "split" and isinstance(entry.value, int) and changed is not node:
         meant = members_meant(changed, entry, statements)
@@ -56,7 +81,7 @@ def attach_to_tiles(
 
 def _move(
     program: TensorProgram,
-    dependences: Iterable[Dependence],
+    dependences: Sequence[Dependence],
     node: Node,
     placed: PlacedEntry,
     statements: Sequence[str],
@@ -67,7 +92,7 @@ def _move(
     before = node
     for statement in named:
         place = places(node)[statement]
-        moved = _pinned(statement, place, allowed)
+        moved = _find_pinned(statement, place, allowed)
         goal = _goal(statement, place, address)
         if moved is None or goal is None:
             continue
@@ -80,7 +105,7 @@ def _move(
             return before, Verdict(placed, INFEASIBLE, reason)
         node = found
     if node is not before:
-        kept = _without_false_claims(program, tuple(dependences), node)
+        kept = _without_false_claims(program, dependences, node)
         if isinstance(kept, Witness):
             return before, Verdict(placed, INFEASIBLE, kept.text, kept)
         node = kept
@@ -89,7 +114,7 @@ def _move(
 
 def _cut(
     program: TensorProgram,
-    dependences: Iterable[Dependence],
+    dependences: Sequence[Dependence],
     node: Node,
     placed: PlacedEntry,
     statements: Sequence[str],
@@ -106,13 +131,13 @@ def _cut(
     if cut is None:
         reason = f"the statements of a part stand apart inside {address.name}"
         return node, Verdict(placed, INFEASIBLE, reason)
-    kept = _without_false_claims(program, tuple(dependences), cut)
+    kept = _without_false_claims(program, dependences, cut)
     if isinstance(kept, Witness):
         return node, Verdict(placed, INFEASIBLE, kept.text, kept)
     return kept, attach(kept, placed, statements)[1]
 
 
-def _pinned(statement: str, place: TreePosition, allowed: Sequence[str]) -> Member | None:
+def _find_pinned(statement: str, place: TreePosition, allowed: Sequence[str]) -> Member | None:
     """The dimension that a pin's names mean: the one called so, or that of an iterator."""
     for name in allowed:
         position = locate(statement, place, Address("name", name))

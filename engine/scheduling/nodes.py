@@ -76,12 +76,12 @@ class Member:
     """Whether no dependence is carried by this dimension."""
     extent: int
     marks: tuple[Mark, ...] = ()
-    tiling: Tiling | None = None
+    tiling: TilePart | None = None
     """Set where this is a part of a dimension that a `split` entry makes two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class TilePart:
     """How a dimension of row r was made two: the tile, of row floor(r / factor), and the place in it, r mod factor."""
 
     whole: Member

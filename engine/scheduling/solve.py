@@ -332,22 +332,11 @@ class _Solve:
                 unmatched.append(placed)
             self._record(finding)
         tiled = split_marked(self.program, ScheduleTree(node)).root
-        return node if tiled is node else self._attach_to_tiles(tiled, unmatched)
-
-    def _attach_to_tiles(self, node: Node, entries: Sequence[PlacedEntry]) -> Node:
-        """Attach the entries that no dimension was meant by before tiles were made."""
-        names = [s.name for s in self.problem.statements]
-        pins: list[PlacedEntry] = []
-        for placed in entries:
-            changed, finding = attach_to_tiles(self.program, self.problem.dependences(), node, placed, names)
-            if placed.entry.field == "parallel" and finding.outcome == HONOURED:
-                finding = self._claim(placed, node, changed, finding)
-            if finding.outcome != INFEASIBLE:
-                node = changed
-            self._record(finding)
-            pins += [placed] if placed.entry.field == "pin" and finding.outcome == HONOURED else []
-        for placed in pins:  # a later one may have moved its dimension again
-            self._record(attach(node, placed, names)[1])
+        if tiled is node:
+            return node
+        node, verdicts = attach_to_tiles(self.program, self.problem.dependences(), tiled, unmatched, self._claim)
+        for verdict in verdicts:
+            self._record(verdict)
         return node
 
     def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: Verdict) -> Verdict:

@@ -15,7 +15,18 @@ from dataclasses import replace
 from itertools import chain, count
 
 from engine.recipe import AUTHORS
-from engine.scheduling.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, Sequence, Tiling, statements_of, walk
+from engine.scheduling.nodes import (
+    Band,
+    Leaf,
+    Mark,
+    Member,
+    Node,
+    ScheduleTree,
+    Sequence,
+    TilePart,
+    statements_of,
+    walk,
+)
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import TensorProgram
 
@@ -72,10 +83,10 @@ def _parts(program: TensorProgram, member: Member, factors: tuple[int, ...], tak
         taken.append(name)
         tile = {s: _divide(row, factor, Quotient) for s, row in member.rows.items()}
         place = {s: _divide(row, factor, Remainder) for s, row in member.rows.items()}
-        outer = Member(name, tile, member.parallel, _extent(program, tile), (), Tiling(member, factor, True))
+        outer = Member(name, tile, member.parallel, _extent(program, tile), (), TilePart(member, factor, True))
         made.append(outer)
         inner = _extent(program, place)
-        member = replace(member, rows=place, extent=inner, tiling=Tiling(member, factor, False))
+        member = replace(member, rows=place, extent=inner, tiling=TilePart(member, factor, False))
     return [*made, member]
 
 
@@ -109,7 +120,7 @@ def _is_tile_of(tile: Member, member: Member) -> bool:
     )
 
 
-def _tilings(member: Member) -> Iterator[Tiling]:
+def _tilings(member: Member) -> Iterator[TilePart]:
     """The splits that lead to a member and leave it in a tile, innermost first."""
     tiling = member.tiling
     while tiling is not None:
