@@ -172,29 +172,49 @@ def _rechain(bands: Iterable[Band], child: Node) -> Node:
 
 
 def _unsplit_bands(bands: list[Band]) -> tuple[tuple[Member, ...], int] | None:
-    """(members, number of bands) of the band that the first bands are the tiles of; None if they are of none."""
-    whole: list[Member | None] = []
-    waiting: dict[int, int] = {}
-    for used, band in enumerate(bands):
-        for member in band.members:
-            tiling = member.tiling
-            if tiling is None:
-                whole.append(member)
-            elif tiling.whole.tiling is not None:
-                return None
-            elif tiling.is_tile:
-                if member.marks:
-                    return None
-                waiting[id(tiling.whole)] = len(whole)
-                whole.append(None)
-            else:
-                if id(tiling.whole) not in waiting:
-                    return None
-                whole[waiting.pop(id(tiling.whole))] = replace(tiling.whole, marks=member.marks)
-        if not waiting:
-            members = tuple(m for m in whole if m is not None)
-            return (members, used + 1) if used else None
+    """(members, number of bands) of the band that the first bands are the tiles of; None if they are of none.
+
+    Every tile is directly around its place, or a permutable band of tiles around a band of their places.
+    """
+    tiled = _members_of_tiles(bands)
+    if tiled is None:
+        return None
+    found, used = tiled
+    tiles, places = bands[0].members, found[len(bands[0].members) :]
+    alike = used == 2 and bands[0].permutable and len(tiles) == len(places)
+    if alike and all(map(_is_place_in, places, tiles)):
+        return tuple(map(_unsplit, places)), used
+    outer: tuple[Member | None, ...] = (None, *found)
+    inner = [(a, b) for a, b in zip(outer, found, strict=False) if b.tiling is None or not b.tiling.is_tile]
+    if all(b.tiling is None or (a is not None and _is_place_in(b, a)) for a, b in inner):
+        return tuple(_unsplit(member) for _, member in inner), used
     return None
+
+
+def _members_of_tiles(bands: list[Band]) -> tuple[list[Member], int] | None:
+    """(members, number of bands) up to where all tiles have their places; None for tiles marked or split again."""
+    found: list[Member] = []
+    waiting: set[int] = set()
+    for used, band in enumerate(bands, 1):
+        for member in band.members:
+            found.append(member)
+            tiling = member.tiling
+            if tiling is not None and (tiling.whole.tiling is not None or (tiling.is_tile and member.marks)):
+                return None
+            if tiling is not None:
+                waiting ^= {id(tiling.whole)}
+        if not waiting:
+            return (found, used) if used > 1 else None
+    return None
+
+
+def _unsplit(member: Member) -> Member:
+    return member if member.tiling is None else replace(member.tiling.whole, marks=member.marks)
+
+
+def _is_place_in(place: Member, tile: Member) -> bool:
+    a, b = place.tiling, tile.tiling
+    return a is not None and b is not None and a.whole is b.whole and b.is_tile and not a.is_tile
 
 
 def move_member(node: Node, moved: Member, before: Member | None, inside: Member | None) -> Node | None:

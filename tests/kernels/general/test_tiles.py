@@ -8,6 +8,8 @@ import pytest
 
 import engine
 from engine import Entry, entry
+from engine.explore.interchange import pins
+from engine.scheduling.address import places
 from engine.scheduling.nodes import Band, Conflict, walk
 from engine.scheduling.tree_text import show
 from engine.support.errors import EngineError, Illegal
@@ -64,6 +66,23 @@ def test_tiles_are_dimensions_that_entries_move_and_split(entries: list[Entry], 
     assert names(kernel) == order
     assert {v.outcome for v in kernel.verdicts} == {"honoured"}
     assert check_program(kernel).status == "pass"
+
+
+def test_tiles_in_another_order_than_their_places_are_not_taken_for_strips() -> None:
+    split = [required(split=8, at="i"), required(split=8, at="j")]
+    assert compiled(element_wise(), *split).family == "element-wise"
+    swapped = [required(pin="j_tile", at="outermost"), required(pin="i_tile", at="after j_tile")]
+    kernel = compiled(element_wise(), *split, *swapped)
+    assert kernel.family == "general" and names(kernel) == ["j_tile", "i_tile", "i", "j"]
+    assert check_program(kernel).status == "pass"
+
+
+def test_an_interchange_of_tiles_is_written_as_pins() -> None:
+    kernel = compiled(element_wise(), required(split=7, at="i"), required(split=16, at="j"))
+    entries = pins(places(kernel.schedule.root), ("i", "j_tile"))
+    assert [str(one) for one in entries] == ["S0 @ after i_tile: pin i", "S0 @ after i: pin j_tile"]
+    moved = compiled(element_wise(), required(split=7, at="i"), required(split=16, at="j"), *entries)
+    assert names(moved) == ["i_tile", "i", "j_tile", "j"]
 
 
 def test_a_mark_on_a_tile_is_the_tiles_alone() -> None:
