@@ -34,6 +34,10 @@ Factors = Mapping[int, tuple[int, ...]]
 """Identity of a member -> sizes of the tiles that it is split into, outermost first."""
 
 
+MOST_LEVELS = 4
+"""Tiles in tiles of one dimension that marks make; what more of them ask for is left to a kernel that reads them."""
+
+
 def split_marked(program: TensorProgram, tree: ScheduleTree) -> ScheduleTree:
     """The tree with a tile band wherever a `split` mark stands on a dimension."""
     bands = [node for node in walk(tree.root) if isinstance(node, Band)]
@@ -46,7 +50,7 @@ def _factors(member: Member) -> tuple[int, ...]:
     marks = [mark for mark in member.marks if mark.name == "split" and isinstance(mark.value, int)]
     first = min(marks, key=_rank, default=None)
     kept = {int(mark.value) for mark in marks if first and (mark.required or mark.author == first.author)}
-    return tuple(sorted(kept - {1}, reverse=True))
+    return tuple(sorted(kept - {1}, reverse=True))[:MOST_LEVELS]
 
 
 def _rank(mark: Mark) -> tuple[bool, int]:
