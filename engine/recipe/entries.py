@@ -35,9 +35,9 @@ class Entry:
     """A request `field = value` for `statements` at `dimension`.  Prints as its line of the text form.
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
-    (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
-    ("associative",), ("online",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement,
-    no dimension.
+    (("S0",), ("S1", "S2")).  split: factor; dimension d becomes d_tile and d, the place in a tile.  mark: (name,
+    value), e.g. ("stages", 3) or ("vector", 4).  rewrite: ("associative",), ("online",), or ("recompute", "S3") for a
+    value that S3 is to compute again; about one statement, no dimension.
     """
 
     statements: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Addresses: which schedule dimension an entry means.
 
 "outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
-the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
+the dimension where the statement uses its iterator NAME, alone or else in a sum, or as its place in a tile, or else the
+one of that name.  No
 dimension ("" or "any") means the outermost.
 """
 
@@ -85,6 +86,9 @@ def _find_by_name(statement: str, place: TreePosition, name: str) -> int | None:
             return k
     for k, member in enumerate(place.members):
         if member.rows[statement].coefficient(name):
+            return k
+    for k, member in enumerate(place.members):
+        if member.tiling and not member.tiling.is_tile and member.rows[statement].iterators() == (name,):
             return k
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 
