@@ -10,7 +10,7 @@ from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.reduction.advise import map_columns, map_rows, vectorize
+from engine.kernels.reduction.advise import map_reduction, vectorize
 from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.reduction.space import row_tasks
 from engine.kernels.space import Space
@@ -31,9 +31,9 @@ class ReductionFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        if group.kind == COLUMN_REDUCTION.name:
-            return with_content(map_columns(group.program))
-        return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
+        by_row = group.kind == ROW_REDUCTION.name
+        widths = (vectorize(group.program),) if by_row else ()
+        return with_content(*widths, map_reduction(group.program, setting.machine, by_row))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

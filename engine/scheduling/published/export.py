@@ -99,9 +99,14 @@ def _cannot(subject: str, reason: str) -> Unsupported:
 
 def _entries(advice: Advice) -> list[Entry]:
     """The entries that count, each of a kind that rows and mapped dimensions can say."""
-    if advice.scenario.alternatives:
-        raise _cannot(f"advice of {advice.author}", "the published format has no alternatives")
-    found = [e for e in advice.scenario.entries if e.enabled]
+    entries, scenario = list(advice.scenario.entries), advice.scenario
+    while scenario.alternatives:
+        if advice.author == "user":
+            raise _cannot("advice of user", "the published format has no alternatives")
+        # An adviser's first alternative is its best one.
+        scenario = scenario.alternatives[0]
+        entries += scenario.entries
+    found = [e for e in entries if e.enabled]
     for entry in found:
         mark = entry.value[0] if entry.field == "mark" and isinstance(entry.value, tuple) else None
         counted = mark in _LISTS and isinstance(entry.value, tuple) and isinstance(entry.value[1], int)
