@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from engine.recipe import Advice, Entry, Scenario
 
+AS_IN_TEXT = "in the order of the text"
+"""In the label of an alternative that leaves the loops as they are."""
+
 
 def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
     """A `mark` entry."""

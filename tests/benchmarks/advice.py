@@ -14,13 +14,16 @@ the requests.  So what is better is said apart: fewer sectors for a useful byte,
 more of the requests 16 bytes a thread.
 
 Where no advice was published, ours is compared with what AKG's generator (`published_rule`) makes of the operator.
+
+Where our advisers wrote alternatives, the one that was chosen is also compared with the one in the order of the text.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +33,8 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
+from engine.kernels.advice import AS_IN_TEXT
+from engine.recipe import Scenario
 from tests.benchmarks import report
 from tests.benchmarks.counting import ORDER, Counted, count, gains, shortfalls
 from tests.benchmarks.published_rule import rule_advice
@@ -37,8 +42,9 @@ from tests.scheduling import published_files
 from tests.scheduling.published_files import ADVICE, LEGAL, TRANSPOSE, TWO_ITERATORS
 
 AKG = ADVICE.parent
-NONE, PUBLISHED, CORRECTED, RULE, OURS = "none", "published", "corrected", "rule", "ours"
-"""Advice: none at all; the file as published; a copy without its contradiction; AKG's generator's; our advisers'."""
+NONE, PUBLISHED, CORRECTED, RULE, TEXT, OURS = "none", "published", "corrected", "rule", "text", "ours"
+"""Advice: none at all; the file as published; a copy without its contradiction; AKG's generator's; of our alternatives
+those in the order of the text; our advisers'."""
 QUICK = ("Fused_Cast_BiasAdd_Gelu_fusion_7971173442909348882", TWO_ITERATORS)
 """A file that is followed and one that is refused, both small."""
 T = TypeVar("T")
@@ -84,6 +90,14 @@ class Comparison:
         return shortfalls(ours, rival) if isinstance(rival, Counted) else ()
 
     @property
+    def saved(self) -> Fraction | None:
+        """Share of the sectors in the order of the text that our choice saves; None where ours had no alternative."""
+        ours, text = self.ways[OURS], self.ways.get(TEXT)
+        if not isinstance(ours, Counted) or not isinstance(text, Counted):
+            return None
+        return 1 - ours.sectors_per_byte / text.sectors_per_byte
+
+    @property
     def gains(self) -> tuple[str, ...]:
         """Where ours is strictly ahead of its rival."""
         return self.against(self.rival, gains)
@@ -107,20 +121,42 @@ def pair(name: str) -> Comparison:
         ways[CORRECTED] = _attempt(
             group, lambda: engine.merge_advice(ours, group, published_files.corrected(name), name)
         )
-    return Comparison(name, group.name, {**ways, **_rule(group, ours), OURS: _attempt(group, lambda: ours)})
+    return Comparison(name, group.name, {**ways, **_rule(group, ours), **_ours(group, ours)})
 
 
 def without_published(name: str, group: engine.FusionGroup) -> Comparison:
     """A group for which no advice was published."""
     ours = engine.default_recipe(group)
     ways = {NONE: _attempt(group, lambda: _without(ours, group)), **_rule(group, ours)}
-    return Comparison(name, group.name, {**ways, OURS: _attempt(group, lambda: ours)})
+    return Comparison(name, group.name, {**ways, **_ours(group, ours)})
 
 
 def _rule(group: engine.FusionGroup, recipe: engine.Recipe) -> dict[str, Counted | str]:
     """What the published generator's advice comes to; nothing for an operator that it skips."""
     advice = rule_advice(group)
     return {} if advice is None else {RULE: _attempt(group, lambda: recipe.with_group(group.name, advice))}
+
+
+def _ours(group: engine.FusionGroup, recipe: engine.Recipe) -> dict[str, Counted | str]:
+    """Our advice, and where it has alternatives those in the order of the text alone."""
+    ours = _attempt(group, lambda: recipe)
+    text = _as_in_text(recipe, group.name)
+    if text == recipe:
+        return {OURS: ours}
+    same = all(a.scenario.alternatives[:1] == b.scenario.alternatives
+               for a, b in zip(recipe.groups[group.name], text.groups[group.name], strict=True))  # fmt: skip
+    return {TEXT: ours if same else _attempt(group, lambda: text), OURS: ours}
+
+
+def _as_in_text(recipe: engine.Recipe, group: str) -> engine.Recipe:
+    """A recipe whose alternatives are those in the order of the text, else the first."""
+
+    def chosen(scenario: Scenario) -> Scenario:
+        textual = [s for s in scenario.alternatives if AS_IN_TEXT in s.label and "strips" not in s.label]
+        return replace(scenario, alternatives=(*textual, *scenario.alternatives)[:1])
+
+    advice = tuple(replace(one, scenario=chosen(one.scenario)) for one in recipe.groups[group])
+    return recipe.with_group(group, advice)
 
 
 def _without(recipe: engine.Recipe, group: engine.FusionGroup) -> engine.Recipe:
@@ -163,6 +199,8 @@ def row(one: Comparison, kind: str) -> dict[str, Any]:
         "compared_with": one.rival,
         "equals_or_beats": not one.shortfalls,
         "shortfalls": one.shortfalls,
+        "alternatives": TEXT in one.ways,
+        "saved_over_text": None if one.saved is None else float(one.saved),
         "gains": one.gains,
     }
 
@@ -193,8 +231,10 @@ def summary(pairs: Sequence[Comparison], others: Sequence[Comparison]) -> dict[s
     """The figures that the goals name.
 
     share_16_byte: of a group's requests under our advice, the mean over the other groups; None without any.  rule_*:
-    ours against AKG's generator, over every group that both of them have a kernel for.
+    ours against AKG's generator, over every group that both of them have a kernel for.  groups_with_alternatives: those
+    for which our advisers wrote some; least_saved and mean_saved: sectors over the order of the text, as shares.
     """
+    saved = [float(one.saved) for one in (*pairs, *others) if one.saved is not None]
     counted = [found for one in others if isinstance(found := one.ways[OURS], Counted)]
     everything = [found for one in (*pairs, *others) for found in one.ways.values() if isinstance(found, Counted)]
     against_rule = [one for one in (*pairs, *others) if isinstance(one.ways.get(RULE), Counted)]
@@ -209,6 +249,10 @@ def summary(pairs: Sequence[Comparison], others: Sequence[Comparison]) -> dict[s
         "groups_no_more_sectors": sum(_no_more_sectors(one, NONE) for one in others),
         "share_16_byte": sum(found.widest_share for found in counted) / len(counted) if counted else None,
         **_against_rule(against_rule),
+        "groups_with_alternatives": sum(TEXT in one.ways for one in (*pairs, *others)),
+        "other_order_chosen": sum(share != 0 for share in saved),
+        "least_saved": min(saved, default=None),
+        "mean_saved": sum(saved) / len(saved) if saved else None,
         "faults": sum(len(found.faults) for found in everything),
     }
 
@@ -302,7 +346,7 @@ def _reasons(found: Sequence[Comparison], refused: Mapping[str, str]) -> Iterato
                 continue
             for fault in counted.faults:
                 yield f"[red]{one.operator}, {one.group}, advice {way}: {fault}[/]"
-            if way not in (OURS, RULE):
+            if way not in (OURS, RULE, TEXT):
                 for entry in counted.relaxed:
                     yield f"{one.operator}, {one.group}, advice {way} is not followed: {entry}"
     for name, reason in refused.items():

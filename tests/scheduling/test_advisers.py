@@ -168,7 +168,8 @@ def test_among_equals_the_later_loop_stays_inside(tmp_path: Path) -> None:
         (
             "eight columns",
             [
-                "j innermost, in the order of the text, 4 at once:", "  all @ innermost: pin j", "  S0 @ j: mark vector 4",
+                "j innermost, in the order of the text, 4 at once:", "  all @ innermost: pin j",
+                "  S0 @ j: mark vector 4",
                 "i innermost, j in strips, 4 at once:", "  all @ innermost: pin i", "  S0 @ j: split 4",
                 "  S0 @ j: mark vector 4",
             ],

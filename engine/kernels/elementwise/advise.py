@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark
 from engine.kernels.elementwise.plans import WalkPlan, alternatives, widest
 from engine.kernels.marks import DEFAULT_THREADS, FEWEST_THREADS
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
-
-AS_IN_TEXT = "in the order of the text"
-"""In the label of a plan that leaves the loops as they are."""
 
 
 def vectorize(program: TensorProgram, machine: Target, ranked: Sequence[WalkPlan]) -> Advice:

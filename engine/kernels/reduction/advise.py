@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from engine.kernels.access_patterns import patterns, row_vector, wanted_widths
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark
 from engine.kernels.elementwise.score import Score, score
 from engine.kernels.marks import DEFAULT_THREADS
 from engine.recipe import Advice, Entry, Scenario
@@ -59,9 +59,10 @@ def map_reduction(program: TensorProgram, machine: Target, by_row: bool) -> Advi
     across = [name for name in kept if name in ideals]
     if not across or ideals == {across[-1]}:
         return Advice("map", Scenario(rows if by_row else columns))
+    along = _with_score(rows, score(reduced, found, innermost=True))
+    beside = _with_score(columns, score(across[-1], found, innermost=True))
     offered = (
-        Scenario(_with_score(rows, score(reduced, found, innermost=True)), label="threads along a row"),
-        Scenario(_with_score(columns, score(across[-1], found, innermost=True)), label="threads across the columns"),
+        Scenario(along, label=f"threads along a row, {AS_IN_TEXT}"), Scenario(beside, label="threads across columns")
     )
     return Advice("map", Scenario((), offered if by_row else offered[::-1]))
 
