@@ -10,9 +10,11 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import emulate
 from engine.kernels.access_patterns import Pattern, patterns
+from engine.kernels.advice import AS_IN_TEXT
 from engine.kernels.elementwise.plans import ALTERNATIVES, WalkPlan, alternatives, plans
 from engine.kernels.elementwise.score import greedy_order, score
 from engine.kernels.elementwise.warp import count_requests
+from engine.kernels.reduction.advise import best_first
 from engine.recipe import AUTHORS, Advice, Scenario
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
@@ -348,3 +350,23 @@ def test_fewer_events_with_the_tree_than_without(
     assert engine.check(with_tree).status == engine.check(without).status == "pass"
     after, before = events(with_tree), events(without)
     assert after[0] <= sectors * before[0] and after[1] <= requests * before[1], (before, after)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "first"),
+    [
+        ((100, 2.0), (120, 1.0), "along a row"),
+        ((100, 2.0), (90, 1.0), "across columns"),
+        ((100, 1.0), (90, 2.0), "along a row"),
+        ((200, 1.0), (90, 2.0), "across columns"),
+        ((100, 1.0), (10**9, float("inf")), "along a row"),
+    ],
+    ids=["more sectors than the text", "fewer and faster", "a little fewer, slower", "half of them", "no kernel"],
+)
+def test_the_first_mapping_never_takes_more_sectors_than_the_text(
+    rows: tuple[int, float], columns: tuple[int, float], first: str
+) -> None:
+    figures = {"threads across columns": columns, f"threads along a row, {AS_IN_TEXT}": rows}
+    offered = Advice("map", Scenario((), tuple(Scenario((), label=label) for label in figures)))
+    ranked = best_first(offered, lambda advice: figures[advice.scenario.label]).scenario.alternatives
+    assert first in ranked[0].label and len(ranked) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from engine.kernels.access_patterns import patterns, row_vector, wanted_widths
@@ -65,6 +66,25 @@ def map_reduction(program: TensorProgram, machine: Target, by_row: bool) -> Advi
         Scenario(along, label=f"threads along a row, {AS_IN_TEXT}"), Scenario(beside, label="threads across columns")
     )
     return Advice("map", Scenario((), offered if by_row else offered[::-1]))
+
+
+COMPETING = 1.5
+"""Times the fewest sectors that a mapping may request to be preferred for its shorter time."""
+
+
+def best_first(mapped: Advice, measure: Callable[[Advice], tuple[int, float]]) -> Advice:
+    """The mappings ranked by their kernels' times; one that requests more sectors than the order of the text, or far
+    more than the other, comes last.
+
+    measure: (sectors, microseconds) of the kernel with one mapping alone.
+    """
+    offered = [(one, *measure(Advice(mapped.author, one))) for one in mapped.scenario.alternatives]
+    if not offered:
+        return mapped
+    in_text = next(sectors for one, sectors, _ in offered if AS_IN_TEXT in one.label)
+    limit = min(in_text, COMPETING * min(sectors for _, sectors, _ in offered))
+    ranked = sorted(offered, key=lambda one: (one[1] > limit, one[2]))
+    return Advice(mapped.author, Scenario((), tuple(one for one, *_ in ranked)))
 
 
 def _with_score(entries: tuple[Entry, ...], why: Score) -> tuple[Entry, ...]:
