@@ -150,6 +150,28 @@ def test_an_order_that_breaks_a_dependence_is_refuted_by_two_instances() -> None
     assert "S0[i=0, j=0] writes" in refused.witness.text
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected", "values"),
+    [
+        (["[2, ?1, ?]", "[?1, 1, ?]"], ["2*i", "j"], 0),
+        (["[1, ?1, 0]", "[?1, 1, 3]"], ["i", "j + 3"], 0),
+        (["[?1, 2, ?]", "[1, ?1, ?]"], ["2*j", "i"], 0),
+        (["[?1, 0, ?]", "[?1, 1, ?]"], ["i", "i + j"], 1),
+    ],
+    ids=str,
+)
+def test_a_link_across_dimensions_is_an_alternative_for_each_value(
+    bias: engine.FusionGroup, rows: list[str], expected: list[str], values: int
+) -> None:
+    data = file_for((48, 16), rows)
+    (advice,) = advice_of(bias, data)
+    assert [one.label for one in advice.scenario.alternatives] == ["?1 = 0", "?1 = 1"]
+    kernel = kernel_of(bias, data)
+    assert {v.outcome for v in kernel.verdicts if v.placed.path[1] == values} == {"honoured"}
+    assert rows_of(kernel, "S0") == expected
+    assert engine.check(kernel).status == "pass"
+
+
 def test_rows_that_depend_on_each_other_are_refused(bias: engine.FusionGroup) -> None:
     kernel = kernel_of(bias, file_for((48, 16), ["[1, 1, ?]", "[2, 2, ?]"]))
     assert list(coefficients(kernel).values()) == ["honoured", "infeasible"]

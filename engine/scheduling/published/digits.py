@@ -63,7 +63,11 @@ def _digits(wish: StatementRows, loops: Loops, name: str) -> tuple[Digit, ...]:
         if number not in chosen:
             axis = _open_axis(row, links, chosen.values(), loops.axes)
             if axis is None:
-                raise contradiction(name, f"{wish.statement}, dimension {number}: no coefficient of {row} can be 1")
+                where = f"{wish.statement}, dimension {number}"
+                if any(isinstance(c, Free) for c in row.coefficients[:-1]):
+                    reason = f"{where}: no open coefficient of {row} can be 1 alone"
+                    raise Unsupported("schedule", f"advice {name}", reason, "rows may be sums of iterators")
+                raise contradiction(name, f"{where}: no coefficient of {row} can be 1")
             chosen[number] = digit_of(number, row, axis, loops.axes[axis], name)
     digits = tuple(chosen[k] for k in range(len(wish.rows)))
     for number, axis_of in enumerate(loops.axes):

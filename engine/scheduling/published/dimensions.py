@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator as Iterator_
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.scheduling.published.digits import Digit, check_axis, digit_of
 from engine.scheduling.published.nodes import Coefficient, Free, Published, PublishedRow
@@ -31,7 +31,7 @@ class AffineDimension:
     @property
     def is_constant(self) -> bool:
         """Whether it only orders statements."""
-        return all(c == 0 for row in self.rows.values() for c in row[:-1])
+        return all(not any(row[:-1]) and isinstance(row[-1], int) for row in self.rows.values())
 
     @property
     def lows(self) -> tuple[int, ...]:
@@ -63,17 +63,35 @@ def affine_dimensions(published: Published) -> tuple[AffineDimension, ...]:
 
 def orders_statements(published: Published) -> bool:
     """Whether some dimension is constants only, which say the order of the statements."""
-    return any(
-        all(isinstance(c, int) for row in here.values() for c in row.coefficients)
-        and not any(c for row in here.values() for c in row.coefficients[:-1])
-        for here in _rows_by_dimension(published)
-    )
+    rows = ({s: row.coefficients for s, row in here.items()} for here in _rows_by_dimension(published))
+    return any(AffineDimension(of, {}).is_constant for of in rows)
 
 
 def _rows_by_dimension(published: Published) -> Iterator_[dict[str, PublishedRow]]:
     """Statement -> its row, for each dimension; below a sequence statements may have fewer than others."""
     for number in range(max(len(wish.rows) for wish in published.wishes)):
         yield {wish.statement: wish.rows[number] for wish in published.wishes if number < len(wish.rows)}
+
+
+def links_between(dimensions: Sequence[AffineDimension]) -> tuple[int, ...]:
+    """Links that stand in several dimensions, which no constraint on one dimension can say."""
+    where: dict[int, set[int]] = {}
+    for number, dimension in enumerate(dimensions):
+        for c in (c for row in dimension.rows.values() for c in row):
+            if isinstance(c, Free) and c.link is not None:
+                where.setdefault(c.link, set()).add(number)
+    return tuple(sorted(link for link, found in where.items() if len(found) > 1))
+
+
+def with_values(published: Published, values: Mapping[int, int]) -> Published:
+    """The file with some links replaced by numbers."""
+
+    def fixed(row: PublishedRow) -> PublishedRow:
+        found = (values.get(c.link, c) if isinstance(c, Free) and c.link is not None else c for c in row.coefficients)
+        return replace(row, coefficients=tuple(found))
+
+    wishes = (replace(wish, rows=tuple(map(fixed, wish.rows))) for wish in published.wishes)
+    return replace(published, wishes=tuple(wishes))
 
 
 def _add(found: list[AffineDimension], number: int, here: Mapping[str, PublishedRow]) -> None:

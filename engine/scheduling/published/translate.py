@@ -9,7 +9,8 @@
 
 Coefficients become constraints of the scheduler's linear program, whatever rows they ask for.  Where the parts of the
 rows count the elements of the axes one after the other, their sizes become marks that every element-wise kernel reads;
-otherwise they become splits, with marks on the dimensions themselves.
+otherwise they become splits, with marks on the dimensions themselves.  A coefficient that is linked across dimensions
+becomes an alternative for each of its values.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ import math
 from collections.abc import Iterator as Iterator_
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry, Scenario, entry
+from engine.scheduling.compose import MAX_SCENARIOS
 from engine.scheduling.published.digits import Digit, digits_of
 from engine.scheduling.published.dimensions import (
     AffineDimension,
     Vector,
     affine_dimensions,
+    links_between,
     merge,
     orders_statements,
+    with_values,
 )
 from engine.scheduling.published.inject import entries_at, open_row, plain_name, solver_rows
 from engine.scheduling.published.match import Runs, match, written_statements
@@ -46,15 +51,27 @@ def translate(published: Published, group: FusionGroup) -> tuple[Advice, ...]:
     no kernel here has.
     """
     runs = match(published, group)
-    if orders_statements(published):
-        entries = _as_they_are(published, group, runs)
-    else:
+    label = published.name + (FLAGS_LEFT_OUT.format(", ".join(published.flags)) if published.flags else "")
+    if not orders_statements(published):
         try:
-            entries = _counted_in_order(published, group, runs)
+            return (Advice("user", Scenario(tuple(_counted_in_order(published, group, runs)), label=label)),)
         except Unsupported:
-            entries = _as_they_are(published, group, runs)
-    left_out = FLAGS_LEFT_OUT.format(", ".join(published.flags)) if published.flags else ""
-    return (Advice("user", Scenario(tuple(entries), label=published.name + left_out)),)
+            pass  # these rows count no elements in turn: they are followed as they are
+    joined = links_between(affine_dimensions(published))
+    if not joined:
+        return (Advice("user", Scenario(tuple(_as_they_are(published, group, runs)), label=label)),)
+    if 2 ** len(joined) > MAX_SCENARIOS:
+        reason = f"{len(joined)} coefficients have one value in several dimensions"
+        raise Unsupported("schedule", f"advice {published.name}", reason, "write their values")
+    choices = (dict(zip(joined, values, strict=True)) for values in product((0, 1), repeat=len(joined)))
+    offered = tuple(
+        Scenario(
+            tuple(_as_they_are(with_values(published, values), group, runs)),
+            label=", ".join(f"?{link} = {value}" for link, value in values.items()),
+        )
+        for values in choices
+    )
+    return (Advice("user", Scenario((), offered, label=label)),)
 
 
 def _counted_in_order(published: Published, group: FusionGroup, runs: Runs) -> list[Entry]:
