@@ -83,8 +83,10 @@ class Comparison:
 
     @property
     def rival(self) -> str:
-        """What ours is compared with: the published advice, its corrected copy, the rule's, else no advice."""
-        return next((way for way in (PUBLISHED, CORRECTED, RULE) if isinstance(self.ways.get(way), Counted)), NONE)
+        """What ours is compared with: the published advice, its corrected copy, the rule's, else no advice; of a
+        model's group the order of the text."""
+        plain = NONE if NONE in self.ways else TEXT
+        return next((way for way in (PUBLISHED, CORRECTED, RULE) if isinstance(self.ways.get(way), Counted)), plain)
 
     @property
     def shortfalls(self) -> tuple[str, ...]:

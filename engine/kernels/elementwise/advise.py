@@ -55,7 +55,7 @@ def _scenario(plan: WalkPlan, program: TensorProgram, machine: Target, best: Wal
     walk = plan.walk
     if plan.is_tiled:
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
-        tile = mark((widest(program).name,), "innermost", "tile", WARP, f"{reason}; {_sectors(plan)}")
+        tile = mark((widest(program).name,), "innermost", "tile", WARP, f"{reason}; {_reason(plan)}")
         return Scenario((tile,), label="turned in a shared tile")
     label = f"{plan.innermost} innermost" + (f", {walk.run[-1]} in strips" if walk.in_strips else "")
     label += f", {AS_IN_TEXT}" if plan.is_textual else ""

@@ -86,11 +86,11 @@ def links_between(dimensions: Sequence[AffineDimension]) -> tuple[int, ...]:
 def with_values(published: Published, values: Mapping[int, int]) -> Published:
     """The file with some links replaced by numbers."""
 
-    def fixed(row: PublishedRow) -> PublishedRow:
+    def fix_links(row: PublishedRow) -> PublishedRow:
         found = (values.get(c.link, c) if isinstance(c, Free) and c.link is not None else c for c in row.coefficients)
         return replace(row, coefficients=tuple(found))
 
-    wishes = (replace(wish, rows=tuple(map(fixed, wish.rows))) for wish in published.wishes)
+    wishes = (replace(wish, rows=tuple(map(fix_links, wish.rows))) for wish in published.wishes)
     return replace(published, wishes=tuple(wishes))
 
 

@@ -145,7 +145,7 @@ def _numbers_text(numbers: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mapped:
+class _MappedPart:
     """A published dimension in ours: `size` steps of `low` values of the dimension at an address."""
 
     at: str
@@ -158,7 +158,7 @@ def _as_they_are(published: Published, group: FusionGroup, runs: Runs) -> list[E
     names = names_of(published, group)
     entries: list[Entry] = []
     tail: list[Entry] = []
-    mapped: dict[int, _Mapped] = {}
+    mapped: dict[int, _MappedPart] = {}
     depth = 0
     for dimension in affine_dimensions(published):
         numbers = _numbers_text(tuple(dimension.parts))
@@ -171,9 +171,9 @@ def _as_they_are(published: Published, group: FusionGroup, runs: Runs) -> list[E
             at = plain_name(row.rows.values()) or f"depth {depth}"
             tail += [entry(split=n, at=at, because=because) for n in row.parts.values() if n > 1]
             here = (d for d in dimension.digits if d.low in row.parts)
-            mapped |= {d.dimension: _Mapped(at, row.parts[d.low], d.size) for d in here}
+            mapped |= {d.dimension: _MappedPart(at, row.parts[d.low], d.size) for d in here}
             depth += 1
-    return entries + tail + _mapped(published, mapped)
+    return entries + tail + _launch_marks(published, mapped)
 
 
 def _cut(dimension: AffineDimension, depth: int, names: Mapping[str, str], because: str) -> Iterator_[Entry]:
@@ -184,7 +184,7 @@ def _cut(dimension: AffineDimension, depth: int, names: Mapping[str, str], becau
         yield entry(cut=parts, at=f"depth {depth}", because=because)
 
 
-def _mapped(published: Published, mapped: Mapping[int, _Mapped]) -> list[Entry]:
+def _launch_marks(published: Published, mapped: Mapping[int, _MappedPart]) -> list[Entry]:
     """Marks for the grid, the threads and the vector, each on the dimensions that it takes a part of."""
 
     def sizes(numbers: Sequence[int]) -> int:
