@@ -143,9 +143,9 @@ def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Co
 
 
 def _serial_steps(body: tuple[TileOp, ...]) -> int:
-    """Iterations that wait for a load of their own: loops that are not unrolled, or one pass.
+    """Times that a thread waits for loads: iterations of loops, those counted once that are written out together.
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
     loops = (inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled)
-    return max([1, *(loop.extent * _serial_steps(loop.operations) for loop in loops)])
+    return max([1, *(-(-loop.extent // loop.written_out) * _serial_steps(loop.operations) for loop in loops)])

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.kernels.general.instances import solve_rows
 from engine.kernels.general.mapping import ThreadMapping
 from engine.kernels.general.paths import Dimension, Paths, is_kept, moves
 from engine.poly.nodes import Dependence
 from engine.scheduling.algebra import rank
+from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
+from engine.tile.emit import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,24 @@ def places(
         }  # fmt: skip
         found[statement.name] = Place(own, depth, collects, frozenset(near), bool(readers - near))
     return found
+
+
+def spans_of(program: TensorProgram, paths: Paths, mapping: ThreadMapping, array: str) -> tuple[Span, ...]:
+    """The axes of an array that are not settled by the point of the mapping at which its elements are made.
+
+    Who reads an element does so at the same point, as no dependence leaves it.
+    """
+    statement = next(s for s in program.statements if s.write.array == array)
+    taken = mapping.taken(statement.name)
+    rows = [(d.row(statement), Index.of(f"point{n}")) for n, d in enumerate(taken)]
+    extents = {f"point{n}": d.low + d.extent for n, d in enumerate(taken)}
+    settled = solve_rows(rows, statement.iterators, extents).values
+    free = {i.name for i in statement.iterators if i.extent > 1 and i.name not in settled}
+    shape = program.arrays[array].shape
+    return tuple(
+        Span(axis, Index(), shape[axis])
+        for axis, index in enumerate(statement.write.indices) if not free.isdisjoint(index.iterators())
+    )  # fmt: skip
 
 
 def _ready(statement: Statement, loops: Sequence[Dimension], taken: Sequence[Dimension]) -> int | None:
