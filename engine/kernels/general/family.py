@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.general.launches import fastest, join, launch_parts
 from engine.kernels.general.lower import emit_general
 from engine.kernels.general.paths import loops_of, paths
 from engine.kernels.general.plans import plans
@@ -18,7 +19,6 @@ from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.tile.nodes import TileProgram
-from engine.tile.printer import print_cuda
 from engine.tile.work import work_of_tile
 
 
@@ -43,14 +43,18 @@ class GeneralFamily(KernelFamily):
         needs = f"whole warps, up to {MAX_THREADS} threads"
         threads = marks.number("thread", 0, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), needs) or None
         unrolled = frozenset(d for d in loops if marks.is_written_out(d.extent, False, (d.member,)))
-        made = []
-        for config, where in plans(program, nest, dependences(program), threads):
-            config = replace(config, unrolled=unrolled)
-            tile = emit_general(group, nest, where, config)
-            work = work_of_tile(program, tile, print_cuda(tile))
-            made.append((estimate_microseconds(work, setting.machine), config, tile))
-        _, config, tile = min(made, key=lambda plan: plan[0])
-        return marks.describe(tile, config)
+        made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
+        for part in launch_parts(group, nest, dependences(program)):
+            for config, where in plans(part.group.program, part.nest, part.dependences, threads):
+                config = replace(config, unrolled=unrolled)
+                tile = replace(emit_general(part.group, part.nest, where, config), config=config)
+                time = estimate_microseconds(work_of_tile(part.group.program, tile), setting.machine)
+                known = made.get((part.first, part.end))
+                if known is None or time < known[0]:
+                    made[part.first, part.end] = time, tile
+        tile = join(group, fastest(made))
+        assert tile.config is not None
+        return marks.describe(tile, tile.config)
 
 
 GENERAL_FAMILY = GeneralFamily()

@@ -94,6 +94,8 @@ class _Lowering:
         points = self.mapping.points
         blocks = points if config.is_cooperative else -(-points // config.threads)
         self.emitter = _Emitter(program, blocks, config.threads)
+        self.point: list[Index] = []
+        """The place in each dimension of the mapping, from 0."""
         self.values: dict[Dimension, Index] = {}
         """The value of each dimension around what is emitted now."""
         self.held: dict[str, Access] = {}
@@ -134,8 +136,9 @@ class _Lowering:
         dimensions = self.mapping.dimensions
         sizes = tuple(d.extent for d in dimensions)
         for dimension, index in zip(dimensions, delinearize(point, sizes, self.emitter.extents), strict=True):
-            value = self.emitter.bind(dimension.name, index, Line((), (dimension.name,))) + dimension.low
-            self.values |= dict.fromkeys(dimension.of.values(), value)
+            place = self.emitter.bind(dimension.name, index, Line((), (dimension.name,)))
+            self.point.append(place)
+            self.values |= dict.fromkeys(dimension.of.values(), place + dimension.low)
         self._nest(self.nest)
 
     def _nest(self, nest: Nest) -> None:
@@ -310,8 +313,8 @@ class _Lowering:
         if statement.write.array not in self.emitter.changing:
             return
         link = at(statement)
-        repeated = [d for d in self.mapping.dimensions if statement.name not in d.of]
-        first = [self.emitter.definitions.get(d.name, Index.of(d.name)) * -1 for d in repeated]
+        places = zip(self.mapping.dimensions, self.point, strict=True)
+        first = [place * -1 for dimension, place in places if statement.name not in dimension.of]
         if self.is_together:
             first.append(Index.of(THREAD) * -1)
         self.emitter.store(statement, where, value, self.emitter.mask("stores", first, link), link)
