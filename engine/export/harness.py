@@ -97,7 +97,7 @@ class FolderRun:
         return outputs
 
     def launch(self, launch: Mapping[str, Any]) -> None:
-        """Launch a kernel on its tensors: a pointer for each parameter and then each workspace, in the manifest's order."""
+        """Run a kernel on its tensors: pointers for its parameters and then its workspaces, in the manifest's order."""
         kernel = self.kernels[launch["group"]]
         pointers = [
             int(self.memory[launch["arrays"][p["name"]]])
