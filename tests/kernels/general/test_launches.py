@@ -20,13 +20,13 @@ from tests.support.checked_programs import check_program
 from tests.support.needs import needs_compiler
 from tests.support.programs import apply, at, program, statement
 
-ROWS, COLUMNS = 48, 80
+ROWS, COLUMNS = 96, 128
 BOX = [("i", ROWS), ("j", COLUMNS)]
 
 
 def softmax_then_columns(outputs: str) -> TensorProgram:
     """The sums of a softmax's columns: rows first, then columns."""
-    shapes = {name: (ROWS, COLUMNS) for name in "xey"} | {"m": (ROWS,), "s": (ROWS,), "c": (COLUMNS,)}
+    shapes = dict.fromkeys("xey", (ROWS, COLUMNS)) | {"m": (ROWS,), "s": (ROWS,), "c": (COLUMNS,)}
     statements = [
         statement("S0", BOX, at("m", "i"), at("x", "i", "j"), ("max", "j")),
         statement("S1", BOX, at("e", "i", "j"), apply("exp", apply("sub", at("x", "i", "j"), at("m", "i")))),
@@ -39,7 +39,7 @@ def softmax_then_columns(outputs: str) -> TensorProgram:
 
 def there_and_back() -> TensorProgram:
     """Sums of rows, then of columns, then of rows again: three launches."""
-    shapes = {name: (ROWS, COLUMNS) for name in "xyz"} | {"r": (ROWS,), "c": (COLUMNS,), "t": (ROWS,)}
+    shapes = dict.fromkeys("xyz", (ROWS, COLUMNS)) | {"r": (ROWS,), "c": (COLUMNS,), "t": (ROWS,)}
     statements = [
         statement("S0", BOX, at("r", "i"), at("x", "i", "j"), ("sum", "j")),
         statement("S1", BOX, at("y", "i", "j"), apply("sub", at("x", "i", "j"), at("r", "i"))),
@@ -164,7 +164,8 @@ def test_the_launches_that_take_least_time_together_are_chosen() -> None:
     def named(name: str) -> TileProgram:
         return replace(tile, name=name)
 
-    times = {(0, 3): (9.0, named("all")), (0, 1): (2.0, named("a")), (1, 2): (2.0, named("b")), (2, 3): (2.0, named("c"))}
+    names = {(0, 3): "all", (0, 1): "a", (1, 2): "b", (2, 3): "c"}
+    times = {part: (9.0 if name == "all" else 2.0, named(name)) for part, name in names.items()}
     assert [one.name for one in fastest(times)] == ["a", "b", "c"]
     assert [one.name for one in fastest(times | {(1, 3): (3.0, named("bc"))})] == ["a", "bc"]
     assert [one.name for one in fastest(times | {(0, 3): (4.0, named("all"))})] == ["all"]
