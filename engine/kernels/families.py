@@ -54,7 +54,7 @@ def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting, fitting_only
 
 def _checked(tile: TileProgram) -> TileProgram:
     """The program, unless a thread would keep more than its registers hold."""
-    for buffer in tile.buffers.values():
+    for buffer in (one for launch in tile.launches for one in launch.buffers.values()):
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
             reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"
             hint = "ask for more threads, or for smaller tiles of a thread"

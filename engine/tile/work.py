@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.cost.nodes import Work
+from engine.cost.nodes import Work, total_work
 from engine.fusion.shape import is_contraction
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
@@ -19,21 +19,27 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
 from engine.tile.nodes import BLOCK, THREAD, BlockRanges, Let, Region, TileOp, TileProgram, before_meeting
-from engine.tile.source import CudaSource
-from engine.tile.storage import shared_map
+from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
 
 OUTSIDE = ("global", "workspace")
 """Scopes of buffers in global memory."""
 
 
-def work_of_tile(
-    program: TensorProgram, tile: TileProgram, source: CudaSource, registers: int | None = None
-) -> Work:
-    """The figures that `estimate` works with.  Masked accesses count as if they happened.
+def work_of_tile(program: TensorProgram, tile: TileProgram) -> Work:
+    """The figures that `estimate` works with, all launches together.  Masked accesses count as if they happened."""
+    if not tile.later:
+        return _work_of_launch(program, tile)
+    return total_work([_work_of_launch(_part(program, one), one) for one in tile.launches])
 
-    registers: of one thread, once the kernel was compiled for the target.
-    """
+
+def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
+    """What one of several launches computes."""
+    statements = [program.statement(name) for name in tile.statements]
+    return program.cut_out(statements, program.needed_outside(statements))
+
+
+def _work_of_launch(program: TensorProgram, tile: TileProgram) -> Work:
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)
     intrinsic = INTRINSICS.get(tile.intrinsic)
@@ -50,15 +56,14 @@ def work_of_tile(
         dram_bytes_read=read,
         dram_bytes_written=written,
         l2_bytes=sum(moved[scope] for scope in OUTSIDE),
-        shared_bytes=source.shared_bytes,
+        shared_bytes=shared_map(tile.buffers)[1],
         shared_bytes_moved=moved["shared"],
-        registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
         serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
         team=tile.team,
-        team_bytes=_team_bytes(source),
+        team_bytes=_team_bytes(tile),
         global_requests=sum(one.count for one in asked if one.is_global),
         global_sectors=sum(one.count * one.cost for one in asked if one.is_global),
         # A copy to shared memory is one instruction, counted where it reads.
@@ -67,9 +72,9 @@ def work_of_tile(
     )
 
 
-def _team_bytes(source: CudaSource) -> int:
+def _team_bytes(tile: TileProgram) -> int:
     """Of the workspaces that teams share evenly; their counters, which begin as zeros, are not read again."""
-    return sum(w.bytes for w in source.workspaces if not w.zeroed) * source.team // source.grid[0]
+    return sum(w.bytes for w in workspaces(tile) if not w.zeroed) * tile.team // tile.grid
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:

@@ -107,7 +107,7 @@ class _KernelRuns:
         findings = tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind)))
         return Check(
             self.kernel.group.name, "fail" if failed else "pass", self.worst, wanted.relative, wanted.because,
-            self.blocks_run, self.kernel.source.grid[0], self.compared, ORDERS, findings, counts=self.counts,
+            self.blocks_run, self.kernel.source.blocks, self.compared, ORDERS, findings, counts=self.counts,
             message=self._why() if failed else "",
         )  # fmt: skip
 
@@ -141,14 +141,18 @@ def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """The blocks to run: all of a small launch; of a large one whole split-K groups of the boundary blocks and others,
-    by a fixed seed."""
-    total, facts = kernel.source.grid[0], kernel.facts
+    """The blocks to run: all of a small kernel; of a large one whole split-K groups of the boundary blocks and others,
+    by a fixed seed.
+
+    Blocks of later launches need all those before: of a large kernel with several only the first launch runs.
+    """
+    total, facts = kernel.source.blocks, kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
     if affordable >= total:
         return tuple(range(total))
-    others = random.Random(0).sample(range(total), min(total, max(SAMPLE, affordable // 2)))
+    first = kernel.source.launches[0].blocks
+    others = random.Random(0).sample(range(first), min(first, max(SAMPLE, affordable // 2)))
     return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
 
 
@@ -180,7 +184,7 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
     """The group cut to a smaller size and its kernel, if blocks of the large launch are only sampled; else None."""
-    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
+    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.blocks else None
     return None if small is None else (small, compile_group(small.group, kernel.recipe))
 
 

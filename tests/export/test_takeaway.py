@@ -17,7 +17,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
-from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
+from engine.tile.source import CudaSource, GlobalWorkspace, Launch, Parameter
 from tests.support.commands import MODELS, document, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -60,10 +60,13 @@ def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -
     for workspace, given in zip(workspaces, own, strict=True):
         assert given.nbytes == workspace.bytes and not (workspace.zeroed and given.any())
     text = (folder / kernel["file"]).read_text(encoding="utf-8")
-    grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
+    first, *later = (
+        Launch(one["entry"], tuple(one["grid"]), tuple(one["block"]), one["shared_bytes"]) for one in kernel["launches"]
+    )
     source = CudaSource(
-        text, kernel["entry"], grid, block, kernel["shared_bytes"], buffers, (), workspaces=workspaces
-    )  # type: ignore[arg-type]
+        text, first.entry, first.grid, first.block, first.shared_bytes, buffers, (), workspaces=workspaces,
+        later=tuple(later),
+    )  # fmt: skip
     values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
     run, outputs, _ = emulate(source, values)
     assert not run.findings
@@ -83,7 +86,7 @@ class EmulatedDriver:
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
-        self.kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
+        self.kernels = {one["entry"]: kernel for kernel in manifest["kernels"] for one in kernel["launches"]}
         self.memory: list[np.ndarray] = []
         self.attributes: dict[str, int] = {}
         self.forms: dict[str, str] = {}

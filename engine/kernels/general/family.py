@@ -8,6 +8,7 @@ from dataclasses import replace
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.general.launches import Part, fastest, join, launch_parts
 from engine.kernels.general.lower import GeneralConfig, emit_general
 from engine.kernels.general.paths import Dimension, loops_of, paths
 from engine.kernels.general.places import Place
@@ -20,7 +21,6 @@ from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
 from engine.target.hardware import SECTOR
 from engine.tile.nodes import TileProgram
-from engine.tile.printer import print_cuda
 from engine.tile.work import work_of_tile
 
 
@@ -42,41 +42,64 @@ class GeneralFamily(KernelFamily):
         nest = loops_of(program, tree.root)
         loops = list(dict.fromkeys(d for path in paths(nest).values() for d in path))
         marks, wishes = read_marks(program, loops)
-        made: list[tuple[tuple[int, bool], float, GeneralConfig, TileProgram, dict[Dimension | str, str]]] = []
-        for config, where in Planner(program, nest, dependences(program), wishes, setting.machine).plans():
-            try:
-                tile = emit_general(group, nest, where, config)
-            except Unsupported:
-                if config.vector > 1:
-                    continue  # the same plan without vectors comes later
-                raise
-            work = work_of_tile(program, tile, print_cuda(tile))
-            # Whole sectors come from L2, however little of each the lanes of a warp want.
-            work = replace(work, l2_bytes=max(work.l2_bytes, work.global_sectors * SECTOR))
-            missed = missed_wishes(wishes, config, where)
-            lacks = len(missed), bool(wishes.vectors) and config.vector == 1
-            made.append((lacks, estimate_microseconds(work, setting.machine), config, tile, missed))
-        _, _, config, tile, missed = min(made, key=lambda plan: plan[:2])
-        for what, because in missed.items():
-            if isinstance(what, Dimension):
-                marks.refuse({"lane": because, "warp": because}, (what.member,))
-            else:
-                marks.refuse_mark(wishes.scopes[what], because)
-        return marks.describe(tile, config)
+        made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
+        lacking: dict[int, dict[Dimension | str, str]] = {}
+        for part in launch_parts(group, nest, dependences(program)):
+            planner = Planner(part.group.program, part.nest, part.dependences, wishes, setting.machine)
+            for config, where in planner.plans():
+                try:
+                    tile = replace(emit_general(part.group, part.nest, where, config), config=config)
+                except Unsupported:
+                    if config.vector > 1:
+                        continue  # the same plan without vectors comes later
+                    raise
+                missed = missed_wishes(wishes, part, config, where)
+                is_plain = bool(wishes.vectors) and config.vector == 1
+                time = _microseconds(part, tile, setting) + _NEVER * len(missed) + _SELDOM * is_plain
+                known = made.get((part.first, part.end))
+                if known is None or time < known[0]:
+                    made[part.first, part.end] = time, tile
+                    lacking[id(tile)] = missed
+        chosen = fastest(made)
+        for tile in chosen:
+            for what, because in lacking[id(tile)].items():
+                if isinstance(what, Dimension):
+                    marks.refuse({"lane": because, "warp": because}, (what.member,))
+                else:
+                    marks.refuse_mark(wishes.scopes[what], because)
+        tile = join(group, chosen)
+        assert tile.config is not None
+        return marks.describe(tile, tile.config)
+
+
+_SELDOM, _NEVER = 1e9, 1e12
+"""Microseconds that stand for what was asked for: vectors before speed, and everything else before vectors."""
+
+
+def _microseconds(part: Part, tile: TileProgram, setting: Setting) -> float:
+    """What a launch is predicted to take."""
+    work = work_of_tile(part.group.program, tile)
+    # Whole sectors come from L2, however little of each the lanes of a warp want.
+    work = replace(work, l2_bytes=max(work.l2_bytes, work.global_sectors * SECTOR))
+    return estimate_microseconds(work, setting.machine)
 
 
 def missed_wishes(
-    wishes: Wishes, config: GeneralConfig, where: Mapping[str, Place]
+    wishes: Wishes, part: Part, config: GeneralConfig, where: Mapping[str, Place]
 ) -> dict[Dimension | str, str]:
     """Dimensions that no threads share and statements whose values lie elsewhere than asked -> why."""
+    loops = {d for path in paths(part.nest).values() for d in path}
     inside = {d for loops in config.shared.values() for d in loops}
     mapped = {d for own in config.mapping.dimensions for d in own.of.values()}
     found: dict[Dimension | str, str] = {}
     for dimension in wishes.beside:
-        if dimension not in inside | mapped and dimension.extent > 1:
+        if dimension in loops - inside - mapped and dimension.extent > 1:
             found[dimension] = f"one thread runs {dimension.name} in order: its iterations need one another"
     for name, mark in wishes.scopes.items():
-        has = config.placed.get(name, "global") if where[name].in_memory else "register"
+        if name not in where:
+            continue
+        passed = part.group.program.statement(name).write.array in part.group.program.outputs
+        has = config.placed.get(name, "global") if where[name].in_memory or passed else "register"
         if mark.value != has:
             found[name] = f"its value lies in {has} memory: {_WHY[str(mark.value)]}"
     return found

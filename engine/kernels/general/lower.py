@@ -124,6 +124,8 @@ class _Lowering:
         blocks = -(-self.mapping.points // config.per_block)
         self.emitter = _Emitter(program, blocks, config.threads)
         self.emitter.vector = self.emitter.extents[LANE_OF_VECTOR] = config.vector
+        self.point: list[Index] = []
+        """The place in each dimension of the mapping, from 0."""
         self.values: dict[Dimension, Index] = {}
         """The value of each dimension around what is emitted now."""
         self.held: dict[str, Access] = {}
@@ -196,6 +198,7 @@ class _Lowering:
                 strip = self.emitter.bind(name, index, Line((), (dimension.name,)))
                 last = dimension is dimensions[-1]
                 own = self._neighbours(inside, dimension.name, strip, dimension.extent, dimension.strip, last)
+                self.point.append(own)
                 self.values |= dict.fromkeys(dimension.of.values(), own + dimension.low)
             self._nest(self.nest)
 
@@ -409,8 +412,8 @@ class _Lowering:
         if statement.write.array not in self.emitter.changing:
             return
         link = at(statement)
-        repeated = [d for d in self.mapping.dimensions if statement.name not in d.of]
-        first = [(self.values[next(iter(d.of.values()))] - d.low) * -1 for d in repeated]
+        places = zip(self.mapping.dimensions, self.point, strict=True)
+        first = [place * -1 for dimension, place in places if statement.name not in dimension.of]
         if self.is_together:
             first.append(Index.of(THREAD) * -1)
         self.emitter.store(statement, where, value, self.emitter.mask("stores", first, link), link)

@@ -48,7 +48,7 @@ class KernelConfig:
 
 @dataclass(frozen=True, slots=True)
 class TileProgram:
-    """One kernel before it becomes text."""
+    """One kernel before it becomes text: one launch, and those in `later`."""
 
     name: str
     title: tuple[str, ...]
@@ -90,6 +90,15 @@ class TileProgram:
     """The kernel family that made it."""
     misfit: str = ""
     """Why the group's own family does not fit the schedule, where the general one made the program."""
+    statements: tuple[str, ...] = ()
+    """Those that it runs, of one of several launches; none for a program that runs all."""
+    later: tuple[TileProgram, ...] = ()
+    """Launches that follow in order; what one leaves in a workspace, the next ones read."""
+
+    @property
+    def launches(self) -> tuple[TileProgram, ...]:
+        """All launches in order."""
+        return (self, *self.later)
 
     @property
     def intrinsic(self) -> str:
