@@ -12,6 +12,7 @@ from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.packed.family import PACKED_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
+from engine.kernels.scan.family import SCAN_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
@@ -19,7 +20,7 @@ from engine.target.registers import MAX_PRIVATE
 from engine.tile.nodes import TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
-    ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
+    SCAN_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 

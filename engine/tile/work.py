@@ -42,6 +42,8 @@ def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
 def _work_of_launch(program: TensorProgram, tile: TileProgram) -> Work:
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)
+    if tile.needs:
+        flops, read, written = tile.needs.flops, tile.needs.read, tile.needs.written
     intrinsic = INTRINSICS.get(tile.intrinsic)
     if intrinsic:
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
