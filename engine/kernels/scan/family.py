@@ -6,7 +6,7 @@ from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.loop_nest import loop_nest
-from engine.kernels.marks import Marks, power_up_to
+from engine.kernels.marks import DEFAULT_THREADS, Marks, power_up_to
 from engine.kernels.nodes import Compile
 from engine.kernels.scan.lower import ScanConfig, lower_scan, widest_vector
 from engine.kernels.scan.match import match_scan
@@ -45,12 +45,10 @@ class ScanFamily(KernelFamily):
             raise Unsupported("codegen", program.name, "is no running sum")
         nest = loop_nest(program, tree)
         marks = Marks(nest)
-        shortest = -(-scan.length // WARP) * WARP
-        most = min(MAX_THREADS, shortest)
-        default = min(256, most)
-        threads = marks.number("thread", default, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), "whole warps")
         widest = widest_vector(program, scan)
         vector = marks.number("vector", widest, power_up_to(widest), f"a power of two up to {widest}")
+        default = min(DEFAULT_THREADS, -(-scan.length // vector))
+        threads = marks.number("thread", default, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), "whole warps")
         step = threads * vector
         every = -(-scan.length // step)
         chunk = marks.number("block", 0, lambda n: n and -(-n // step) * step, f"a multiple of {step} elements")

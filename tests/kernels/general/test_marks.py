@@ -17,7 +17,10 @@ from engine.tile.nodes import TileProgram
 from tests.explore.groups import made_of
 from tests.kernels.general.test_lower import compiled, element_wise, softmax
 from tests.support.checked_programs import check_program
+from tests.support.needs import needs_compiler
 from tests.support.programs import at, program, statement
+
+pytestmark = needs_compiler
 
 SKEWED = entry("S0", terms=(("i", 1), ("j", 1)), at="outermost", required=True)
 """Rows that no faster family takes."""

@@ -15,6 +15,10 @@ from engine import Entry
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.kernels.scan.lower import ScanConfig
+from tests.benchmarks import work
+from tests.support.needs import needs_compiler
+
+pytestmark = needs_compiler
 
 
 def group_of(
@@ -94,6 +98,11 @@ def test_a_schedule_of_other_rows_goes_to_the_general_family(tmp_path: Path) -> 
     kernel = engine.compile(group, engine.Recipe(target="h200").advise("user", skewed, group=group.name))
     assert kernel.family == "general"
     assert engine.check(kernel).status == "pass"
+
+
+def test_its_requests_are_explained(tmp_path: Path) -> None:
+    row = work.compare(engine.compile(group_of(tmp_path, (8, 100), 1)))
+    assert isinstance(row, work.Row) and row.left == {}
 
 
 GROUP = "cumsum_0"
