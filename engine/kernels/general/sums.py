@@ -24,7 +24,7 @@ from engine.kernels.reduction.block_reduce import (
 )
 from engine.support.errors import Unsupported
 from engine.target.hardware import WARP
-from engine.tensor.index import Index
+from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access, Apply, Literal, Reduction, Scalar, Statement
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, is_shifted, match_weighted
 from engine.tile.emit import Emitter, Where
@@ -79,7 +79,9 @@ def add_in_memory(
     rows: of the statement, in the order of the loops.
     """
     again = emitter.mask("again", [_distance(statement, rows, where, from_first=True) - 1], link)
-    position = emitter.position(statement.write, where, link)
+    # In global memory, also where the complete sums lie in shared memory: threads do not meet between two terms.
+    indices = [index.substitute(where, emitter.extents) for index in statement.write.indices]
+    position = linear(indices, emitter.program.arrays[statement.write.array].shape)
     places: list[tuple[str, Access]] = []
 
     def load(name: str, neutral: float | int | bool) -> Access:

@@ -18,7 +18,7 @@ from tests.explore.groups import made_of
 from tests.kernels.general.test_lower import compiled, element_wise, softmax
 from tests.support.checked_programs import check_program
 from tests.support.needs import needs_compiler
-from tests.support.programs import at, program, statement
+from tests.support.programs import apply, at, program, statement
 
 pytestmark = needs_compiler
 
@@ -114,3 +114,19 @@ def lowered(text: TensorProgram, *entries: Entry) -> TileProgram:
     recipe = Recipe(target=group.target).advise("user", *soft, group=group.name)
     kernel = engine.compile(group, recipe)
     return GENERAL_FAMILY.lower(group, kernel.schedule, Setting(target(recipe.target)))
+
+
+def test_terms_are_collected_by_block_where_the_complete_sums_are_shared() -> None:
+    box = [("i", 6), ("j", 40), ("k", 9)]
+    product = apply("mul", at("x", "i", "k"), at("w", "k", "j"))
+    shapes = {"x": (6, 9), "w": (9, 40), "y": (6, 40), "z": (6, 40)}
+    statements = [
+        statement("S0", box, at("y", "i", "j"), product, ("sum", "k")),
+        statement("S1", box[:2], at("z", "i", "j"), apply("exp", at("y", "i", "j"))),
+    ]
+    kernel = compiled(
+        program("product", shapes, statements, "z"),
+        entry("S0", pin="i", at="outermost", required=True),
+        entry("S0", terms=("S0", "k", 2), at="after i", required=True),
+    )
+    assert check_program(kernel).status == "pass"
