@@ -67,6 +67,7 @@ def test_the_window_s_document_has_each_launch(kernel: Kernel) -> None:
     name = kernel.group.name
     assert [(one.entry, one.blocks) for one in found.launches] == [(f"{name}_1", 96), (f"{name}_2", 128)]
     assert all(any(one.entry in line for line in found.cuda.splitlines()) for one in found.launches)
+    assert f"{name}_2: {kernel.program.statements[-1].name} on 128 blocks of" in found.explain
     # Lines of the second launch's text are linked to its statement, too.
     last = kernel.program.statements[-1].name
     below = found.cuda[: found.cuda.index(kernel.launches[1].entry)].count("\n")
