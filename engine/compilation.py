@@ -132,7 +132,8 @@ def _compile_unchecked(
     return Kernel(
         group, recipe, program=program, dependences=needed, schedule=solved.tree, log=solved.log, tile=tile,
         verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
-        facts=work_of_tile(program, tile), timings=tuple(timings),
+        facts=work_of_tile(program, tile, family_of(group).registers(program, tile, setting.machine)),
+        timings=tuple(timings),
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ class Work:
     shared_bytes_moved: int = 0
     """Bytes read from and written to shared memory."""
     registers: int | None = None
-    """Per thread; None before compiling: then registers do not limit the occupancy."""
+    """Per thread, estimated or as the compiler says; None where they are not known and do not limit the occupancy."""
     tensor_flops: int = 0
     """Floating-point operations on tensor cores, those on the zeros of ragged tiles included."""
     tensor_type: str = ""
@@ -70,7 +70,7 @@ def total_work(launches: Sequence[Work]) -> Work:
     """A kernel of several launches in order: counts are sums, sizes those of the launch that has most."""
     sums = {name: sum(getattr(one, name) for one in launches) for name in _SUMS}
     most = {name: max(getattr(one, name) for one in launches) for name in ("threads", "shared_bytes", "stages")}
-    return Work(**sums, **most, launches=tuple(launches))
+    return Work(**sums, **most, registers=launches[0].registers, launches=tuple(launches))
 
 
 @dataclass(frozen=True, slots=True)

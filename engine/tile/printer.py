@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
 from engine.tile.nodes.expressions import HELD, STORED
 from engine.tile.nodes.writer import CudaWriter, RegisterForms
-from engine.tile.source import CudaSource, GlobalWorkspace, Launch, Parameter
+from engine.tile.source import CudaSource, GlobalWorkspace, KernelLaunch, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
 ARENA = "shared_memory"
@@ -34,9 +34,9 @@ def print_cuda(program: TileProgram) -> CudaSource:
     )  # fmt: skip
 
 
-def _launch(program: TileProgram) -> Launch:
+def _launch(program: TileProgram) -> KernelLaunch:
     grid, block = (program.grid, 1, 1), (program.threads, 1, 1)
-    return Launch(program.name, grid, block, shared_map(program.buffers)[1], program.footprints, program.team)
+    return KernelLaunch(program.name, grid, block, shared_map(program.buffers)[1], program.footprints, program.team)
 
 
 def operation_lines(program: TileProgram) -> Sequence[tuple[TileOp, range]]:

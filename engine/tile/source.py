@@ -75,7 +75,7 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class KernelLaunch:
     """One entry of the CUDA text, with the grid that it is launched on."""
 
     entry: str
@@ -103,8 +103,8 @@ class Launch:
 class CudaSource:
     """One kernel as CUDA text.  The text includes "loom.cuh" from `tile/include` (or the emulator's twin).
 
-    The fields of its first launch are those of `Launch`; others may follow in `later`.  All take the same pointers, and
-    what one leaves in a workspace, the next ones read.
+    The fields of its first launch are those of `KernelLaunch`; others may follow in `later`.  All take the same
+    pointers, and what one leaves in a workspace, the next ones read.
     """
 
     text: str
@@ -119,13 +119,13 @@ class CudaSource:
     team: int = 1
     workspaces: tuple[GlobalWorkspace, ...] = ()
     """Memory that whoever launches has to give besides the buffers, in the order of their parameters."""
-    later: tuple[Launch, ...] = ()
+    later: tuple[KernelLaunch, ...] = ()
     """Launches that follow, each once the one before it has ended."""
 
     @property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[KernelLaunch, ...]:
         """All launches in order."""
-        first = Launch(self.entry, self.grid, self.block, self.shared_bytes, self.footprints, self.team)
+        first = KernelLaunch(self.entry, self.grid, self.block, self.shared_bytes, self.footprints, self.team)
         return (first, *self.later)
 
     @property
@@ -133,7 +133,7 @@ class CudaSource:
         """Blocks of all launches, which are numbered on from one launch to the next."""
         return sum(launch.blocks for launch in self.launches)
 
-    def by_launch(self, blocks: Sequence[int]) -> Iterator[tuple[Launch, Sequence[int]]]:
+    def by_launch(self, blocks: Sequence[int]) -> Iterator[tuple[KernelLaunch, Sequence[int]]]:
         """Each launch with those of some blocks that are its own, by their numbers in its grid."""
         first = 0
         for launch in self.launches:

@@ -26,11 +26,14 @@ OUTSIDE = ("global", "workspace")
 """Scopes of buffers in global memory."""
 
 
-def work_of_tile(program: TensorProgram, tile: TileProgram) -> Work:
-    """The figures that `estimate` works with, all launches together.  Masked accesses count as if they happened."""
+def work_of_tile(program: TensorProgram, tile: TileProgram, registers: int | None = None) -> Work:
+    """The figures that `estimate` works with, all launches together.  Masked accesses count as if they happened.
+
+    registers: of one thread, estimated or as the compiler says; None where they are not known.
+    """
     if not tile.later:
-        return _work_of_launch(program, tile)
-    return total_work([_work_of_launch(_part(program, one), one) for one in tile.launches])
+        return _work_of_launch(program, tile, registers)
+    return total_work([_work_of_launch(_part(program, one), one, registers) for one in tile.launches])
 
 
 def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
@@ -39,7 +42,7 @@ def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
     return program.cut_out(statements, program.needed_outside(statements))
 
 
-def _work_of_launch(program: TensorProgram, tile: TileProgram) -> Work:
+def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | None) -> Work:
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)
     if tile.needs:
@@ -60,6 +63,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram) -> Work:
         l2_bytes=sum(moved[scope] for scope in OUTSIDE),
         shared_bytes=shared_map(tile.buffers)[1],
         shared_bytes_moved=moved["shared"],
+        registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
-from engine.kernels.general.launches import Part, fastest, join, launch_parts
+from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
 from engine.kernels.general.lower import GeneralConfig, emit_general
 from engine.kernels.general.paths import Dimension, loops_of, paths
 from engine.kernels.general.places import Place
@@ -76,7 +76,7 @@ _SELDOM, _NEVER = 1e9, 1e12
 """Microseconds that stand for what was asked for: vectors before speed, and everything else before vectors."""
 
 
-def _microseconds(part: Part, tile: TileProgram, setting: Setting) -> float:
+def _microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> float:
     """What a launch is predicted to take."""
     work = work_of_tile(part.group.program, tile)
     # Whole sectors come from L2, however little of each the lanes of a warp want.
@@ -85,7 +85,7 @@ def _microseconds(part: Part, tile: TileProgram, setting: Setting) -> float:
 
 
 def missed_wishes(
-    wishes: Wishes, part: Part, config: GeneralConfig, where: Mapping[str, Place]
+    wishes: Wishes, part: LaunchPart, config: GeneralConfig, where: Mapping[str, Place]
 ) -> dict[Dimension | str, str]:
     """Dimensions that no threads share and statements whose values lie elsewhere than asked -> why."""
     loops = {d for path in paths(part.nest).values() for d in path}

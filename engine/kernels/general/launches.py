@@ -27,7 +27,7 @@ class LaunchesConfig(KernelConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LaunchPart:
     """What one launch may run."""
 
     group: FusionGroup
@@ -39,13 +39,13 @@ class Part:
     """It runs the parts [first, end) of the outermost sequence."""
 
 
-def launch_parts(group: FusionGroup, nest: Nest, dependences: Sequence[Dependence]) -> Iterator[Part]:
+def launch_parts(group: FusionGroup, nest: Nest, dependences: Sequence[Dependence]) -> Iterator[LaunchPart]:
     """The whole schedule; of a sequence also each part and each run of neighbours that loses no threads together."""
     if not isinstance(nest, Parts):
-        yield Part(group, nest, tuple(dependences), 0, 1)
+        yield LaunchPart(group, nest, tuple(dependences), 0, 1)
         return
     count = len(nest.parts)
-    yield Part(group, nest, tuple(dependences), 0, count)
+    yield LaunchPart(group, nest, tuple(dependences), 0, count)
     alone = [_part(group, nest, dependences, n, n + 1) for n in range(count)]
     yield from alone
     points = [_points(part) for part in alone]
@@ -62,17 +62,17 @@ def launch_parts(group: FusionGroup, nest: Nest, dependences: Sequence[Dependenc
         first = run.end
 
 
-def _part(group: FusionGroup, nest: Parts, dependences: Sequence[Dependence], first: int, end: int) -> Part:
+def _part(group: FusionGroup, nest: Parts, dependences: Sequence[Dependence], first: int, end: int) -> LaunchPart:
     program, parts = group.program, nest.parts[first:end]
     own = Parts(parts) if len(parts) > 1 else parts[0]
     names = set(paths(own))
     statements = [s for s in program.statements if s.name in names]
     made = replace(program.cut_out(statements, program.needed_outside(statements)), name=program.name)
     inside = tuple(d for d in dependences if d.source in names and d.sink in names)
-    return Part(replace(group, program=made), own, inside, first, end)
+    return LaunchPart(replace(group, program=made), own, inside, first, end)
 
 
-def _points(part: Part) -> int:
+def _points(part: LaunchPart) -> int:
     return map_threads(part.group.program, paths(part.nest), part.dependences).points
 
 

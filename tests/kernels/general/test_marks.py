@@ -126,7 +126,8 @@ def test_terms_are_collected_by_block_where_the_complete_sums_are_shared() -> No
     ]
     kernel = compiled(
         program("product", shapes, statements, "z"),
-        entry("S0", pin="i", at="outermost", required=True),
-        entry("S0", terms=("S0", "k", 2), at="after i", required=True),
+        entry("S1", terms=("S1", "j", -1), at="innermost", required=True),
+        entry("S0", pin="j", at="innermost", required=True),
     )
+    assert (kernel.tile.buffers["y"].scope, kernel.tile.buffers["y_sums"].scope) == ("shared", "workspace")
     assert check_program(kernel).status == "pass"
