@@ -47,14 +47,16 @@ def places(
     for statement in program.statements:
         own = loops[statement.name]
         ready = _ready(statement, own, mapping.taken(statement.name))
-        collects = ready is not None
-        depth = len(own) if ready is None else ready
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
         alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
         in_place = statement.write.array in program.inputs
         readers = {d.sink for d in flows} | {
             s.name for s in program.statements if statement.write.array in s.sources and s is not statement
         }
+        if ready is not None and any(set(own[ready:]) & set(loops[reader]) for reader in readers - {statement.name}):
+            ready = None if statement.reduction else ready  # later iterations of the loop over the terms read the sum
+        collects = ready is not None
+        depth = len(own) if ready is None else ready
         near = {
             reader
             for reader in readers
