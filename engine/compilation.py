@@ -136,7 +136,7 @@ def _compile_unchecked(
     return Kernel(
         group, recipe, program=program, dependences=needed, schedule=order, log=solved.log, tile=tile,
         verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
-        facts=work_of_tile(program, tile, source, family_of(group).registers(program, tile, setting.machine)),
+        facts=work_of_tile(program, tile, family_of(group).registers(program, tile, setting.machine)),
         timings=tuple(timings),
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_a_kernel_has_exactly_these_figures(manifest: dict[str, Any]) -> None:
     for kernel in manifest["kernels"]:
         assert kernel.keys() == {
             "group", "file", "entry", "grid", "block", "shared_bytes", "tensor_cores", "stages", "parameters",
-            "workspaces", "compiled", "relaxed",
+            "workspaces", "compiled", "relaxed", "launches",
         }  # fmt: skip
         assert kernel["stages"].keys() == {"shared", "register"}
         assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}

@@ -121,8 +121,9 @@ def schedule(job: CompileJob, json: bool) -> bool:
             match kernel:
                 case Kernel():
                     output.say(show(kernel.schedule, kernel.program))
+                    several = f" of {len(kernel.launches)} launches" if len(kernel.launches) > 1 else ""
                     if kernel.tile.misfit:
-                        output.say(f"a general kernel; {kernel.tile.misfit}\n")
+                        output.say(f"a general kernel{several}; {kernel.tile.misfit}\n")
                 case NoKernel() | NotTaken():
                     output.say(show(kernel.scheduled.tree, kernel.program))
                     output.say(f"legal, but there is no kernel: {kernel.subject}: {kernel.reason}\n")
@@ -142,7 +143,7 @@ def _schedule_row(document: KernelDoc) -> dict[str, Any]:
     }  # fmt: skip
     if document.has_kernel:
         misfit = {"misfit": document.misfit} if document.misfit else {}
-        return {**row, "kernel": {"family": document.family, "launches": 1, **misfit}}
+        return {**row, "kernel": {"family": document.family, "launches": len(document.launches), **misfit}}
     return {**row, "refused": {"because": document.refused}} if document.legal else row
 
 
@@ -161,8 +162,10 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
         return not missing
     rows = (
         (
-            kernel["group"], kernel["file"], " x ".join(map(str, kernel["grid"])), str(kernel["block"][0]),
-            amount(kernel["shared_bytes"]),
+            kernel["group"], kernel["file"],
+            ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
+            ", ".join(str(one["block"][0]) for one in kernel["launches"]),
+            ", ".join(amount(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]

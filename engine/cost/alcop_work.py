@@ -128,7 +128,7 @@ def _grid_and_panels(
 
 def main_loop(body: tuple[TileOp, ...]) -> For | None:
     """The loop over tiles: the longest outermost one that every block walks."""
-    walked = [op for op in before_meeting(body) if isinstance(op, For) and not op.unroll]
+    walked = [op for op in before_meeting(body) if isinstance(op, For) and not op.is_unrolled]
     return max(walked, key=lambda loop: loop.extent, default=None)
 
 

@@ -16,12 +16,16 @@ L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P 
 
 Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
 
+Several launches of one kernel run one after the other: their times add up.
+
 Rates are reached at once, blocks are balanced, every multiply meets an add: it ranks schedules and explains them, and
 does not replace a measurement.  Figures are the user's calibrated ones where there are any.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.cost.calibration import calibrated_target, calibration_of
@@ -45,11 +49,13 @@ def estimate(work: Work, machine: Target) -> Prediction:
 
 def estimate_microseconds(work: Work, machine: Target) -> float:
     """`estimate(work, machine).microseconds`, without its texts: searches ask it for every program."""
-    return _compute(work, calibrated_target(machine)).total
+    return model_microseconds(work, calibrated_target(machine))
 
 
 def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> Prediction:
     """`estimate` with exactly the figures of `machine`.  note: where they come from."""
+    if work.launches:
+        return _one_after_the_other([model_prediction(one, machine, note) for one in _launches(work)])
     numbers = _compute(work, machine)
     return Prediction(
         microseconds=numbers.total,
@@ -63,7 +69,28 @@ def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> P
 
 def model_microseconds(work: Work, machine: Target) -> float:
     """`estimate_microseconds` with exactly the figures of `machine`."""
+    if work.launches:
+        return sum(_compute(one, machine).total for one in _launches(work))
     return _compute(work, machine).total
+
+
+def _launches(work: Work) -> Iterator[Work]:
+    """Several launches; the registers of the kernel are those of the one that needs most."""
+    return (replace(one, registers=work.registers) for one in work.launches)
+
+
+def _one_after_the_other(launches: Sequence[Prediction]) -> Prediction:
+    """The prediction of launches in order: times add up, whatever else it says is of the longest one."""
+    longest = max(launches, key=lambda one: one.microseconds)
+    terms = []
+    for term in dict.fromkeys(term.name for one in launches for term in one.terms):
+        found = {n: t for n, one in enumerate(launches, 1) for t in one.terms if t.name == term}
+        if next(iter(found.values())).unit != "µs":
+            terms += [t for t in longest.terms if t.name == term]
+            continue
+        because = "; ".join(f"launch {n}: {t.because}" for n, t in found.items())
+        terms.append(TermDoc(term, sum(t.value for t in found.values()), "µs", because))
+    return replace(longest, microseconds=sum(one.microseconds for one in launches), terms=tuple(terms))
 
 
 class _Numbers(NamedTuple):

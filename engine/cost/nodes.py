@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.documents.model import TermDoc, Time
@@ -16,7 +17,7 @@ UNCALIBRATED = "uncalibrated"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One launch in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
+    """One kernel in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
 
     blocks: int
     threads: int
@@ -55,6 +56,21 @@ class Work:
     """Instructions of a warp that load from or store to shared memory."""
     bank_conflicts: int = 0
     """Passes over the banks of shared memory beyond the fewest that these and the copies to it need."""
+    launches: tuple[Work, ...] = ()
+    """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
+
+
+_SUMS = (
+    "blocks", "flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved",
+    "tensor_flops", "serial_steps", "global_requests", "global_sectors", "shared_requests", "bank_conflicts",
+)  # fmt: skip
+
+
+def total_work(launches: Sequence[Work]) -> Work:
+    """A kernel of several launches in order: counts are sums, sizes those of the launch that has most."""
+    sums = {name: sum(getattr(one, name) for one in launches) for name in _SUMS}
+    most = {name: max(getattr(one, name) for one in launches) for name in ("threads", "shared_bytes", "stages")}
+    return Work(**sums, **most, registers=launches[0].registers, launches=tuple(launches))
 
 
 @dataclass(frozen=True, slots=True)

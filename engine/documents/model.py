@@ -284,6 +284,19 @@ class RepairDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchDoc:
+    """One launch of a kernel."""
+
+    entry: str
+    """Name of its function in the CUDA text."""
+    blocks: int
+    threads: int
+    """Of a block."""
+    shared_bytes: int
+    """Of a block."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelDoc:
     """A compiled group: schedule, verdicts, CUDA text, prediction."""
 
@@ -298,9 +311,8 @@ class KernelDoc:
     statements: tuple[StatementDoc, ...]
     cuda: str = ""
     lines: tuple[LineDoc, ...] = ()
-    grid: tuple[int, ...] = ()
-    block: tuple[int, ...] = ()
-    shared_bytes: int = 0
+    launches: tuple[LaunchDoc, ...] = ()
+    """In order: several where the schedule is cut into kernels that run one after the other."""
     stages: int = 0
     time: Time = Time(0.0, PREDICTED, "no kernel")
     terms: tuple[TermDoc, ...] = ()

@@ -168,9 +168,12 @@ def _request(job: MeasureJob, folder: Path) -> dict[str, Any]:
     workspaces = [
         {"name": w.name, "alignment": w.alignment, "bytes": w.bytes, "zeroed": w.zeroed} for w in source.workspaces
     ]
+    launches = [
+        {"entry": one.entry, "grid": one.grid, "block": one.block, "shared_bytes": one.shared_bytes}
+        for one in source.launches
+    ]
     return {
-        "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
-        "shared_bytes": source.shared_bytes, "buffers": buffers, "workspaces": workspaces,
+        "folder": str(folder), "launches": launches, "buffers": buffers, "workspaces": workspaces,
         "architecture": job.compiled.architecture,
     }  # fmt: skip
 

@@ -165,13 +165,9 @@ class LoadedKernel:
         self.sizes: list[int] = [buffer["bytes"] for buffer in request["buffers"]]
         self.l2_bytes = int(driver.Context.get_device().get_attribute(driver.device_attribute.L2_CACHE_SIZE))
         self.module = driver.module_from_buffer((self.folder / "kernel.cubin").read_bytes())
-        self.function = self.module.get_function(request["entry"])
-        # Without this opt-in a launch with more than 48 KiB of dynamic shared memory fails.
-        attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self.function.set_attribute(attribute, request["shared_bytes"])
-        self.function.prepare("P" * len([*request["buffers"], *request["workspaces"]]))
+        self.functions = [self._load(launch) for launch in request["launches"]]
         copies = self._count_copies(share)
-        # Launches on one stream never overlap, and a kernel leaves a zeroed workspace zeroed: all copies share one.
+        # Launches on one stream run in order, and a kernel leaves a zeroed workspace zeroed: all copies share one.
         # One that may hold anything begins with 0xFF bytes, as what a kernel only writes does.
         self.workspaces = [self._allocate(w, 0 if w["zeroed"] else 0xFF) for w in request["workspaces"]]
         self.copies = [self._copy() for _ in range(copies)]
@@ -180,8 +176,16 @@ class LoadedKernel:
         self.launches = 1
         self.method = "one launch between two events"
 
+    def _load(self, launch: dict[str, Any]) -> Any:
+        function = self.module.get_function(launch["entry"])
+        # Without this opt-in a launch with more than 48 KiB of dynamic shared memory fails.
+        attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        function.set_attribute(attribute, launch["shared_bytes"])
+        function.prepare("P" * len([*self.request["buffers"], *self.request["workspaces"]]))
+        return function
+
     def save_first(self) -> None:
-        """One untimed launch; its results go into files."""
+        """One untimed run; its results go into files."""
         self._launch(self.copies[0])
         self.stream.synchronize()
         for n, buffer in enumerate(self.request["buffers"]):
@@ -258,10 +262,10 @@ class LoadedKernel:
             self._launch(self.copies[self.turn])
 
     def _launch(self, copy: list[Any]) -> None:
-        grid, block = tuple(self.request["grid"]), tuple(self.request["block"])
-        shared = self.request["shared_bytes"]
-        pointers = map(int, [*copy, *self.workspaces])
-        self.function.prepared_async_call(grid, block, self.stream, *pointers, shared_size=shared)
+        pointers = [int(one) for one in (*copy, *self.workspaces)]
+        for function, launch in zip(self.functions, self.request["launches"], strict=True):
+            grid, block, shared = tuple(launch["grid"]), tuple(launch["block"]), launch["shared_bytes"]
+            function.prepared_async_call(grid, block, self.stream, *pointers, shared_size=shared)
 
 
 if __name__ == "__main__":

@@ -13,24 +13,33 @@ from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import PASS_BYTES, SECTOR
 from engine.tensor.nodes import TensorProgram
+from engine.tile.nodes import TileProgram
 from engine.tile.storage import shared_map
 
 TRACED_BLOCK, TRACED_WARP = 0, 0
 
 
 def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float = 60.0) -> WarpDoc | Finding:
-    """The accesses of warp 0 of block 0, in the order in which it came to them; what went wrong where something did.
+    """The accesses of warp 0 of block 0 of each launch, in the order in which it came to them; what went wrong where
+    something did.
 
     values: of the arrays that the kernel reads.  Raises MissingCapability without a C++ compiler.
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
-    others = (block for block in kernel.source.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
-    blocks = (*others, TRACED_BLOCK)  # the last of a team does what is left
-    run = trace_warp(kernel.source, given, (TRACED_BLOCK, TRACED_WARP), blocks=blocks, timeout=timeout)
-    if run.findings:
-        return run.findings[0]
-    lanes = tuple(_document(kernel, access) for access in run.accesses)
-    return WarpDoc(kernel.group.name, to_text(kernel.advice), TRACED_BLOCK, lanes)
+    lanes: list[LanesDoc] = []
+    first = 0
+    for tile, launch in zip(kernel.tile.launches, kernel.launches, strict=True):
+        traced = first + TRACED_BLOCK
+        others = (first + block for block in launch.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
+        blocks = (*others, traced)  # the last of a team does what is left
+        run = trace_warp(kernel.source, given, (traced, TRACED_WARP), blocks=blocks, timeout=timeout)
+        # Without the launches before, a later one reads what nobody has written; its addresses are the same.
+        wrong = [found for found in run.findings if first == 0 or found.kind != "uninitialised"]
+        if wrong:
+            return wrong[0]
+        lanes += [_document(kernel, tile, access) for access in run.accesses]
+        first += launch.blocks
+    return WarpDoc(kernel.group.name, to_text(kernel.advice), TRACED_BLOCK, tuple(lanes))
 
 
 def dummy_inputs(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
@@ -72,7 +81,7 @@ def _index_ranges(program: TensorProgram) -> dict[str, tuple[int, int]]:
     return ranges
 
 
-def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
+def _document(kernel: Kernel, tile: TileProgram, access: WarpAccess) -> LanesDoc:
     source = kernel.source
     arrays = {b.parameter: b.array for b in source.buffers} | {w.parameter: w.name for w in source.workspaces}
     taken = [offset for offset in access.offsets if offset >= 0]
@@ -80,13 +89,13 @@ def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
         name, start = arrays[access.parameter], 0
         ideal = -(-len(set(taken)) * access.width // SECTOR)
     else:
-        name, start = _shared_buffer(kernel, min(taken, default=0))
+        name, start = _shared_buffer(tile, min(taken, default=0))
         ideal = -(-len(taken) * access.width // PASS_BYTES)  # lanes that read one word share it, but not a pass
     addresses = tuple(offset - start if offset >= 0 else -1 for offset in access.offsets)
     return LanesDoc(access.line, access.kind, name, access.width, addresses, sectors=access.touched, ideal=ideal)
 
 
-def _shared_buffer(kernel: Kernel, offset: int) -> tuple[str, int]:
+def _shared_buffer(tile: TileProgram, offset: int) -> tuple[str, int]:
     """The shared buffer at an offset of the block's memory, and where it begins."""
-    begins = shared_map(kernel.tile.buffers)[0]
+    begins = shared_map(tile.buffers)[0]
     return max(((name, start) for name, start in begins.items() if start <= offset), key=lambda item: item[1])

@@ -4,7 +4,7 @@
 
 Needs NumPy, PyCUDA and a GPU; nothing of Loomscope.  Tensors are named as in `manifest.json`; the model's weights are
 in `constants.npz`, and what `--inputs` does not give is seeded random numbers (whole numbers are 0 or 1).  Times are
-between two events round one launch, caches warm: for a first look, not for a comparison.
+between two events round one kernel, caches warm: for a first look, not for a comparison.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class FolderRun:
         return outputs
 
     def launch(self, launch: Mapping[str, Any]) -> None:
-        """One launch: a pointer for each parameter and then for each workspace, in the manifest's order."""
+        """Run a kernel on its tensors: pointers for its parameters and then its workspaces, in the manifest's order."""
         kernel = self.kernels[launch["group"]]
         pointers = [
             int(self.memory[launch["arrays"][p["name"]]])
@@ -107,9 +107,9 @@ class FolderRun:
             if pointer % needs["alignment"]:
                 place = f"{launch['group']}: {needs['name']} lies at {pointer:#x}"
                 raise SystemExit(f"{place}, its kernel needs a multiple of {needs['alignment']}")
-        function = self.functions[launch["group"]]
-        grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
-        function.prepared_async_call(grid, block, None, *pointers, shared_size=kernel["shared_bytes"])
+        for function, one in zip(self.functions[launch["group"]], kernel["launches"], strict=True):
+            grid, block = tuple(one["grid"]), tuple(one["block"])
+            function.prepared_async_call(grid, block, None, *pointers, shared_size=one["shared_bytes"])
 
     def time_launch(self, launch: Mapping[str, Any]) -> float:
         """Microseconds of one launch."""
@@ -120,21 +120,26 @@ class FolderRun:
         stop.synchronize()
         return float(stop.time_since(start)) * 1e3
 
-    def _load(self, kernel: Mapping[str, Any]) -> Any:
+    def _load(self, kernel: Mapping[str, Any]) -> list[Any]:
+        """A function for each launch of a kernel."""
         capability = "{}.{}".format(*self.driver.Context.get_device().compute_capability())
         architecture = next((name for name, made in kernel["compiled"].items() if capability in made["runs_on"]), None)
         if architecture is None:
             raise SystemExit(f"there is no machine code for compute capability {capability}")
         code = (self.folder / f"{kernel['group']}.{architecture}.cubin").read_bytes()
-        function = self.driver.module_from_buffer(code).get_function(kernel["entry"])
+        module = self.driver.module_from_buffer(code)
         attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-        try:
-            function.set_attribute(attribute, kernel["shared_bytes"])
-        except self.driver.Error as error:  # the kernel was made for a GPU whose blocks may have more
-            needs = f"{kernel['group']} needs {kernel['shared_bytes']:,} bytes of shared memory a block"
-            raise SystemExit(f"{needs}, this GPU refuses them: {error}") from error
-        function.prepare("P" * len([*kernel["parameters"], *kernel["workspaces"]]))
-        return function
+        functions = []
+        for launch in kernel["launches"]:
+            function = module.get_function(launch["entry"])
+            try:
+                function.set_attribute(attribute, launch["shared_bytes"])
+            except self.driver.Error as error:  # the kernel was made for a GPU whose blocks may have more
+                needs = f"{kernel['group']} needs {launch['shared_bytes']:,} bytes of shared memory a block"
+                raise SystemExit(f"{needs}, this GPU refuses them: {error}") from error
+            function.prepare("P" * len([*kernel["parameters"], *kernel["workspaces"]]))
+            functions.append(function)
+        return functions
 
     def _workspaces(self, kernel: Mapping[str, Any]) -> list[Any]:
         """Memory that a launch needs besides its tensors; zeros where the kernel wants them."""

@@ -44,7 +44,7 @@ class TorchOperator:
         both = [p["name"] for p in self.reads if p["written"]]
         if both:
             raise ValueError(f"{self.name} updates {both[0]} in place, which no operator here does")
-        self._functions: dict[int, ctypes.c_void_p] = {}
+        self._functions: dict[int, list[ctypes.c_void_p]] = {}
 
     @property
     def schema(self) -> str:
@@ -108,12 +108,12 @@ class TorchOperator:
     def _launch(self, pointers: list[int], stream: int) -> None:
         values = [ctypes.c_void_p(pointer) for pointer in pointers]
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        grid, block = self.kernel["grid"], self.kernel["block"]
-        shape = [ctypes.c_uint(size) for size in (*grid, *block, self.kernel["shared_bytes"])]
-        _call("cuLaunchKernel", self._function(), *shape, ctypes.c_void_p(stream), arguments, None)
+        for function, launch in zip(self._load(), self.kernel["launches"], strict=True):
+            shape = [ctypes.c_uint(size) for size in (*launch["grid"], *launch["block"], launch["shared_bytes"])]
+            _call("cuLaunchKernel", function, *shape, ctypes.c_void_p(stream), arguments, None)
 
-    def _function(self) -> ctypes.c_void_p:
-        """The kernel on the current device, loaded when first used there."""
+    def _load(self) -> list[ctypes.c_void_p]:
+        """The kernel's launches on the current device, loaded when first used there."""
         import torch
 
         device = torch.cuda.current_device()
@@ -124,17 +124,20 @@ class TorchOperator:
             if architecture is None:
                 raise RuntimeError(f"{self.name}: there is no machine code for compute capability {capability}")
             code = (self.folder / f"{self.name}.{architecture}.cubin").read_bytes()
-            module, function = ctypes.c_void_p(), ctypes.c_void_p()
+            module = ctypes.c_void_p()
             _call("cuModuleLoadData", ctypes.byref(module), code)
-            _call("cuModuleGetFunction", ctypes.byref(function), module, self.kernel["entry"].encode())
-            shared_bytes = self.kernel["shared_bytes"]
-            try:
-                _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED_BYTES, shared_bytes)
-            except RuntimeError as error:  # the kernel was made for a GPU whose blocks may have more
-                needs = f"{self.name} needs {shared_bytes:,} bytes of shared memory a block"
-                raise RuntimeError(f"{needs}, this GPU refuses them: {error}") from error
-            self._functions[device] = function
+            self._functions[device] = [self._function(module, launch) for launch in self.kernel["launches"]]
         return self._functions[device]
+
+    def _function(self, module: ctypes.c_void_p, launch: dict[str, Any]) -> ctypes.c_void_p:
+        function, shared_bytes = ctypes.c_void_p(), launch["shared_bytes"]
+        _call("cuModuleGetFunction", ctypes.byref(function), module, launch["entry"].encode())
+        try:
+            _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED_BYTES, shared_bytes)
+        except RuntimeError as error:  # the kernel was made for a GPU whose blocks may have more
+            needs = f"{self.name} needs {shared_bytes:,} bytes of shared memory a block"
+            raise RuntimeError(f"{needs}, this GPU refuses them: {error}") from error
+        return function
 
 
 def _call(name: str, *arguments: Any) -> None:

@@ -12,6 +12,7 @@ from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.packed.family import PACKED_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
+from engine.kernels.scan.family import SCAN_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.scheduling.nodes import Band, Member, ScheduleTree, walk
 from engine.scheduling.tiling import fold_tiles
@@ -20,7 +21,7 @@ from engine.target.registers import MAX_PRIVATE
 from engine.tile.nodes import TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
-    ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
+    SCAN_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 
@@ -81,7 +82,7 @@ def _members(tree: ScheduleTree) -> list[Member]:
 
 def _checked(tile: TileProgram) -> TileProgram:
     """The program, unless a thread would keep more than its registers hold."""
-    for buffer in tile.buffers.values():
+    for buffer in (one for launch in tile.launches for one in launch.buffers.values()):
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
             reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"
             hint = "ask for more threads, or for smaller tiles of a thread"

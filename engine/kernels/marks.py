@@ -56,6 +56,16 @@ class Marks:
         """The dimension on which the first author puts a mark, or None."""
         return next((member for member, mark in self._marks if mark.name == name), None)
 
+    def drop_advice(self, because: str) -> None:
+        """Read only what people and searches ask for, or require; note why the advice of analyses is not followed."""
+        advised = [mark for _, mark in self._marks if not mark.required and mark.author not in ("user", "tune")]
+        self.notes |= {mark.path: Note(because) for mark in advised}
+        self._marks = [(member, mark) for member, mark in self._marks if mark not in advised]
+
+    def refuse_mark(self, mark: Mark, because: str, name: str = "", value: str = "") -> None:
+        """Note why this kernel does not take one mark as given, and what it has in its place."""
+        self.notes[mark.path] = Note(because, name, value)
+
     def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
         """Note why this kernel takes none of the marks with these names (on `members`)."""
         for name, reason in because.items():

@@ -13,7 +13,7 @@ from engine.scheduling.nodes import ScheduleTree, Verdict
 from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
-from engine.tile.source import CudaSource
+from engine.tile.source import CudaSource, KernelLaunch
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ class Kernel:
     def family(self) -> str:
         """The name of the kernel family that made it."""
         return self.tile.family
+
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]:
+        """What runs on the GPU, in order: one launch, or several where the schedule is cut."""
+        return self.source.launches
 
     @property
     def advice(self) -> tuple[Advice, ...]:

@@ -175,7 +175,7 @@ def _shared_stages(
 
 def _register_stages(request: PipelineRequest, loop: For) -> tuple[int, StageRefusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
-    if not loop.unroll:
+    if not loop.is_unrolled:
         return 1, StageRefusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
     # A stage is a register's index: the written-out loop must come back to stage 0 when it starts again.
     fitting = [n for n in REGISTER_STAGES if n <= request.stages and loop.extent % n == 0]

@@ -72,6 +72,7 @@ def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
         register_stages=register_stages,
         config=program.config and program.config.with_stages(stages, register_stages),
         requests=(),
+        later=tuple(pipeline_loops(one, machine) for one in program.later),
     )
     needed = shared_map(result.buffers)[1]
     if needed > machine.shared_limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from engine.cost.estimate import estimate
@@ -36,6 +37,11 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     yield f"Which kernel follows it: {kernel.family}"
     if kernel.tile.misfit:
         yield f"  no faster family fits: {kernel.tile.misfit}"
+    if len(kernel.launches) > 1:
+        yield f"  {len(kernel.launches)} launches in order, as parts of the cut share no grid that is as fast:"
+        for tile, launch in zip(kernel.tile.launches, kernel.launches, strict=True):
+            runs = " ".join(tile.statements)
+            yield f"  {launch.entry}: {runs} on {launch.blocks:,} blocks of {math.prod(launch.block):,} threads"
     yield ""
     yield "Where results live"
     for statement in kernel.program.statements:

@@ -17,6 +17,7 @@ from engine.documents.model import (
     EntryDoc,
     GroupDoc,
     KernelDoc,
+    LaunchDoc,
     LineDoc,
     ModelDoc,
     NodeDoc,
@@ -202,9 +203,7 @@ def kernel_doc(kernel: Kernel) -> KernelDoc:
             for number, line in enumerate(kernel.source.lines, 1)
             if line.statements or line.dimensions
         ),
-        grid=kernel.source.grid,
-        block=kernel.source.block,
-        shared_bytes=kernel.source.shared_bytes,
+        launches=tuple(LaunchDoc(one.entry, one.blocks, one.block[0], one.shared_bytes) for one in kernel.launches),
         stages=kernel.tile.stages,
         time=prediction.time(),
         terms=prediction.terms,

@@ -127,9 +127,10 @@ def _manifest_figures(path: str | Path) -> Iterator[tuple[tuple[str, str], float
         for kernel in data["kernels"]:
             name = str(kernel["group"])
             yield (name, "launches"), sum(launch["group"] == name for launch in data["launches"])
-            yield (name, "blocks"), math.prod(kernel["grid"])
-            yield (name, "threads a block"), math.prod(kernel["block"])
-            yield (name, "shared memory"), kernel["shared_bytes"]
+            own = [kernel, *kernel.get("launches", ())[1:]]  # the kernel's own figures are its first launch's
+            yield (name, "blocks"), sum(math.prod(one["grid"]) for one in own)
+            yield (name, "threads a block"), max(math.prod(one["block"]) for one in own)
+            yield (name, "shared memory"), max(one["shared_bytes"] for one in own)
             for architecture, found in kernel["compiled"].items():
                 yield (name, f"registers {architecture}"), found["registers"]
                 yield (name, f"spill bytes {architecture}"), found["spill_bytes"]

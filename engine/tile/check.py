@@ -21,7 +21,8 @@ def check_tile(program: TileProgram) -> tuple[str, ...]:
         *_unknown_buffers(program),
         *_odd_widths(program),
     )
-    return found or tuple(hazards(program))  # hazards look buffers and variables up, so these must be right first
+    found = found or tuple(hazards(program))  # hazards look buffers and variables up, so these must be right first
+    return (*found, *(wrong for later in program.later for wrong in check_tile(later)))
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
 from engine.tile.nodes.expressions import HELD, STORED
 from engine.tile.nodes.writer import CudaWriter, RegisterForms
-from engine.tile.source import CudaSource, Parameter
+from engine.tile.source import CudaSource, GlobalWorkspace, KernelLaunch, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
 ARENA = "shared_memory"
@@ -20,65 +21,114 @@ ARENA = "shared_memory"
 
 def print_cuda(program: TileProgram) -> CudaSource:
     """The CUDA text of a tile program."""
-    out, used = _write(program)
-    aligned = alignments(program)
+    texts, pointers = _write(program)
+    first, *later = (_launch(one) for one in program.launches)
     return CudaSource(
-        text="\n".join(out.text) + "\n",
-        entry=program.name,
-        grid=(program.grid, 1, 1),
-        block=(program.threads, 1, 1),
-        shared_bytes=shared_map(program.buffers)[1],
-        buffers=tuple(
-            Parameter(
-                f"{b.name}_", b.name, b.dtype, b.elements, read=b.name in program.read,
-                written=b.name in program.written, alignment=aligned[b.name],
-            )
-            for b in used
-        ),
-        lines=tuple(out.lines),
-        footprints=program.footprints,
-        team=program.team,
-        workspaces=workspaces(program),
+        text="\n".join(line for out in texts for line in out.text) + "\n",
+        entry=first.entry, grid=first.grid, block=first.block, shared_bytes=first.shared_bytes,
+        buffers=pointers.buffers,
+        lines=tuple(line for out in texts for line in out.lines),
+        footprints=first.footprints, team=first.team,
+        workspaces=pointers.workspaces,
+        later=tuple(later),
     )  # fmt: skip
 
 
+def _launch(program: TileProgram) -> KernelLaunch:
+    grid, block = (program.grid, 1, 1), (program.threads, 1, 1)
+    return KernelLaunch(program.name, grid, block, shared_map(program.buffers)[1], program.footprints, program.team)
+
+
 def operation_lines(program: TileProgram) -> Sequence[tuple[TileOp, range]]:
-    """Each operation of a program with its lines of the CUDA text, from 1."""
-    return _write(program)[0].spans
+    """Each operation of a program's first launch with its lines of the CUDA text, from 1."""
+    return _write(program)[0][0].spans
 
 
-def _write(program: TileProgram) -> tuple[CudaWriter, Sequence[Buffer]]:
-    """The lines of a program, and the buffers that are its parameters beside workspaces."""
+@dataclass(frozen=True, slots=True)
+class _Pointers:
+    """What every launch of a kernel is given, in order."""
+
+    buffers: tuple[Parameter, ...]
+    workspaces: tuple[GlobalWorkspace, ...]
+
+
+def _pointers(launches: Sequence[TileProgram]) -> _Pointers:
+    """The buffers and workspaces that some launch uses, each as the most demanding one needs it."""
+    buffers: dict[str, Parameter] = {}
+    own: dict[str, GlobalWorkspace] = {}
+    for program in launches:
+        aligned = alignments(program)
+        for b in program.buffers.values():
+            is_read, is_written = b.name in program.read, b.name in program.written
+            if b.scope == "global" and (is_read or is_written):
+                known = buffers.get(b.name)
+                buffers[b.name] = Parameter(
+                    f"{b.name}_", b.name, b.dtype, b.elements,
+                    read=is_read or (known is not None and known.read),
+                    written=is_written or (known is not None and known.written),
+                    alignment=max(aligned[b.name], known.alignment if known else 0),
+                )  # fmt: skip
+        for w in workspaces(program):
+            alignment = max(w.alignment, own[w.name].alignment if w.name in own else 0)
+            own[w.name] = replace(w, alignment=alignment)
+    order = [name for name in launches[0].buffers if name in buffers]
+    return _Pointers(tuple(buffers.pop(n) for n in order) + tuple(buffers.values()), tuple(own.values()))
+
+
+def _write(program: TileProgram) -> tuple[list[CudaWriter], _Pointers]:
+    """The lines of each launch, and what all of them are given."""
+    pointers = _pointers(program.launches)
+    if not program.later:
+        return [_write_launch(program, pointers, "", is_first=True)], pointers
+    count = len(program.launches)
+    return [
+        _write_launch(one, pointers, f"launch {n} of {count}", is_first=n == 1)
+        for n, one in enumerate(program.launches, 1)
+    ], pointers
+
+
+def _write_launch(program: TileProgram, pointers: _Pointers, number: str, is_first: bool) -> CudaWriter:
+    """The function of one launch.  number: which of several it is, "" of one alone."""
     out = CudaWriter(program.buffers, register_forms(program))
-    used = [b for b in program.buffers.values() if b.scope == "global" and b.name in program.read | program.written]
-    own = workspaces(program)
     offsets, shared_bytes = shared_map(program.buffers)
-    _write_header(out, program, shared_bytes)
-    pointers = [*used, *(program.buffers[w.name] for w in own)]
+    if not is_first:
+        out.line("")
+    if number:
+        out.line(f"// {number}:")
+    for line in program.title:
+        out.line(f"// {line}".rstrip())
+    if is_first:
+        out.line('#include "loom.cuh"')
+    out.line("")
+    if not number:
+        _write_sizes(out, program, shared_bytes)
     together = f", {program.together}" if program.together else ""
-    out.line(f'extern "C" __global__ void __launch_bounds__(THREADS{together})')
-    out.line(f"{program.name}({', '.join(_parameter(program, b) for b in pointers)})")
+    out.line(f'extern "C" __global__ void __launch_bounds__({program.threads if number else "THREADS"}{together})')
+    parameters = [_parameter(program, buffer) for buffer in pointers.buffers]
+    # Other blocks store what this one loads from a workspace: no __restrict__.
+    parameters += [f"{STORED[w.dtype]}* {w.parameter}" for w in pointers.workspaces]
+    out.line(f"{program.name}({', '.join(parameters)})")
     with out.block("{"):
-        for buffer in used:
-            _write_accessor(out, program, buffer)
-        for workspace in own:
+        if number:  # entries of one text have sizes of the same names
+            _write_sizes(out, program, shared_bytes)
+        for buffer in pointers.buffers:
+            if buffer.array in program.read | program.written:
+                _write_accessor(out, program, program.buffers[buffer.array])
+        for workspace in workspaces(program):
             zeros = ", zeros before and after" if workspace.zeroed else ""
-            _write_accessor(out, program, program.buffers[workspace.name], f", memory of this launch alone{zeros}")
+            about = ", memory of these launches alone" if number else ", memory of this launch alone"
+            _write_accessor(out, program, program.buffers[workspace.name], about + zeros)
         if shared_bytes:
             _write_shared(out, offsets)
         out.line(f"const int {BLOCK} = blockIdx.x;")
         out.line(f"const int {THREAD} = threadIdx.x;")
         out.line("")
         out.body(program.body)
-    return out, used
+    return out
 
 
-def _write_header(out: CudaWriter, program: TileProgram, shared_bytes: int) -> None:
-    """What the kernel computes, in which order, and the sizes its text relies on."""
-    for line in program.title:
-        out.line(f"// {line}".rstrip())
-    out.line('#include "loom.cuh"')
-    out.line("")
+def _write_sizes(out: CudaWriter, program: TileProgram, shared_bytes: int) -> None:
+    """The sizes that the text relies on."""
     sizes = {**program.constants, "BLOCKS": program.grid, "THREADS": program.threads}
     sizes |= {"SHARED_BYTES": shared_bytes} if shared_bytes else {}
     # NVRTC keeps variables of the file, even constant ones, in the module's memory.
@@ -101,11 +151,9 @@ def _write_shared(out: CudaWriter, offsets: Mapping[str, int]) -> None:
         out.line(f"const {kind} {name}({place}, {buffer.elements});  // bytes {offset} to {last}")
 
 
-def _parameter(program: TileProgram, buffer: Buffer) -> str:
-    if buffer.scope == "workspace":  # no __restrict__: other blocks store what this one loads
-        return f"{STORED[buffer.dtype]}* {buffer.name}_"
-    const = "" if buffer.name in program.written else "const "
-    return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.name}_"
+def _parameter(program: TileProgram, buffer: Parameter) -> str:
+    const = "" if buffer.array in program.written else "const "
+    return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.parameter}"
 
 
 def _write_accessor(out: CudaWriter, program: TileProgram, buffer: Buffer, about: str = "") -> None:

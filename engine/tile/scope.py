@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
-from engine.tile.nodes import BLOCK, THREAD, Assign, Buffer, Declare, For, If, Let, Mask, Slot, TileOp
+from engine.tile.nodes import BLOCK, THREAD, Assign, Buffer, Declare, For, If, Let, Mask, Slot, TileOp, UniformIf
 from engine.tile.source import NOWHERE, Line
 
 LANE_OF_VECTOR = "v"
@@ -48,7 +48,7 @@ class Scope:
 
     @contextmanager
     def loop(
-        self, name: str, extent: int, at: Line = NOWHERE, unroll: bool = True, always: bool = False
+        self, name: str, extent: int, at: Line = NOWHERE, unroll: bool | int = True, always: bool = False
     ) -> Iterator[Index]:
         """A `For` around the operations added inside; a loop of one iteration is left out, unless `always`."""
         if extent == 1 and not always:
@@ -73,6 +73,19 @@ class Scope:
         yield
         self.branches.pop()
         self.add(If(mask, tuple(self._close()), at))
+
+    @contextmanager
+    def when_all(self, condition: Index, at: Line = NOWHERE) -> Iterator[None]:
+        """A branch that all threads of the block take together, where `condition` >= 0: they may meet inside."""
+        mask = self.mask("present", [condition], at)
+        if mask is None:
+            yield
+            return
+        self.branches.append((mask, len(self.bodies)))
+        self._open()
+        yield
+        self.branches.pop()
+        self.add(UniformIf(condition, tuple(self._close()), at))
 
     def _open(self) -> None:
         self.bodies.append([])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
@@ -28,7 +29,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class GlobalWorkspace:
-    """Global memory that one launch has for itself: a raw pointer after those of the buffers."""
+    """Global memory that one run of a kernel has for itself: a raw pointer after those of the buffers."""
 
     parameter: str
     """Identifier in the CUDA text."""
@@ -39,7 +40,7 @@ class GlobalWorkspace:
     alignment: int
     """As that of a buffer."""
     zeroed: bool
-    """Whether it must hold zeros when the launch begins; then it does again when the launch ends."""
+    """Whether it must hold zeros when the run begins; then it does again when the run ends."""
 
     @property
     def bytes(self) -> int:
@@ -74,26 +75,74 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class CudaSource:
-    """One kernel as CUDA text.  The text includes "loom.cuh" from `tile/include` (or the emulator's twin)."""
+class KernelLaunch:
+    """One entry of the CUDA text, with the grid that it is launched on."""
 
-    text: str
     entry: str
     """Name of the `extern "C" __global__` function."""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     """Dynamic shared memory of one block."""
+    footprints: tuple[Footprint, ...] = ()
+    team: int = 1
+    """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of its grid."""
+        return math.prod(self.grid)
+
+    def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
+        """Some blocks with all others of their teams, in order."""
+        apart = self.blocks // self.team
+        return tuple(sorted({part * apart + block % apart for block in blocks for part in range(self.team)}))
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """One kernel as CUDA text.  The text includes "loom.cuh" from `tile/include` (or the emulator's twin).
+
+    The fields of its first launch are those of `KernelLaunch`; others may follow in `later`.  All take the same
+    pointers, and what one leaves in a workspace, the next ones read.
+    """
+
+    text: str
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
     buffers: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     """Entry n describes line n + 1 of `text`."""
     footprints: tuple[Footprint, ...] = ()
     team: int = 1
-    """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
     workspaces: tuple[GlobalWorkspace, ...] = ()
     """Memory that whoever launches has to give besides the buffers, in the order of their parameters."""
+    later: tuple[KernelLaunch, ...] = ()
+    """Launches that follow, each once the one before it has ended."""
+
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]:
+        """All launches in order."""
+        first = KernelLaunch(self.entry, self.grid, self.block, self.shared_bytes, self.footprints, self.team)
+        return (first, *self.later)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of all launches, which are numbered on from one launch to the next."""
+        return sum(launch.blocks for launch in self.launches)
+
+    def by_launch(self, blocks: Sequence[int]) -> Iterator[tuple[KernelLaunch, Sequence[int]]]:
+        """Each launch with those of some blocks that are its own, by their numbers in its grid."""
+        first = 0
+        for launch in self.launches:
+            yield launch, [block - first for block in blocks if first <= block < first + launch.blocks]
+            first += launch.blocks
 
     def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
-        """Some blocks with all others of their teams, in order."""
-        apart = self.grid[0] // self.team
-        return tuple(sorted({part * apart + block % apart for block in blocks for part in range(self.team)}))
+        """Some blocks with all others that they need: those of their teams, and all of the launches before."""
+        parts = list(self.by_launch(tuple(blocks)))
+        last, own = max(((n, own) for n, (_, own) in enumerate(parts) if own), default=(0, ()))
+        before = sum(launch.blocks for launch, _ in parts[:last])
+        return (*range(before), *(before + block for block in parts[last][0].whole_teams(own)))

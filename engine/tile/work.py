@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.cost.nodes import Work
+from engine.cost.nodes import Work, total_work
 from engine.fusion.shape import is_contraction
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
@@ -19,23 +19,34 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
 from engine.tile.nodes import BLOCK, THREAD, BlockRanges, Let, Region, TileOp, TileProgram, before_meeting
-from engine.tile.source import CudaSource
-from engine.tile.storage import shared_map
+from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
 
 OUTSIDE = ("global", "workspace")
 """Scopes of buffers in global memory."""
 
 
-def work_of_tile(
-    program: TensorProgram, tile: TileProgram, source: CudaSource, registers: int | None = None
-) -> Work:
-    """The figures that `estimate` works with.  Masked accesses count as if they happened.
+def work_of_tile(program: TensorProgram, tile: TileProgram, registers: int | None = None) -> Work:
+    """The figures that `estimate` works with, all launches together.  Masked accesses count as if they happened.
 
     registers: of one thread, estimated or as the compiler says; None where they are not known.
     """
+    if not tile.later:
+        return _work_of_launch(program, tile, registers)
+    return total_work([_work_of_launch(_part(program, one), one, registers) for one in tile.launches])
+
+
+def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
+    """What one of several launches computes."""
+    statements = [program.statement(name) for name in tile.statements]
+    return program.cut_out(statements, program.needed_outside(statements))
+
+
+def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | None) -> Work:
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)
+    if tile.needs:
+        flops, read, written = tile.needs.flops, tile.needs.read, tile.needs.written
     intrinsic = INTRINSICS.get(tile.intrinsic)
     if intrinsic:
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
@@ -50,7 +61,7 @@ def work_of_tile(
         dram_bytes_read=read,
         dram_bytes_written=written,
         l2_bytes=sum(moved[scope] for scope in OUTSIDE),
-        shared_bytes=source.shared_bytes,
+        shared_bytes=shared_map(tile.buffers)[1],
         shared_bytes_moved=moved["shared"],
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
@@ -58,7 +69,7 @@ def work_of_tile(
         stages=tile.stages,
         serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
         team=tile.team,
-        team_bytes=_team_bytes(source),
+        team_bytes=_team_bytes(tile),
         global_requests=sum(one.count for one in asked if one.is_global),
         global_sectors=sum(one.count * one.cost for one in asked if one.is_global),
         # A copy to shared memory is one instruction, counted where it reads.
@@ -67,9 +78,9 @@ def work_of_tile(
     )
 
 
-def _team_bytes(source: CudaSource) -> int:
+def _team_bytes(tile: TileProgram) -> int:
     """Of the workspaces that teams share evenly; their counters, which begin as zeros, are not read again."""
-    return sum(w.bytes for w in source.workspaces if not w.zeroed) * source.team // source.grid[0]
+    return sum(w.bytes for w in workspaces(tile) if not w.zeroed) * tile.team // tile.grid
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
@@ -143,9 +154,9 @@ def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Co
 
 
 def _serial_steps(body: tuple[TileOp, ...]) -> int:
-    """Iterations that wait for a load of their own: loops that are not unrolled, or one pass.
+    """Times that a thread waits for loads: iterations of loops, those counted once that are written out together.
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
     loops = (inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled)
-    return max([1, *(loop.extent * _serial_steps(loop.operations) for loop in loops)])
+    return max([1, *(-(-loop.extent // loop.written_out) * _serial_steps(loop.operations) for loop in loops)])

@@ -97,7 +97,7 @@ def _why_wrong(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | Missin
     """
     source = kernel.source
     inputs = ", ".join(map(str, kernel.program.arrays.values()))
-    launch = f"{source.grid} {source.block} {source.shared_bytes}"
+    launch = ", ".join(f"{one.grid} {one.block} {one.shared_bytes}" for one in source.launches)
     name = digest(CHECK, digest_of_sources(), source.text, launch, inputs)
     kept = read_entry("checked", name)
     if kept is not None:

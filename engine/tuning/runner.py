@@ -93,7 +93,7 @@ def compile_tuned(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
 def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = (), values: int | None = None) -> Subject:
     """What a result of a kernel depends on.  values: seed of those that it ran on."""
     source = kernel.source
-    launch = f"grid {source.grid}, block {source.block}, {source.shared_bytes} bytes"
+    launch = "; ".join(f"grid {one.grid}, block {one.block}, {one.shared_bytes} bytes" for one in source.launches)
     inputs = ", ".join(map(str, kernel.program.arrays.values())) + ("" if values is None else f", seed {values}")
     return Subject.of(source.text, launch, inputs, kernel.target.name, compiler, flags)
 

@@ -52,7 +52,7 @@ def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Findin
 
 
 def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Parameter) -> Finding | None:
-    times = _times(source, buffer.array, buffer.elements, range(math.prod(source.grid)))
+    times = _times(source, buffer.array, buffer.elements, range(source.blocks))
     if times is None:
         return Finding("out of bounds", 0, f"a store to {buffer.array} can leave the array")
     part = own_part(program, buffer.array)
@@ -74,8 +74,9 @@ def written_by(source: CudaSource, array: str, elements: int, blocks: Sequence[i
 
 
 def boundary_blocks(source: CudaSource) -> tuple[int, ...]:
-    """Blocks for which some guard holds for a part or none of their elements: one of each kind, and first and last."""
-    total = math.prod(source.grid)
+    """Blocks of the first launch for which some guard holds for a part or none of their elements: one of each kind, and
+    its first and last."""
+    total = source.launches[0].blocks
     blocks = np.arange(total)
     chosen = {0, total - 1}
     for footprint in source.footprints:
@@ -90,10 +91,9 @@ def boundary_blocks(source: CudaSource) -> tuple[int, ...]:
 def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray | None:
     """How often each element is written; None when a position lies outside the array."""
     times = np.zeros(elements, np.uint8)
-    for footprint in source.footprints:
-        if footprint.array != array:
-            continue
-        for position in _positions(footprint, blocks):
+    parts = [(f, own) for launch, own in source.by_launch(blocks) for f in launch.footprints if f.array == array]
+    for footprint, own in parts:
+        for position in _positions(footprint, own):
             if position.size and (position.min() < 0 or position.max() >= elements):
                 return None
             if position.size:

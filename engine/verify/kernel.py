@@ -8,7 +8,7 @@ smaller size, under the same recipe, runs too: in full, where its axes can be cu
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,15 +52,14 @@ class _KernelRuns:
         """Keep a finding; one of the same kind, line and message is kept once."""
         self.findings.setdefault((finding.kind, finding.line, finding.message), finding)
 
-    def run(self, arrays: Values, expected: Values) -> None:
-        """Run both orders; what they write must be what the index maps say, and right.
+    def run(self, arrays: Values, expected: Values, blocks: Sequence[int]) -> None:
+        """Run both orders of some blocks; what they write must be what the index maps say, and right.
 
         arrays: values before the launch.  expected: values of the group's outputs after it.
         """
         source = self.kernel.source
         for fault in partition_faults(source, self.kernel.group.program):
             self.add(fault)
-        blocks = sample_blocks(self.kernel)
         inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
         footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
         for order in ORDERS:
@@ -94,6 +93,8 @@ class _KernelRuns:
         inner.run(
             {name: small.slice(name, whole[name]) for name in small.cuts if name in whole},
             {name: small.slice(name, values[name]) for name in small.group.program.outputs},
+            # Of several launches a sample is of the first alone: here all of them run.
+            range(compiled.source.blocks) if compiled.source.later else sample_blocks(compiled),
         )
         self.worst, self.compared = max(self.worst, inner.worst), self.compared + inner.compared
         for finding in inner.findings.values():
@@ -107,7 +108,7 @@ class _KernelRuns:
         findings = tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind)))
         return Check(
             self.kernel.group.name, "fail" if failed else "pass", self.worst, wanted.relative, wanted.because,
-            self.blocks_run, self.kernel.source.grid[0], self.compared, ORDERS, findings, counts=self.counts,
+            self.blocks_run, self.kernel.source.blocks, self.compared, ORDERS, findings, counts=self.counts,
             message=self._why() if failed else "",
         )  # fmt: skip
 
@@ -128,8 +129,10 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     """
     whole = {**values, **before}
     runs = _KernelRuns(kernel, kernel_tolerance(kernel, whole), timeout)
-    runs.run(whole, {name: values[name] for name in kernel.group.program.outputs})
-    if small := smaller(kernel):
+    small = smaller(kernel)
+    blocks = sample_blocks(kernel) if small or not kernel.source.later else range(kernel.source.blocks)
+    runs.run(whole, {name: values[name] for name in kernel.group.program.outputs}, blocks)
+    if small:
         runs.run_smaller(*small, values, before)
     return runs.check()
 
@@ -141,14 +144,18 @@ def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """The blocks to run: all of a small launch; of a large one whole split-K groups of the boundary blocks and others,
-    by a fixed seed."""
-    total, facts = kernel.source.grid[0], kernel.facts
+    """The blocks to run: all of a small kernel; of a large one whole split-K groups of the boundary blocks and others,
+    by a fixed seed.
+
+    Blocks of later launches need all those before: of a large kernel with several only the first launch runs.
+    """
+    total, facts = kernel.source.blocks, kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
     if affordable >= total:
         return tuple(range(total))
-    others = random.Random(0).sample(range(total), min(total, max(SAMPLE, affordable // 2)))
+    first = kernel.source.launches[0].blocks
+    others = random.Random(0).sample(range(first), min(first, max(SAMPLE, affordable // 2)))
     return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
 
 
@@ -180,7 +187,7 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
     """The group cut to a smaller size and its kernel, if blocks of the large launch are only sampled; else None."""
-    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
+    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.blocks else None
     return None if small is None else (small, compile_group(small.group, kernel.recipe))
 
 

@@ -106,7 +106,7 @@ class _ModelRun:
                 self.value(tensors[buffer.array])
         self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
         self.allowed += on_tensor_cores(tolerance(kernel.group.program), kernel.tile.intrinsic).relative
-        self.blocks += kernel.source.grid[0]
+        self.blocks += kernel.source.blocks
         self.launches += 1
 
 

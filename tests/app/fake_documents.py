@@ -15,6 +15,7 @@ from engine.documents.model import (
     EntryDoc,
     GroupDoc,
     KernelDoc,
+    LaunchDoc,
     LineDoc,
     ModelDoc,
     NodeDoc,
@@ -241,7 +242,7 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
     )
     return KernelDoc(
         group, text, legal, 6, schedule(), entries, STATEMENTS, CUDA.replace("softmax_0", group), lines,
-        (6144, 1, 1), (256, 1, 1), 0, stages, Time(time - 0.4 * (stages - 2), "predicted", "uncalibrated"), terms,
+        (LaunchDoc("softmax_0", 6144, 256, 0),), stages, Time(time - 0.4 * (stages - 2), "predicted", "uncalibrated"), terms,
         (CompiledDoc("sm_80", 38, 0), CompiledDoc("sm_90a", 40, 0)), 8.2,
         "Row max, exponent, row sum and divide share the row i.",
         tuple(entry.path for entry in entries if entry.outcome == "infeasible"), _repairs(text, entries), _scenarios(text),

@@ -94,6 +94,9 @@ def prepare(reference: str, target: str, recipe: Recipe | None = None) -> tuple[
             unsupported[group.name] = error.reason
             continue
         source = kernel.source
+        if source.later:
+            unsupported[group.name] = f"its kernel is {len(source.launches)} launches, one is prepared"
+            continue
         grid, block = tuple(source.grid), tuple(source.block)
         launched = engine.launch_record(kernel, len(group.instances))
         kernels[group.name] = PreparedKernel(

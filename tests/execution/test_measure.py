@@ -28,7 +28,7 @@ from engine.execution.measure_worker import unfit_device
 from engine.execution.nodes import Compiled, Failure, GpuState
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
+from engine.tile.source import CudaSource, GlobalWorkspace, KernelLaunch, Parameter
 
 STAND_IN = Path(__file__).parent / "stand_in"
 SOURCE = CudaSource(
@@ -252,6 +252,19 @@ def test_workspaces_are_given_after_the_buffers(monkeypatch: pytest.MonkeyPatch)
     found = with_stand_in_driver(monkeypatch, replace(TRIAL, source=source))
     assert not isinstance(found, Failure), found
     assert found[0].outputs["y"].view(np.uint8).tolist() == [0xFF] * 8 + [0] * 8
+
+
+def test_launches_run_in_order_on_grids_of_their_own(monkeypatch: pytest.MonkeyPatch, libraries: Path) -> None:
+    """The second launch hands out what the first has left in a workspace; a graph holds both."""
+    later = (KernelLaunch("take", (3, 1, 1), (32, 1, 1), 0),)
+    source = replace(SOURCE, entry="leave", grid=(2, 1, 1), workspaces=OWN[:1], later=later)
+    trial = replace(TRIAL, source=source)
+    for found in (
+        with_stand_in_driver(monkeypatch, trial, LD_LIBRARY_PATH=""),
+        with_stand_in_driver(monkeypatch, trial, LD_LIBRARY_PATH=str(libraries)),
+    ):
+        assert not isinstance(found, Failure), found
+        np.testing.assert_array_equal(found[0].outputs["y"], ARRAYS["x"])
 
 
 def test_no_launch_is_made_at_a_wrong_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
 from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.support.commands import MODELS, document, loomscope, refused
+from tests.support.cut_models import columns_of_a_softmax
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
@@ -35,6 +36,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def cut_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One kernel of two launches, with both programs."""
+    path = tmp_path_factory.mktemp("cut")
+    model, recipe = columns_of_a_softmax(path)
+    document("generate", model, "--recipe", recipe, "-o", str(path), "--with", "torch", "--with", "harness")
+    return path
+
+
+@pytest.fixture(scope="module")
 def manifest(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     return found
@@ -45,25 +55,32 @@ def pointers_of(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     return [*kernel["parameters"], *kernel["workspaces"]]
 
 
-def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -> None:
+def run_launch(folder: Path, kernel: dict[str, Any], entry: str, memory: list[np.ndarray]) -> None:
     """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces."""
-    buffers = tuple(
-        Parameter(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
+    (launch,) = (one for one in kernel["launches"] if one["entry"] == entry)
+    # What one launch leaves in memory is read by the next: to the emulator of one of several, all is given.
+    several = len(kernel["launches"]) > 1
+    buffers = [
+        Parameter(
+            p["parameter"], p["name"], p["dtype"], p["elements"], p["read"] or several, p["written"], p["alignment"]
+        )
         for p in kernel["parameters"]
-    )
-    workspaces = tuple(
+    ]
+    workspaces = [
         GlobalWorkspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
         for w in kernel["workspaces"]
-    )
-    operands, own = memory[: len(buffers)], memory[len(buffers) :]
+    ]
     # The emulator has workspaces of its own: that those of the launch are as they must be is seen here.
-    for workspace, given in zip(workspaces, own, strict=True):
+    for workspace, given in zip(workspaces, memory[len(buffers) :], strict=True):
         assert given.nbytes == workspace.bytes and not (workspace.zeroed and given.any())
-    text = (folder / kernel["file"]).read_text(encoding="utf-8")
-    grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
+    if several:
+        buffers += [Parameter(w.parameter, w.name, w.dtype, w.elements, True, True, w.alignment) for w in workspaces]
+        workspaces = []
+    operands = memory[: len(buffers)]
     source = CudaSource(
-        text, kernel["entry"], grid, block, kernel["shared_bytes"], buffers, (), workspaces=workspaces
-    )  # type: ignore[arg-type]
+        (folder / kernel["file"]).read_text(encoding="utf-8"), entry, tuple(launch["grid"]), tuple(launch["block"]),
+        launch["shared_bytes"], tuple(buffers), (), workspaces=tuple(workspaces),
+    )  # type: ignore[arg-type]  # fmt: skip
     values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
     run, outputs, _ = emulate(source, values)
     assert not run.findings
@@ -83,7 +100,7 @@ class EmulatedDriver:
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
-        self.kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
+        self.kernels = {one["entry"]: kernel for kernel in manifest["kernels"] for one in kernel["launches"]}
         self.memory: list[np.ndarray] = []
         self.attributes: dict[str, int] = {}
         self.forms: dict[str, str] = {}
@@ -117,9 +134,10 @@ class EmulatedDriver:
 
         def launch(grid: Any, block: Any, stream: Any, *pointers: int, shared_size: int) -> None:
             assert self.forms[entry] == "P" * len(pointers)
-            assert (list(grid), list(block), shared_size) == (kernel["grid"], kernel["block"], self.attributes[entry])
+            (one,) = (one for one in kernel["launches"] if one["entry"] == entry)
+            assert (list(grid), list(block), shared_size) == (one["grid"], one["block"], self.attributes[entry])
             operands = zip(pointers, pointers_of(kernel), strict=True)
-            run_kernel(self.folder, kernel, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
+            run_launch(self.folder, kernel, entry, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
 
         def set_attribute(name: str, value: int) -> None:
             if value > self.shared_limit:
@@ -250,6 +268,10 @@ class Library:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any]) -> SimpleNamespace:
+    return torch_over(monkeypatch, folder, manifest)
+
+
+def torch_over(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any]) -> SimpleNamespace:
     """A stand-in for PyTorch and for the driver under it: launches are emulated at the tensors' addresses."""
     stand_in = SimpleNamespace(
         empty=lambda shape, dtype, device: Tensor(np.full(shape, 7, dtype)),
@@ -265,7 +287,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any
         **{name: name for name in ("float32", "float16", "int64", "int32", "bool")},
     )
     monkeypatch.setitem(sys.modules, "torch", stand_in)
-    kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
+    launches = {one["entry"]: (kernel, one) for kernel in manifest["kernels"] for one in kernel["launches"]}
     entries: list[str] = []
 
     def call(name: str, *arguments: Any) -> None:
@@ -275,8 +297,8 @@ def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any
         if name != "cuLaunchKernel":
             return
         function, *shape, stream, operands, _ = arguments
-        kernel = kernels[entries[function.value - 1]]
-        assert [size.value for size in shape] == [*kernel["grid"], *kernel["block"], kernel["shared_bytes"]]
+        kernel, launch = launches[entries[function.value - 1]]
+        assert [size.value for size in shape] == [*launch["grid"], *launch["block"], launch["shared_bytes"]]
         assert stream.value == 0xC0DE
         views = []
         for address, p in zip(operands, pointers_of(kernel), strict=True):
@@ -284,10 +306,26 @@ def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any
             assert pointer is not None
             memory = (ctypes.c_char * (p["elements"] * np.dtype(p["dtype"]).itemsize)).from_address(pointer)
             views.append(np.frombuffer(memory, p["dtype"]))
-        run_kernel(folder, kernel, views)
+        run_launch(folder, kernel, launch["entry"], views)
 
     monkeypatch.setattr(torch_module, "_call", call)
     return stand_in
+
+
+def test_a_kernel_of_two_launches_runs_them_in_order(cut_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness and the operator of PyTorch, against the reference."""
+    manifest = json.loads((cut_folder / "manifest.json").read_text(encoding="utf-8"))
+    (kernel,) = manifest["kernels"]
+    assert [one["entry"] for one in kernel["launches"]] == [f"{kernel['group']}_1", f"{kernel['group']}_2"]
+    assert kernel["launches"][0]["grid"] != kernel["launches"][1]["grid"] and kernel["workspaces"]
+    x = np.random.default_rng(3).standard_normal((96, 128), np.float32)
+    found = harness.FolderRun(EmulatedDriver(cut_folder, manifest), cut_folder, {"x": x}).all(samples=1)
+    powers = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(found["c"], (powers / powers.sum(1, keepdims=True)).sum(0), rtol=1e-4)
+    torch_over(monkeypatch, cut_folder, manifest)
+    (operator,) = torch_module.register(cut_folder).values()
+    compared = torch_module.compare(operator)
+    assert compared is not None and 0 <= compared[0] <= compared[1] < 1e-3
 
 
 @pytest.mark.parametrize("name", ["layernorm_0", "matmul_0", "attention_0"])

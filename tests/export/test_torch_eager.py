@@ -21,7 +21,7 @@ import engine
 from engine.execution.emulate.build import host_compiler
 from engine.export import torch_module
 from engine.suite.operators import model_of
-from tests.export.test_takeaway import pointers_of, run_kernel
+from tests.export.test_takeaway import pointers_of, run_launch
 from tests.suite.test_operators import ROWS
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its operators are checked with a stand-in only")
@@ -72,7 +72,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
             ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_void_p))[0] = len(loaded)
         if name == "cuLaunchKernel":
             kernel, operands = loaded[arguments[0].value - 1], arguments[9]
-            run_kernel(folder[0], kernel, [_memory(a, p) for a, p in zip(operands, pointers_of(kernel), strict=True)])
+            memory = [_memory(a, p) for a, p in zip(operands, pointers_of(kernel), strict=True)]
+            run_launch(folder[0], kernel, kernel["entry"], memory)
 
     monkeypatch.setattr(torch_module, "_call", call)
     monkeypatch.setattr(torch_module, "DEVICE", "cpu")

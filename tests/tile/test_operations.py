@@ -45,6 +45,7 @@ def example(kind: type[TileOp]) -> TileOp:
             "int": 2,
             "int | None": None,
             "bool": False,
+            "bool | int": False,
             "Line": NOWHERE,
         }[text]
 

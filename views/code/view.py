@@ -134,7 +134,10 @@ def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:
 
 def _chips(kernel: KernelDoc) -> list[str]:
     chips = [_compiled_text(each) for each in kernel.compiled[-1:]]
-    chips.append(f"{amount(kernel.shared_bytes)} shared" if kernel.shared_bytes else "no shared memory")
+    shared_bytes = max((one.shared_bytes for one in kernel.launches), default=0)
+    chips.append(f"{amount(shared_bytes)} shared" if shared_bytes else "no shared memory")
+    if len(kernel.launches) > 1:
+        chips.append(" then ".join(f"{one.blocks:,} x {one.threads}" for one in kernel.launches))
     if kernel.stages > 1:
         chips.append(plural(kernel.stages, "stage"))
     return chips

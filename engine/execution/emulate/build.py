@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -47,22 +48,25 @@ def host_compiler() -> str | None:
     return next((found for name in candidates if name and (found := shutil.which(name))), None)
 
 
-def executable(text: str, entry: str, *, checked: bool) -> Path:
+def executable(text: str, entries: Sequence[str], *, checked: bool) -> Path:
     """Path of the program that emulates one kernel, kept on disk.  checked: with the checks of every access.
+
+    entries: of its launches, in order.
 
     Raises CompileError for text that the compiler refuses, MissingCapability where there is no working compiler or
     the disk is full.
     """
     compiler = _require_compiler()
     flags = (*_COMMON, *_KERNEL_LEVEL[checked], f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources(), entry, text)
+    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources(), *entries, text)
     built = read_folder("emulator", name)
     if built is None:
         machine = _machine_folder(compiler, checked)
         with workplace("emulator") as folder:
             kernel = folder / "kernel.cu"
             _write(kernel, text)
-            unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
+            calls = " ".join(f"case {n}: return call({entry}, arguments);" for n, entry in enumerate(entries))
+            unit = [f"-DLOOM_LAUNCHES={calls}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
             objects = map(str, sorted(machine.glob("*.o")))
             linker = [_GOLD] if (machine / _LINKS_WITH_GOLD).is_file() else []
             _build_files([compiler, *flags, *_PATHS, *unit, *objects, *linker, "-o", _PROGRAM], folder, [_PROGRAM])

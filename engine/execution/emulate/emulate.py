@@ -5,7 +5,6 @@ Arrays are exchanged as raw files in a temporary folder (in /dev/shm where there
 
 from __future__ import annotations
 
-import math
 import shutil
 import signal
 import struct
@@ -43,7 +42,7 @@ def emulate(
     checked: bool = True,
     timeout: float = 120,
 ) -> tuple[Emulation, Arrays, Arrays]:
-    """Run some blocks (None: all; by linear number, x fastest) of a kernel.
+    """Run some blocks (None: all; by linear number, x fastest, on from one launch to the next) of a kernel.
 
     arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
@@ -85,7 +84,7 @@ def _emulate(
     source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions
 ) -> tuple[Emulation, Arrays, Arrays]:
     _check_request(source, arrays, options)
-    program = executable(source.text, source.entry, checked=options.checked)
+    program = executable(source.text, [one.entry for one in source.launches], checked=options.checked)
     place = _roomy_folder(source)
     try:
         with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as name:
@@ -104,7 +103,7 @@ def _emulate(
         hint = "free some space there, or name other folders in TMPDIR and LOOMSCOPE_CACHE"
         raise MissingCapability("run", where, reason, hint) from error
     findings = (*findings, ending) if ending else findings
-    return Emulation(options.order, blocks_run, math.prod(source.grid), findings, counts, accesses), outputs, masks
+    return Emulation(options.order, blocks_run, source.blocks, findings, counts, accesses), outputs, masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ class _BufferFiles:
 def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions) -> None:
     if options.order not in ORDERS:
         raise BadInput("run", f"order {options.order!r}", f"is not one of {', '.join(ORDERS)}")
-    total = math.prod(source.grid)
+    total = source.blocks
     outside = [block for block in options.blocks or () if not 0 <= block < total]
     if outside:
         raise BadInput("run", f"block {outside[0]}", f"the grid has blocks 0 to {total - 1}")
@@ -181,12 +180,11 @@ def _roomy_folder(source: CudaSource) -> Path | None:
 
 def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOptions) -> str:
     """The job file, which runtime/main.cpp reads: one keyword and its values a line."""
-    lines = [
-        f"order {options.order}",
-        "grid {} {} {}".format(*source.grid),
-        "block {} {} {}".format(*source.block),
-        f"shared {source.shared_bytes}",
-    ]
+    lines = [f"order {options.order}", f"launches {len(source.launches)}"]
+    for launch in source.launches:
+        lines.append("grid {} {} {}".format(*launch.grid))
+        lines.append("block {} {} {}".format(*launch.block))
+        lines.append(f"shared {launch.shared_bytes}")
     for file in files:
         b = file.buffer
         size = file.dtype.itemsize

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
-from engine.kernels.general.lower import emit_general
-from engine.kernels.general.paths import loops_of, paths
-from engine.kernels.general.plans import plans
-from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import Marks
+from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
+from engine.kernels.general.lower import GeneralConfig, emit_general
+from engine.kernels.general.paths import Dimension, loops_of, paths
+from engine.kernels.general.places import Place
+from engine.kernels.general.plans import Planner
+from engine.kernels.general.wishes import Wishes, read_marks
 from engine.kernels.nodes import Compile
 from engine.poly.dependences import dependences
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
-from engine.target.hardware import MAX_THREADS, WARP
+from engine.support.errors import Unsupported
+from engine.target.hardware import SECTOR
 from engine.tile.nodes import TileProgram
-from engine.tile.printer import print_cuda
 from engine.tile.work import work_of_tile
 
 
@@ -39,21 +41,78 @@ class GeneralFamily(KernelFamily):
         program = group.program
         nest = loops_of(program, tree.root)
         loops = list(dict.fromkeys(d for path in paths(nest).values() for d in path))
-        marks = Marks(Nest(tuple(d.member for d in loops), ()))
-        needs = f"whole warps, up to {MAX_THREADS} threads"
-        threads = marks.number("thread", 0, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), needs) or None
-        unrolled = frozenset(d for d in loops if marks.is_written_out(d.extent, False, (d.member,)))
+        marks, wishes = read_marks(program, loops)
         for dimension in loops:
             taken = [factor for _, factor in dimension.parts]
             marks.accept("split", (1, *taken), "the dimension is split otherwise already", (dimension.member,))
-        made = []
-        for config, where in plans(program, nest, dependences(program), threads):
-            config = replace(config, unrolled=unrolled)
-            tile = emit_general(group, nest, where, config)
-            work = work_of_tile(program, tile, print_cuda(tile))
-            made.append((estimate_microseconds(work, setting.machine), config, tile))
-        _, config, tile = min(made, key=lambda plan: plan[0])
-        return marks.describe(tile, config)
+        made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
+        lacking: dict[int, dict[Dimension | str, str]] = {}
+        for part in launch_parts(group, nest, dependences(program)):
+            planner = Planner(part.group.program, part.nest, part.dependences, wishes, setting.machine)
+            for config, where in planner.plans():
+                try:
+                    tile = replace(emit_general(part.group, part.nest, where, config), config=config)
+                except Unsupported:
+                    if config.vector > 1:
+                        continue  # the same plan without vectors comes later
+                    raise
+                missed = missed_wishes(wishes, part, config, where)
+                is_plain = bool(wishes.vectors) and config.vector == 1
+                time = _microseconds(part, tile, setting) + _NEVER * len(missed) + _SELDOM * is_plain
+                known = made.get((part.first, part.end))
+                if known is None or time < known[0]:
+                    made[part.first, part.end] = time, tile
+                    lacking[id(tile)] = missed
+        chosen = fastest(made)
+        for tile in chosen:
+            for what, because in lacking[id(tile)].items():
+                if isinstance(what, Dimension):
+                    marks.refuse({"lane": because, "warp": because}, (what.member,))
+                else:
+                    marks.refuse_mark(wishes.scopes[what], because)
+        tile = join(group, chosen)
+        assert tile.config is not None
+        return marks.describe(tile, tile.config)
+
+
+_SELDOM, _NEVER = 1e9, 1e12
+"""Microseconds that stand for what was asked for: vectors before speed, and everything else before vectors."""
+
+
+def _microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> float:
+    """What a launch is predicted to take."""
+    work = work_of_tile(part.group.program, tile)
+    # Whole sectors come from L2, however little of each the lanes of a warp want.
+    work = replace(work, l2_bytes=max(work.l2_bytes, work.global_sectors * SECTOR))
+    return estimate_microseconds(work, setting.machine)
+
+
+def missed_wishes(
+    wishes: Wishes, part: LaunchPart, config: GeneralConfig, where: Mapping[str, Place]
+) -> dict[Dimension | str, str]:
+    """Dimensions that no threads share and statements whose values lie elsewhere than asked -> why."""
+    loops = {d for path in paths(part.nest).values() for d in path}
+    inside = {d for loops in config.shared.values() for d in loops}
+    mapped = {d for own in config.mapping.dimensions for d in own.of.values()}
+    found: dict[Dimension | str, str] = {}
+    for dimension in wishes.beside:
+        if dimension in loops - inside - mapped and dimension.extent > 1:
+            found[dimension] = f"one thread runs {dimension.name} in order: its iterations need one another"
+    for name, mark in wishes.scopes.items():
+        if name not in where:
+            continue
+        passed = part.group.program.statement(name).write.array in part.group.program.outputs
+        has = config.placed.get(name, "global") if where[name].in_memory or passed else "register"
+        if mark.value != has:
+            found[name] = f"its value lies in {has} memory: {_WHY[str(mark.value)]}"
+    return found
+
+
+_WHY = {
+    "register": "other loops or threads read it",
+    "shared": "it does not pass between threads of a block that has room for it",
+    "global": "nothing reads it from there",
+}
 
 
 GENERAL_FAMILY = GeneralFamily()

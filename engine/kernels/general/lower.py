@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.mapping import ThreadMapping
 from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, is_cyclic, paths, whole_rows
-from engine.kernels.general.places import Place
+from engine.kernels.general.places import Place, spans_of
 from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
 from engine.kernels.reduction.block_reduce import ReductionThreads
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index, delinearize
-from engine.tensor.nodes import Access, Scalar, Statement
-from engine.tile.emit import Emitter, Where, at
-from engine.tile.nodes import BLOCK, THREAD, Assign, Barrier, Buffer, Declare, KernelConfig, Load, Slot, TileProgram
-from engine.tile.source import Line
+from engine.tensor.nodes import Access, Guard, Scalar, Statement
+from engine.tile.emit import Emitter, Staged, Where, at
+from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Declare, KernelConfig, Load, Slot, TileProgram
+from engine.tile.scope import LANE_OF_VECTOR
+from engine.tile.source import NOWHERE, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,28 @@ class GeneralConfig(KernelConfig):
     """What runs beside each other: threads, or blocks where `shared` is not empty."""
     threads: int
     """Of a block."""
+    points: int = 0
+    """Of the mapping, that a block runs; threads run as many at a time as there are.  0: one for each of them."""
     shared: Mapping[Dimension, tuple[Dimension, ...]] = field(default_factory=dict)
     """Outermost of some nested loops -> all of them, whose iterations the threads of a block share."""
-    unrolled: frozenset[Dimension] = frozenset()
-    """Loops that are written out."""
+    strips: Mapping[Dimension, int] = field(default_factory=dict)
+    """Shared loop -> neighbouring iterations that one thread runs."""
+    unrolled: Mapping[Dimension, int] = field(default_factory=dict)
+    """Loop of a thread -> iterations that are written out together."""
+    vector: int = 1
+    """Neighbours along the innermost strip that are computed together, with vector loads and stores."""
+    placed: Mapping[str, str] = field(default_factory=dict)
+    """Statement -> where its value lies that some read from memory: "shared" or "global"."""
 
     @property
     def is_cooperative(self) -> bool:
         """Whether a block runs each point of the mapping, not a thread."""
         return bool(self.shared)
+
+    @property
+    def per_block(self) -> int:
+        """Points that a block runs."""
+        return self.points or (1 if self.is_cooperative else self.threads)
 
 
 class _Emitter(Emitter):
@@ -52,6 +67,20 @@ class _Emitter(Emitter):
 
     changing: frozenset[str] = frozenset()
     """Arrays in memory that the kernel writes."""
+
+    def mask(
+        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
+    ) -> str | None:
+        """As `Scope` says.  Unsupported where a condition tells the lanes of a vector apart."""
+        if any(LANE_OF_VECTOR in c.iterators() and c.bounds(self.extents)[0] < 0 for c in conditions):
+            raise Unsupported("codegen", name, "tells neighbours of one vector apart")
+        return super().mask(name, conditions, at, within)
+
+    def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
+        if self.vector > 1 and any(LANE_OF_VECTOR in v.iterators() for g in guards for n in g.index.iterators()
+                                   if (v := where.get(n)) is not None):
+            raise Unsupported("codegen", "a guard", "tells neighbours of one vector apart")
+        return super()._conditions(guards, where, at, mask)
 
     def read(
         self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None,
@@ -92,9 +121,11 @@ class _Lowering:
         self.group, self.program, self.nest, self.where, self.config = group, group.program, nest, where, config
         self.around, self.mapping = paths(nest), config.mapping
         program = group.program
-        points = self.mapping.points
-        blocks = points if config.is_cooperative else -(-points // config.threads)
+        blocks = -(-self.mapping.points // config.per_block)
         self.emitter = _Emitter(program, blocks, config.threads)
+        self.emitter.vector = self.emitter.extents[LANE_OF_VECTOR] = config.vector
+        self.point: list[Index] = []
+        """The place in each dimension of the mapping, from 0."""
         self.values: dict[Dimension, Index] = {}
         """The value of each dimension around what is emitted now."""
         self.held: dict[str, Access] = {}
@@ -106,38 +137,91 @@ class _Lowering:
         self.read_back = {s.write.array for s in program.statements if where[s.name].in_memory}
         self.read_back |= {*program.inputs} & {*program.outputs}
         self.emitter.changing = frozenset(self.read_back | {*program.outputs})
+        writers = {s.write.array: s for s in program.statements}
         for name in sorted(self.read_back - set(self.emitter.buffers)):
             array = program.arrays[name]
-            self.emitter.buffers[name] = Buffer(name, array.dtype, array.shape, "workspace")
+            if config.placed.get(writers[name].name) == "shared":
+                spans = spans_of(program, self.around, self.mapping, name)
+                shape = tuple(span.size for span in spans)
+                self.emitter.buffers[name] = Buffer(name, array.dtype, shape, "shared")
+                self.emitter.staged[name] = Staged(name, spans)
+            else:
+                self.emitter.buffers[name] = Buffer(name, array.dtype, array.shape, "workspace")
 
     def emit(self) -> TileProgram:
         """The tile program."""
-        emitter, mapping = self.emitter, self.mapping
+        emitter, mapping, config = self.emitter, self.mapping, self.config
         link = Line((), tuple(d.name for d in mapping.dimensions))
-        if self.config.is_cooperative:
-            self._run_point(Index.of(BLOCK))
+        if config.is_cooperative:
+            self._run_points_of_block(link)
         else:
-            point = emitter.bind("point", Index.of(BLOCK) * self.config.threads + Index.of(THREAD), link)
-            mask = emitter.mask("inside", [Index((), mapping.points - 1) - point], link)
-            with emitter.when(mask, link):
-                emitter.extents["point"] = mapping.points
-                self._run_point(point)
-        runner = "BLOCKS" if self.config.is_cooperative else "BLOCKS * THREADS"
+            self._run_points_of_threads(link)
+        constants = {"POINTS": mapping.points, "BLOCK_POINTS": config.per_block}
+        if config.vector > 1:
+            constants["VECTOR"] = config.vector
+        if emitter.bodies[0] and isinstance(emitter.bodies[0][-1], Barrier):
+            emitter.bodies[0].pop()  # nothing follows
         return emitter.finish(
             self.group,
-            constants={"POINTS": mapping.points},
-            assertions=((f"{runner} >= POINTS", "every point of the outer dimensions is run"),),
-            placements={name: _placement(place) for name, place in self.where.items()},
+            constants=constants,
+            assertions=(("BLOCKS * BLOCK_POINTS >= POINTS", "every point of the outer dimensions is run"),),
+            placements={name: self._placement(name) for name in self.where},
         )
+
+    def _run_points_of_threads(self, link: Line) -> None:
+        """Each thread at its own points, where they are as many as threads, or the next ones in further steps."""
+        emitter, config, points = self.emitter, self.config, self.mapping.points
+        with emitter.loop("turn", -(-config.per_block // config.threads), link, False) as turn:
+            own = turn * config.threads + Index.of(THREAD)
+            point = emitter.bind("point", Index.of(BLOCK) * config.per_block + own, link)
+            outside = [Index((), config.per_block - 1) - own, Index((), points - 1) - point]
+            with emitter.when(emitter.mask("inside", outside, link), link):
+                emitter.extents[str(point)] = points
+                self._run_point(point)
+
+    def _run_points_of_block(self, link: Line) -> None:
+        """The whole block at one point after the other."""
+        emitter, config, points = self.emitter, self.config, self.mapping.points
+        with emitter.loop("turn", config.per_block, link, False) as turn:
+            point = emitter.bind("point", Index.of(BLOCK) * config.per_block + turn, link)
+            with emitter.when_all(Index((), points - 1) - point, link):
+                emitter.extents[str(point)] = points
+                self._run_point(point)
 
     def _run_point(self, point: Index) -> None:
         """The schedule at one point of the mapping's dimensions."""
         dimensions = self.mapping.dimensions
-        sizes = tuple(d.extent for d in dimensions)
-        for dimension, index in zip(dimensions, delinearize(point, sizes, self.emitter.extents), strict=True):
-            value = self.emitter.bind(dimension.name, index, Line((), (dimension.name,))) + dimension.low
-            self.values |= dict.fromkeys(dimension.of.values(), value)
-        self._nest(self.nest)
+        sizes = tuple(d.strips for d in dimensions)
+        with ExitStack() as inside:
+            for dimension, index in zip(dimensions, delinearize(point, sizes, self.emitter.extents), strict=True):
+                name = dimension.name if dimension.strip == 1 else f"{dimension.name}_strip"
+                strip = self.emitter.bind(name, index, Line((), (dimension.name,)))
+                last = dimension is dimensions[-1]
+                own = self._neighbours(inside, dimension.name, strip, dimension.extent, dimension.strip, last)
+                self.point.append(own)
+                self.values |= dict.fromkeys(dimension.of.values(), own + dimension.low)
+            self._nest(self.nest)
+
+    def _neighbours(
+        self, inside: ExitStack, name: str, strip: Index, extent: int, size: int, is_last: bool = False
+    ) -> Index:
+        """The value of a dimension in the loop over one of its strips, which `inside` opens and closes."""
+        if size == 1:
+            return strip
+        emitter, link = self.emitter, Line((), (name,))
+        width = self.config.vector if is_last else 1
+        step = inside.enter_context(emitter.loop(f"{name}_in_strip", size // width, link))
+        first = strip * size + step * width
+        if extent % size:
+            last = Index((), extent - 1) - first
+            if self.is_together:
+                inside.enter_context(emitter.when_all(last, link))
+            else:
+                inside.enter_context(emitter.when(emitter.mask("inside", [last], link), link))
+        value = emitter.bind(name, first, link)
+        if str(value) in emitter.extents:
+            emitter.extents[str(value)] = min(extent, emitter.extents[str(value)])
+        return value + Index.of(LANE_OF_VECTOR) if width > 1 else value
 
     def _nest(self, nest: Nest) -> None:
         """The operations of a subtree."""
@@ -156,7 +240,7 @@ class _Lowering:
                     return
                 begun = [s for s in map(self.program.statement, names) if self._begins(s, dimension)]
                 for statement in begun:
-                    self.sums[statement.name] = Sums.begin(self.emitter, statement)
+                    self.sums[statement.name] = Sums.begin(self.emitter, statement, self.config.vector)
                 if self.is_together and dimension in self.config.shared:
                     self._shared_loops(nest, begun)
                 else:
@@ -172,8 +256,8 @@ class _Lowering:
     def _loop(self, nest: Loop) -> None:
         dimension = nest.dimension
         link = Line(nest.statements, (dimension.name,))
-        is_unrolled = dimension in self.config.unrolled
-        with self.emitter.loop(self._counter(dimension), dimension.extent, link, is_unrolled) as counter:
+        unroll = self.config.unrolled.get(dimension, False)
+        with self.emitter.loop(self._counter(dimension), dimension.extent, link, unroll) as counter:
             self.values[dimension] = counter + dimension.low
             self._nest(nest.body)
             del self.values[dimension]
@@ -189,17 +273,22 @@ class _Lowering:
         dimensions = self.config.shared[nest.dimension]
         names = tuple(d.name for d in dimensions)
         link = Line(nest.statements, names)
-        sizes = tuple(d.extent for d in dimensions)
+        strips = [self.config.strips.get(d, 1) for d in dimensions]
+        sizes = tuple(-(-d.extent // strip) for d, strip in zip(dimensions, strips, strict=True))
         total = math.prod(sizes)
         body: Nest = nest
         self.is_together = False
         with emitter.loop("_".join((*names, "turn")), -(-total // threads), link, False) as turn:
             shared = emitter.bind("_".join((*names, "shared")), turn * threads + Index.of(THREAD), link)
-            with emitter.when(emitter.mask("inside", [Index((), total - 1) - shared], link), link):
+            with ExitStack() as inside:
+                inside.enter_context(emitter.when(emitter.mask("inside", [Index((), total - 1) - shared], link), link))
                 emitter.extents[str(shared)] = min(total, emitter.extents.get(str(shared), total))
-                for dimension, index in zip(dimensions, delinearize(shared, sizes, emitter.extents), strict=True):
+                found = delinearize(shared, sizes, emitter.extents)
+                for dimension, index, strip in zip(dimensions, found, strips, strict=True):
                     name = self._counter(dimension)
-                    self.values[dimension] = emitter.bind(name, index, Line((), (dimension.name,))) + dimension.low
+                    own = emitter.bind(name if strip == 1 else f"{name}_strip", index, Line((), (dimension.name,)))
+                    own = self._neighbours(inside, name, own, dimension.extent, strip)
+                    self.values[dimension] = own + dimension.low
                     while isinstance(body, Loop) and body.dimension in self.values:
                         body = body.body
                 self._nest(body)
@@ -210,10 +299,15 @@ class _Lowering:
         sharers = ReductionThreads(threads, Index.of(THREAD))
         for statement in begun:
             if emitter.branches or len(emitter.bodies) > 1:
-                emitter.add(Barrier(link))  # the loop around may still read the parts of the last sum
+                self._meet(link)  # the loop around may still read the parts of the last sum
             self._finish_sum(statement, sharers)
         if self._touches_memory(nest.statements):
-            emitter.add(Barrier(link))
+            self._meet(link)
+
+    def _meet(self, link: Line) -> None:
+        """All threads of the block wait for each other, unless they just did."""
+        if not (self.emitter.bodies[-1] and isinstance(self.emitter.bodies[-1][-1], Barrier)):
+            self.emitter.add(Barrier(link))
 
     def _touches_memory(self, statements: Sequence[str]) -> bool:
         """Whether some statements read or write what passes between threads through memory."""
@@ -237,7 +331,7 @@ class _Lowering:
             return
         whole = place.collects and place.ready == len(place.loops)
         if whole:
-            self.sums[statement.name] = Sums.begin(self.emitter, statement)
+            self.sums[statement.name] = Sums.begin(self.emitter, statement, self.config.vector)
         with self.emitter.when(mask, link):
             where = self._where(statement, instance, link)
             guards = [guard.index.substitute(where, self.emitter.extents) for guard in statement.guards]
@@ -263,22 +357,26 @@ class _Lowering:
             with emitter.when(last_term(emitter, statement, rows, where, link), link):
                 self._store(statement, where, sums.finish(ALONE, link))
         if self.is_together and self._touches_memory((statement.name,)):
-            self.emitter.add(Barrier(link))
+            self._meet(link)
 
     def _value(self, statement: Statement, instance: Instance, mask: str | None, link: Line) -> None:
         """The value of an element-wise statement, in a register, and in memory where somebody reads it there."""
         emitter, array = self.emitter, statement.write.array
-        name = emitter.register(array, self.program.arrays[array].dtype)
-        if mask:
+        width = self.config.vector
+        name = emitter.register(array, self.program.arrays[array].dtype, (width,) if width > 1 else ())
+        self.held[statement.name] = held = Access(name, (Index.of(LANE_OF_VECTOR),) if width > 1 else ())
+        if mask or width > 1:
             emitter.add(Declare(name, None, link))
         with emitter.when(mask, link):
             where = self._where(statement, instance, link)
             value = self._expression(statement, where, link)
-            emitter.add(Assign(Slot(name), value, link) if mask else Declare(name, value, link))
-            self.held[statement.name] = Access(name, ())
+            if mask or width > 1:
+                emitter.assign_lanes(held, value, link)
+            else:
+                emitter.add(Declare(name, value, link))
             self._store(statement, where, self.held[statement.name])
         if self.is_together and self._touches_memory((statement.name,)):
-            self.emitter.add(Barrier(link))
+            self._meet(link)
 
     def _finish_sum(self, statement: Statement, threads: ReductionThreads) -> None:
         """The sum is complete: round it and store it where somebody reads it."""
@@ -289,8 +387,8 @@ class _Lowering:
         instance = self._instance(statement, around)
         with emitter.when(emitter.mask("instance", instance.conditions, link), link):
             self._store(statement, self._where(statement, instance, link), self.held[statement.name])
-        if self.is_together and statement.write.array in self.read_back:
-            emitter.add(Barrier(link))
+        if self.is_together and self._touches_memory((statement.name,)):
+            self._meet(link)
 
     def _where(self, statement: Statement, instance: Instance, link: Line) -> dict[str, Index]:
         """Iterator -> a variable with its value."""
@@ -299,6 +397,9 @@ class _Lowering:
             value = instance.values.get(iterator.name)
             if value is None:
                 continue  # the terms of a sum that is complete
+            if LANE_OF_VECTOR in value.iterators():
+                found[iterator.name] = value
+                continue  # no one variable stands for all lanes
             name = iterator.name if iterator.name not in self.emitter.depth else f"{statement.name}_{iterator.name}"
             found[iterator.name] = self.emitter.bind(name, value, link)
             if found[iterator.name] != value:
@@ -318,16 +419,19 @@ class _Lowering:
         if statement.write.array not in self.emitter.changing:
             return
         link = at(statement)
-        repeated = [d for d in self.mapping.dimensions if statement.name not in d.of]
-        first = [self.emitter.definitions.get(d.name, Index.of(d.name)) * -1 for d in repeated]
+        places = zip(self.mapping.dimensions, self.point, strict=True)
+        first = [place * -1 for dimension, place in places if statement.name not in dimension.of]
         if self.is_together:
             first.append(Index.of(THREAD) * -1)
         self.emitter.store(statement, where, value, self.emitter.mask("stores", first, link), link)
 
-
-def _placement(place: Place) -> str:
-    if not place.collects:
-        return "memory: the loops over its terms go around several of its sums"
-    if place.in_memory:
-        return "memory: a later loop reads it"
-    return "register: made and used by the same thread"
+    def _placement(self, name: str) -> str:
+        """Where a statement's value lives, and why."""
+        place = self.where[name]
+        is_staged = self.program.statement(name).write.array in self.emitter.staged
+        memory = "shared memory" if is_staged else "memory"
+        if not place.collects:
+            return f"{memory}: the loops over its terms go around several of its sums"
+        if place.in_memory:
+            return f"{memory}: a later loop reads it"
+        return "register: made and used by the same thread"

@@ -28,6 +28,13 @@ class ThreadDimension:
     name: str
     low: int
     extent: int
+    strip: int = 1
+    """Neighbouring values that one thread or block runs one after the other."""
+
+    @property
+    def strips(self) -> int:
+        """How many strips of neighbours there are; the last one may be shorter."""
+        return -(-self.extent // self.strip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,8 @@ class ThreadMapping:
 
     @property
     def points(self) -> int:
-        """Points of the dimensions."""
-        return math.prod(d.extent for d in self.dimensions)
+        """Points of the dimensions, each a strip of neighbours."""
+        return math.prod(d.strips for d in self.dimensions)
 
     def taken(self, statement: str) -> tuple[Dimension, ...]:
         """The dimensions of a statement that are no loops."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.kernels.general.instances import solve_rows
 from engine.kernels.general.mapping import ThreadMapping
 from engine.kernels.general.paths import Dimension, Paths, is_kept, moves, whole_rows
 from engine.poly.nodes import Dependence
 from engine.scheduling.algebra import rank
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
+from engine.tile.emit import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,16 @@ def places(
         own = loops[statement.name]
         single = [d for d in paths[statement.name] if d.extent == 1]
         ready = _ready(statement, own, (*mapping.taken(statement.name), *single))
-        collects = ready is not None
-        depth = len(own) if ready is None else ready
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
         alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
         in_place = statement.write.array in program.inputs
         readers = {d.sink for d in flows} | {
             s.name for s in program.statements if statement.write.array in s.sources and s is not statement
         }
+        if ready is not None and any(set(own[ready:]) & set(loops[reader]) for reader in readers - {statement.name}):
+            ready = None if statement.reduction else ready  # later iterations of the loop over the terms read the sum
+        collects = ready is not None
+        depth = len(own) if ready is None else ready
         near = {
             reader
             for reader in readers
@@ -66,6 +70,24 @@ def places(
         }  # fmt: skip
         found[statement.name] = Place(own, depth, collects, frozenset(near), bool(readers - near))
     return found
+
+
+def spans_of(program: TensorProgram, paths: Paths, mapping: ThreadMapping, array: str) -> tuple[Span, ...]:
+    """The axes of an array that are not settled by the point of the mapping at which its elements are made.
+
+    Who reads an element does so at the same point, as no dependence leaves it.
+    """
+    statement = next(s for s in program.statements if s.write.array == array)
+    taken = mapping.taken(statement.name)
+    rows, _ = whole_rows(statement, ((d, Index.of(f"point{n}")) for n, d in enumerate(taken)))
+    extents = {f"point{n}": d.low + d.extent for n, d in enumerate(taken)}
+    settled = solve_rows(rows, statement.iterators, extents).values
+    free = {i.name for i in statement.iterators if i.extent > 1 and i.name not in settled}
+    shape = program.arrays[array].shape
+    return tuple(
+        Span(axis, Index(), shape[axis])
+        for axis, index in enumerate(statement.write.indices) if not free.isdisjoint(index.iterators())
+    )  # fmt: skip
 
 
 def _ready(statement: Statement, loops: Sequence[Dimension], taken: Sequence[Dimension]) -> int | None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from engine.fusion.stitching.shared_memory import stitched_limit
+from engine.graph.nodes import DTYPES
 from engine.kernels.general.lower import GeneralConfig
 from engine.kernels.general.mapping import ThreadMapping, map_threads
 from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, Paths, is_kept, moves, paths
-from engine.kernels.general.places import Place, places
+from engine.kernels.general.places import Place, places, spans_of
+from engine.kernels.general.wishes import Wishes
 from engine.poly.nodes import Dependence
-from engine.target.hardware import WARP
-from engine.tensor.nodes import TensorProgram
+from engine.target import Target
+from engine.target.hardware import VECTOR_BYTES, WARP
+from engine.tensor.nodes import Statement, TensorProgram
 
 ALONE = 128
 """Threads of a block whose threads share nothing."""
@@ -22,25 +27,148 @@ Plan = tuple[GeneralConfig, Mapping[str, Place]]
 """A configuration, and where its values live."""
 
 
-def plans(program: TensorProgram, nest: Nest, dependences: Sequence[Dependence], threads: int | None) -> Iterator[Plan]:
-    """Configurations of a nest.  threads: of a block, where a mark asks for some."""
-    around = paths(nest)
-    mapping = map_threads(program, around, dependences)
-    where = places(program, around, mapping, dependences)
-    private = tuple(d for d in mapping.dimensions if all(_is_private(where[s]) for s in where if s not in d.of))
-    if private != mapping.dimensions:  # memory holds one copy of a value, not one for each thread that makes it
-        mapping = ThreadMapping(private)
-        where = places(program, around, mapping, dependences)
-    yield GeneralConfig(mapping, threads or min(ALONE, -(-mapping.points // WARP) * WARP)), where
-    for count in reversed(range(len(private) + 1)):
-        outer = ThreadMapping(private[:count])
-        where = places(program, around, outer, dependences)
-        taken = {d for dimension in outer.dimensions for d in dimension.of.values()}
-        shared = dict(_shared(program, nest, taken, where, dependences, around))
-        if shared:
-            most = max(math.prod(d.extent for d in loops) for loops in shared.values())
-            together = threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
-            yield GeneralConfig(outer, together, shared), where
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """The configurations of one nest that follow what marks ask for, as far as each can."""
+
+    program: TensorProgram
+    nest: Nest
+    dependences: Sequence[Dependence]
+    wishes: Wishes
+    machine: Target
+
+    def plans(self) -> Iterator[Plan]:
+        """All of them."""
+        around = paths(self.nest)
+        mapping = map_threads(self.program, around, self.dependences)
+        where = self._places(around, mapping)
+        private = tuple(d for d in mapping.dimensions if all(_is_private(where[s]) for s in where if s not in d.of))
+        if private != mapping.dimensions:  # memory holds one copy of a value, not one for each thread that makes it
+            mapping = ThreadMapping(private)
+            where = self._places(around, mapping)
+        yield from self._of_threads(around, mapping, where)
+        for count in reversed(range(len(private) + 1)):
+            outer = ThreadMapping(private[:count])
+            where = self._places(around, outer)
+            taken = {d for dimension in outer.dimensions for d in dimension.of.values()}
+            shared = dict(_shared(self.program, self.nest, taken, where, self.dependences, around))
+            if shared:
+                yield self._of_blocks(around, outer, where, shared)
+
+    def _places(self, around: Paths, mapping: ThreadMapping) -> dict[str, Place]:
+        """Where values live, in memory where a mark asks for that."""
+        found = dict(places(self.program, around, mapping, self.dependences))
+        for name, mark in self.wishes.scopes.items():
+            if mark.value != "register" and not found[name].in_memory:
+                found[name] = replace(found[name], readers=frozenset(), in_memory=True)
+        return found
+
+    def _of_threads(self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place]) -> Iterator[Plan]:
+        """Each point is a thread's, one element or vectors."""
+        wishes = self.wishes
+        for vector in self._vectors(mapping, where):
+            strips = self._in_strips(mapping, vector)
+            threads = wishes.threads or min(
+                ALONE if wishes.points is None else TOGETHER, _whole_warps(wishes.points or strips.points)
+            )
+            unrolled = self._unrolled(around, {d for own in strips.dimensions for d in own.of.values()})
+            placed = {name: "global" for name in where if where[name].in_memory}
+            yield (
+                GeneralConfig(
+                    strips, threads, self._points(strips), unrolled=unrolled, vector=vector, placed=placed
+                ),
+                where,
+            )  # fmt: skip
+
+    def _of_blocks(
+        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place],
+        shared: Mapping[Dimension, tuple[Dimension, ...]],
+    ) -> Plan:  # fmt: skip
+        """Each point is a block's, whose threads share loops."""
+        wishes = self.wishes
+        mapping = self._in_strips(mapping, 1)
+        inside = [d for loops in shared.values() for d in loops]
+        strips = {d: min(n, d.extent) for d in inside if (n := wishes.neighbours(d)) > 1}
+        most = max(math.prod(-(-d.extent // strips.get(d, 1)) for d in loops) for loops in shared.values())
+        threads = wishes.threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
+        mapped = {d for own in mapping.dimensions for d in own.of.values()}
+        unrolled = self._unrolled(around, {*mapped, *inside})
+        placed = self._placed(around, mapping, where, inside)
+        return (
+            GeneralConfig(mapping, threads, self._points(mapping), shared, strips, unrolled, placed=placed), where
+        )  # fmt: skip
+
+    def _points(self, mapping: ThreadMapping) -> int:
+        return min(self.wishes.points or 0, mapping.points)
+
+    def _in_strips(self, mapping: ThreadMapping, vector: int) -> ThreadMapping:
+        """The mapping in strips of as many neighbours as marks ask for, at least vectors along the last dimension."""
+        found = []
+        for dimension in mapping.dimensions:
+            strip = max(map(self.wishes.neighbours, dimension.of.values()))
+            if dimension is mapping.dimensions[-1] and strip == 1:
+                strip = vector
+            found.append(replace(dimension, strip=min(strip, dimension.extent)))
+        return ThreadMapping(tuple(found))
+
+    def _vectors(self, mapping: ThreadMapping, where: Mapping[str, Place]) -> Iterator[int]:
+        """Widths of vectors along the last dimension of a mapping, 1 the last."""
+        statements = self.program.statements
+        if mapping.dimensions and not any(p.in_memory or not p.collects for p in where.values()):
+            last = mapping.dimensions[-1]
+            asked = max(self.wishes.vectors.get(d, 0) for d in last.of.values())
+            sizes = [DTYPES[self.program.arrays[a].dtype] for s in statements for a in (s.write.array, *s.sources)]
+            width = math.gcd(last.extent, asked or VECTOR_BYTES // max(sizes), VECTOR_BYTES // min(sizes))
+            is_indirect = any(i.is_indirect for s in statements for a in s.reads() for i in a.indices)
+            others = asked or any(self.wishes.neighbours(d) > 1 for d in last.of.values())
+            if width > 1 and not is_indirect and (asked or not others):
+                yield width
+        yield 1
+
+    def _unrolled(self, around: Paths, mapped: set[Dimension]) -> dict[Dimension, int]:
+        """Iterations that are written out of the loops that threads walk by themselves."""
+        loops = dict.fromkeys(d for path in around.values() for d in path if d not in mapped)
+        asked = {*self.wishes.vectors, *self.wishes.unrolled}
+        return {d: self.wishes.neighbours(d) for d in loops if d in asked}
+
+    def _placed(
+        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place], inside: Collection[Dimension]
+    ) -> dict[str, str]:
+        """Which of the values in memory a block has room for, those asked for first, then the smallest."""
+        room = stitched_limit(self.machine)
+        program, scopes = self.program, {name: mark.value for name, mark in self.wishes.scopes.items()}
+        writers = [s.write.array for s in program.statements]
+        sizes: dict[str, int] = {}
+        for statement in program.statements:
+            array = statement.write.array
+            is_own = array not in program.outputs and array not in program.inputs and writers.count(array) == 1
+            near = where[statement.name].readers
+            readers = [s for s in program.statements if array in s.sources and s.name not in near]
+            has_meetings = all(_meet_between(statement, reader, where, inside) for reader in readers)
+            wanted = is_own and has_meetings and scopes.get(statement.name) != "global"
+            if where[statement.name].in_memory and wanted:
+                spans = spans_of(program, around, mapping, array)
+                sizes[statement.name] = math.prod(s.size for s in spans) * DTYPES[program.arrays[array].dtype]
+        found = {name: "global" for name in where if where[name].in_memory}
+        for name in sorted(sizes, key=lambda s: (scopes.get(s) != "shared", sizes[s])):
+            size = -(-sizes[name] // VECTOR_BYTES) * VECTOR_BYTES
+            if size <= room:
+                room -= size
+                found[name] = "shared"
+        return found
+
+
+def _meet_between(
+    writer: Statement, reader: Statement, where: Mapping[str, Place], shared: Collection[Dimension]
+) -> bool:
+    """Whether the threads of the block meet between a store and a load of its element, and before it is overwritten."""
+    common = set(where[writer.name].loops) & set(where[reader.name].loops)
+    meets_again = reader.reduction is None or not set(where[reader.name].loops).isdisjoint(shared)
+    return writer is not reader and common.isdisjoint(shared) and (not common or meets_again)
+
+
+def _whole_warps(threads: int) -> int:
+    return -(-threads // WARP) * WARP
 
 
 def _is_private(place: Place) -> bool:

@@ -22,11 +22,14 @@ from engine.kernels.reduction.block_reduce import (
     parts_dtype,
     round_result,
 )
-from engine.tensor.index import Index
+from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
+from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access, Apply, Literal, Reduction, Scalar, Statement
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, is_shifted, match_weighted
 from engine.tile.emit import Emitter, Where
 from engine.tile.nodes import Buffer, Declare, Load, Slot, Store
+from engine.tile.scope import LANE_OF_VECTOR
 from engine.tile.source import Line
 
 ALONE = ReductionThreads(1, Index())
@@ -41,20 +44,24 @@ class Sums:
     parts: tuple[Accumulator, ...]
 
     @staticmethod
-    def begin(emitter: Emitter, statement: Statement) -> Sums:
-        """Registers with the neutral value."""
-        return Sums(emitter, statement, tuple(accumulator(emitter, s) for s in _summed(statement)))
+    def begin(emitter: Emitter, statement: Statement, lanes: int) -> Sums:
+        """Registers with the neutral value, one for each of the lanes of a vector."""
+        summed = _summed(statement)
+        if lanes > 1 and len(summed) > 1:
+            raise Unsupported("codegen", statement.name, "is a mean, whose sums are not vectors")
+        return Sums(emitter, statement, tuple(accumulator(emitter, s, lanes) for s in summed))
 
     def add(self, term: Scalar, link: Line) -> None:
         """Add one term."""
         for part, statement, own in zip(self.parts, _summed(self.statement), _terms(self.statement, term), strict=True):
-            accumulate(self.emitter, statement, part, own, None, link)
+            with self.emitter.loop(LANE_OF_VECTOR, self.emitter.vector if part.total.indices else 1, link):
+                accumulate(self.emitter, statement, part, own, None, link)
 
     def finish(self, threads: ReductionThreads, link: Line) -> Access:
         """The result of what some threads added, in all of them, rounded as the statement's array is."""
         emitter, statement = self.emitter, self.statement
         for part, summed in zip(self.parts, _summed(statement), strict=True):
-            combine(emitter, summed, part, threads, threads.count > 1, link)
+            combine(emitter, summed, part, threads, threads.count > 1 and _can_shuffle(threads.count), link)
         total = self.parts[0].total
         if len(self.parts) > 1:
             dtype = _reduction(statement).accumulate
@@ -72,7 +79,9 @@ def add_in_memory(
     rows: of the statement, in the order of the loops.
     """
     again = emitter.mask("again", [_distance(statement, rows, where, from_first=True) - 1], link)
-    position = emitter.position(statement.write, where, link)
+    # In global memory, also where the complete sums lie in shared memory: threads do not meet between two terms.
+    indices = [index.substitute(where, emitter.extents) for index in statement.write.indices]
+    position = linear(indices, emitter.program.arrays[statement.write.array].shape)
     places: list[tuple[str, Access]] = []
 
     def load(name: str, neutral: float | int | bool) -> Access:
@@ -115,6 +124,11 @@ def _distance(statement: Statement, rows: Sequence[Index], where: Where, from_fi
         ascends = next((c for row in rows if (c := row.coefficient(iterator.name))), 1) > 0
         total = total + (value if ascends == from_first else Index((), iterator.extent - 1) - value)
     return total
+
+
+def _can_shuffle(threads: int) -> bool:
+    """Whether shuffles add up what so many threads hold: all lanes of a warp take part in them."""
+    return threads % WARP == 0
 
 
 def _summed(statement: Statement) -> tuple[Statement, ...]:

@@ -57,3 +57,17 @@ template <template <class> class Op, int WIDTH = 32, class T>
 __device__ __forceinline__ T warp_reduce(T v) {
     return warp_reduce<Op<T>, WIDTH>(v);
 }
+
+// What the values of the lanes before this one give together; the identity in the first lane.
+template <template <class> class Op, class T>
+__device__ __forceinline__ T warp_scan(T v) {
+    const int lane = threadIdx.x % 32;
+    T joined = v;
+#pragma unroll
+    for (int apart = 1; apart < 32; apart *= 2) {
+        const T before = shuffle_at(joined, lane - apart);
+        if (lane >= apart) joined = Op<T>::apply(before, joined);
+    }
+    const T before = shuffle_at(joined, lane - 1);
+    return lane == 0 ? Op<T>::identity() : before;
+}

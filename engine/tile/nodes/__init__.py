@@ -5,7 +5,17 @@ Indices are `Index` values over the variables bound so far: `block` and `thread`
 statements and schedule dimensions.  `operation.TileOp` says what every operation declares of itself.
 """
 
-from engine.tile.nodes.compute import Assign, Comment, Declare, Let, MapFragment, Mask, MatrixMultiply, WarpReduce
+from engine.tile.nodes.compute import (
+    Assign,
+    Comment,
+    Declare,
+    Let,
+    MapFragment,
+    Mask,
+    MatrixMultiply,
+    WarpReduce,
+    WarpScan,
+)
 from engine.tile.nodes.control import (
     Barrier,
     BlockRanges,
@@ -19,12 +29,12 @@ from engine.tile.nodes.control import (
 )
 from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait
 from engine.tile.nodes.operation import Rewrite, TileOp, names_in, operations
-from engine.tile.nodes.program import KernelConfig, Note, PipelineRequest, TileProgram
+from engine.tile.nodes.program import KernelConfig, Needs, Note, PipelineRequest, TileProgram
 from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 
 __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
     "Declare", "For", "If", "KernelConfig", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad",
-    "MatrixMultiply", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
-    "UniformIf", "Wait", "WarpReduce", "WarpSync", "before_meeting", "names_in", "operations",
+    "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
+    "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "operations",
 ]  # fmt: skip

@@ -161,6 +161,23 @@ class WarpReduce(TileOp):
 
 
 @dataclass(frozen=True, slots=True)
+class WarpScan(TileOp):
+    """A register element becomes what the lanes before have together; in the first lane, the operation's identity."""
+
+    slot: Slot
+    operation: str
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "warp"
+    read_fields: ClassVar[tuple[str, ...]] = ("slot",)
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
+    def write(self, out: CudaWriter) -> None:
+        place = slot_text(self.slot)
+        out.line(f"{place} = warp_scan<{REDUCERS[self.operation]}>({place});", self.at)
+
+
+@dataclass(frozen=True, slots=True)
 class MapFragment(TileOp):
     """Every element of a fragment of `dtype`, called `element`, replaced by an expression of it."""
 

@@ -43,21 +43,32 @@ class WarpSync(TileOp):
 
 @dataclass(frozen=True, slots=True)
 class For(TileOp):
-    """`for name in 0 .. extent-1`, unrolled on request."""
+    """`for name in 0 .. extent-1`, written out on request: whole (True), or so many iterations at a time."""
 
     name: str
     extent: int
     body: tuple[TileOp, ...]
-    unroll: bool = False
+    unroll: bool | int = False
     at: Line = NOWHERE
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        return (Body(self.body, counter=self.name, extent=self.extent, is_unrolled=self.unroll),)
+        return (
+            Body(
+                self.body, counter=self.name, extent=self.extent, is_unrolled=self.is_unrolled,
+                written_out=max(1, int(self.unroll)),
+            ),
+        )  # fmt: skip
+
+    @property
+    def is_unrolled(self) -> bool:
+        """Whether no loop is left."""
+        return self.unroll is True or self.unroll >= max(2, self.extent)
 
     def write(self, out: CudaWriter) -> None:
         if self.unroll:
-            out.line("#pragma unroll", self.at)
+            factor = "" if self.is_unrolled else f" {self.unroll}"
+            out.line(f"#pragma unroll{factor}", self.at)
         head = f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{"
         write_block(out, head, self.body, self.at)
 

@@ -30,6 +30,8 @@ class Body:
     extent: int = 1
     """The counter takes the values 0 .. extent-1."""
     is_unrolled: bool = False
+    written_out: int = 1
+    """Iterations that are written out together where a loop is left."""
     mask: str | None = None
     """Only threads in which it holds run them."""
     condition: Index | None = None

@@ -47,8 +47,19 @@ class KernelConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What a launch must compute and move, where that is less than its statements say."""
+
+    flops: int
+    read: int
+    """Bytes."""
+    written: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class TileProgram:
-    """One kernel before it becomes text."""
+    """One kernel before it becomes text: one launch, and those in `later`."""
 
     name: str
     title: tuple[str, ...]
@@ -90,6 +101,17 @@ class TileProgram:
     """The kernel family that made it."""
     misfit: str = ""
     """Why the group's own family does not fit the schedule, where the general one made the program."""
+    statements: tuple[str, ...] = ()
+    """Those that it runs, of one of several launches; none for a program that runs all."""
+    needs: Needs | None = None
+    """None where its statements say it."""
+    later: tuple[TileProgram, ...] = ()
+    """Launches that follow in order; what one leaves in a workspace, the next ones read."""
+
+    @property
+    def launches(self) -> tuple[TileProgram, ...]:
+        """All launches in order."""
+        return (self, *self.later)
 
     @property
     def intrinsic(self) -> str:

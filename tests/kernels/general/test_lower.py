@@ -63,6 +63,17 @@ def test_a_sum_whose_terms_go_around_its_elements_is_collected_in_memory() -> No
     assert check_program(kernel).status == "pass"
 
 
+def test_a_sum_that_later_iterations_of_its_loop_read_is_complete_by_then() -> None:
+    """All maxima are known at time 39, from which on the exponentials run in the same loop."""
+    kernel = compiled(
+        softmax(),
+        engine.entry("S2", terms="skew", at="innermost", required=True),
+        engine.entry("S1", terms=("S1", "j", 2), at="innermost", required=True),
+    )
+    assert kernel.family == "general"
+    assert check_program(kernel).status == "pass"
+
+
 def test_the_family_says_why_the_faster_one_does_not_fit() -> None:
     kernel = compiled(element_wise(), engine.entry("S0", terms=("S0", "i", 2), at="outermost", required=True))
     assert kernel.tile.misfit == "element-wise: S0 runs over 2*i in dimension i of 47, but a loop is one iterator"

@@ -54,7 +54,7 @@ const unsigned char* gather(const void* own, int bytes, int line);
 void warp_barrier(int line);
 int lane();
 
-// Calls the kernel with its pointers in parameter order; defined by entry.cpp.
-void call_kernel(void* const* arguments);
+// Calls the kernel of a launch with its pointers in parameter order; defined by entry.cpp.
+void call_kernel(int launch, void* const* arguments);
 
 }  // namespace loom

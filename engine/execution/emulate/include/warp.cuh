@@ -43,3 +43,15 @@ template <template <class> class Op, int WIDTH = 32, class T>
 inline T warp_reduce(T v, int line = __builtin_LINE()) {
     return warp_reduce<Op<T>, WIDTH>(v, line);
 }
+
+template <template <class> class Op, class T>
+inline T warp_scan(T v, int line = __builtin_LINE()) {
+    const int lane = loom::lane();
+    T joined = v;
+    for (int apart = 1; apart < 32; apart *= 2) {
+        const T before = shuffle_at(joined, lane - apart, line);
+        if (lane >= apart) joined = Op<T>::apply(before, joined);
+    }
+    const T before = shuffle_at(joined, lane - 1, line);
+    return lane == 0 ? Op<T>::identity() : before;
+}

@@ -1,4 +1,5 @@
-// Compiled once for each kernel, with the kernel's text included before it (-include) and its name in LOOM_ENTRY.
+// Compiled once for each kernel, with the kernel's text included before it (-include); LOOM_LAUNCHES calls its entries:
+// "case 0: return call(first_entry, arguments); case 1: ...".
 #include "machine.hpp"
 
 namespace loom {
@@ -18,6 +19,8 @@ void call(void (*kernel)(Pointers...), void* const* arguments) {
 
 }  // namespace
 
-void call_kernel(void* const* arguments) { call(LOOM_ENTRY, arguments); }
+void call_kernel(int launch, void* const* arguments) {
+    switch (launch) { LOOM_LAUNCHES }
+}
 
 }  // namespace loom

@@ -39,10 +39,12 @@ struct Machine {
     int threads = 0;
     int warps = 0;
     bool late = true;  // copies land at their wait and threads run forwards; else at issue, and backwards
-    long long block = 0;
+    int launch = 0;
+    long long block = 0;  // numbered on from one launch to the next
     int current = 0;  // the running thread
     u32 barrier_epoch = 0;            // barriers completed since the start, over all blocks; every block begins a new one
     u32 block_epoch = 0;              // the barrier_epoch in which the current block began
+    u32 launch_epoch = 0;             // that in which the first block of the current launch begins: what was before is over
     u32 warp_epoch[MAX_THREADS / WARP] = {};  // warp_sync calls completed by each warp
     Thread thread[MAX_THREADS];
 
@@ -52,7 +54,9 @@ extern Machine machine;
 extern void* kernel_arguments[];  // one pointer for each buffer
 
 void set_up_threads(uint3 block_size);
-void run_block(long long block);
+
+// first: the number of the launch's block 0.
+void run_block(long long block, long long first);
 
 // Copies that the running thread issued in groups up to `group` land now.
 void land_copies(int group);

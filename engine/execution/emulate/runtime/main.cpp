@@ -35,10 +35,11 @@ void* map_file(const char* path, long long bytes) {
     return mapped;
 }
 
-struct Job {
+struct Launch {
     uint3 grid{}, block{};
     long long shared_bytes = 0;
-    std::vector<long long> blocks;
+    long long first = 0;            // number of its block 0: blocks are numbered on from one launch to the next
+    std::vector<long long> blocks;  // that are run
 };
 
 // NAME BYTES ELEMENT_BYTES ALIGNMENT: the next parameter.  Its memory follows, ALIGNMENT bytes behind the start of a page.
@@ -86,15 +87,27 @@ void read_workspace(std::FILE* file) {
           CHECKED ? map_zeroed(buffer.bytes / buffer.element_bytes) : nullptr);
 }
 
-Job read_job(const char* path) {
-    Job job;
+std::vector<Launch> read_job(const char* path) {
     std::FILE* file = std::fopen(path, "r");
     if (!file) std::exit(93);
     char word[32], order[16];
-    if (std::fscanf(file, "order %15s grid %u %u %u block %u %u %u shared %lld", order, &job.grid.x, &job.grid.y,
-                    &job.grid.z, &job.block.x, &job.block.y, &job.block.z, &job.shared_bytes) != 8)
-        std::exit(93);
+    int count = 0;
+    if (std::fscanf(file, "order %15s launches %d", order, &count) != 2) std::exit(93);
     machine.late = std::strcmp(order, "late") == 0;
+    std::vector<Launch> launches(static_cast<std::size_t>(count));
+    long long all = 0;
+    for (Launch& launch : launches) {
+        if (std::fscanf(file, " grid %u %u %u block %u %u %u shared %lld", &launch.grid.x, &launch.grid.y,
+                        &launch.grid.z, &launch.block.x, &launch.block.y, &launch.block.z, &launch.shared_bytes) != 7)
+            std::exit(93);
+        launch.first = all;
+        all += static_cast<long long>(launch.grid.x) * launch.grid.y * launch.grid.z;
+    }
+    const auto run = [&launches](long long block) {
+        std::size_t n = launches.size() - 1;
+        while (block < launches[n].first) --n;
+        launches[n].blocks.push_back(block);
+    };
     while (std::fscanf(file, "%31s", word) == 1) {
         if (std::strcmp(word, "buffer") == 0) read_buffer(file);
         else if (std::strcmp(word, "workspace") == 0) read_workspace(file);
@@ -108,13 +121,12 @@ Job read_job(const char* path) {
         number = 0;
     }
     if (std::strcmp(word, "blocks") == 0) {
-        while (std::fscanf(file, "%lld", &number) == 1) job.blocks.push_back(number);
+        while (std::fscanf(file, "%lld", &number) == 1) run(number);
     } else {
-        const long long all = static_cast<long long>(job.grid.x) * job.grid.y * job.grid.z;
-        for (; number < all; ++number) job.blocks.push_back(number);
+        for (; number < all; ++number) run(number);
     }
     std::fclose(file);
-    return job;
+    return launches;
 }
 
 }  // namespace
@@ -124,18 +136,24 @@ Job read_job(const char* path) {
 int main(int count, char** arguments) {
     if (count != 4) return 93;
     loom::open_report(arguments[2], arguments[3]);
-    const loom::Job job = loom::read_job(arguments[1]);
-    gridDim = job.grid;
-    blockDim = job.block;
-    loom::set_up_threads(job.block);
-    loom::set_up_shared(job.shared_bytes);
-    const auto blocks = static_cast<long long>(job.blocks.size());
-    for (long long i = 0; i < blocks; ++i) {
-        loom::forget_shared();
-        loom::run_block(job.blocks[static_cast<std::size_t>(loom::machine.late ? i : blocks - 1 - i)]);
+    const std::vector<loom::Launch> launches = loom::read_job(arguments[1]);
+    long long ran = 0;
+    for (const loom::Launch& launch : launches) {
+        loom::machine.launch = static_cast<int>(&launch - launches.data());
+        loom::machine.launch_epoch = loom::machine.barrier_epoch + 1;
+        gridDim = launch.grid;
+        blockDim = launch.block;
+        loom::set_up_threads(launch.block);
+        loom::set_up_shared(launch.shared_bytes);
+        const auto blocks = static_cast<long long>(launch.blocks.size());
+        for (long long i = 0; i < blocks; ++i) {
+            loom::forget_shared();
+            loom::run_block(launch.blocks[static_cast<std::size_t>(loom::machine.late ? i : blocks - 1 - i)], launch.first);
+        }
+        ran += blocks;
     }
     loom::check_teams();
     loom::report_counts();
-    loom::close_report(blocks);
+    loom::close_report(ran);
     return 0;
 }

@@ -3,6 +3,7 @@
 // Two accesses of one block are ordered if one thread made both, if a barrier completed in between, or if both threads
 // are of one warp and a warp_sync completed in between.  No other ordering exists within a block.  Between blocks there
 // is none but that of teams: the last to come to a counter sees what the others stored before they came (teams.cpp).
+// Accesses of two launches are ordered.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -172,7 +173,7 @@ void check_global_read(const Cell& cell, const Buffer& buffer, const Access& acc
         if (!buffer.read)
             report("uninitialised", access.line, 0, "%s is read before it is written", Place(buffer.name, access).text);
     } else if (cell.write_barrier < machine.block_epoch) {
-        if (was_handed_over(cell.write_barrier)) return;
+        if (cell.write_barrier < machine.launch_epoch || was_handed_over(cell.write_barrier)) return;
         report("race", access.line, cell.write_line,
                "%s is read, but another block writes it at line %d and blocks have no order",
                Place(buffer.name, access).text, cell.write_line);
@@ -184,11 +185,12 @@ void check_global_read(const Cell& cell, const Buffer& buffer, const Access& acc
 }
 
 void check_global_write(const Cell& cell, const Buffer& buffer, const Access& access) {
-    if (cell.write_barrier != 0 && (cell.write_barrier < machine.block_epoch || cell.writer != machine.current))
+    if (cell.write_barrier >= machine.launch_epoch &&
+        (cell.write_barrier < machine.block_epoch || cell.writer != machine.current))
         report("written twice", access.line, cell.write_line, "%s was already written by thread %d of %s block at line %d",
                Place(buffer.name, access).text, cell.writer,
                cell.write_barrier < machine.block_epoch ? "another" : "this", cell.write_line);
-    if (cell.read_barrier == 0) return;
+    if (cell.read_barrier < machine.launch_epoch) return;
     if (cell.read_barrier < machine.block_epoch)
         report("race", access.line, cell.read_line,
                "%s is written, but another block reads it at line %d and blocks have no order",

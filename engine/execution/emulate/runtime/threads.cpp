@@ -50,7 +50,7 @@ void wait_for(Wait what, int line) {
 }
 
 void thread_body() {
-    call_kernel(kernel_arguments);
+    call_kernel(machine.launch, kernel_arguments);
     abandon_copies();
     machine.running().wait = Wait::FOREVER;
     leave();
@@ -142,6 +142,7 @@ bool release_barrier() {
 }  // namespace
 
 void set_up_threads(uint3 block_size) {
+    if (stacks) ::munmap(stacks, STACK * machine.threads);
     machine.threads = static_cast<int>(block_size.x * block_size.y * block_size.z);
     machine.warps = (machine.threads + WARP - 1) / WARP;
     void* memory = ::mmap(nullptr, STACK * machine.threads, PROT_READ | PROT_WRITE,
@@ -155,10 +156,10 @@ void set_up_threads(uint3 block_size) {
     }
 }
 
-void run_block(long long block) {
+void run_block(long long block, long long first) {
     machine.block = status->block = block;
     machine.block_epoch = ++machine.barrier_epoch;
-    const auto b = static_cast<unsigned long long>(block);
+    const auto b = static_cast<unsigned long long>(block - first);
     blockIdx = {static_cast<unsigned>(b % gridDim.x), static_cast<unsigned>(b / gridDim.x % gridDim.y),
                 static_cast<unsigned>(b / gridDim.x / gridDim.y)};
     for (int number = 0; number < machine.threads; ++number) {

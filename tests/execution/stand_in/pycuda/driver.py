@@ -1,7 +1,8 @@
 """The part of PyCUDA's driver module that the measuring process calls, over memory of the host.
 
 A "kernel" copies its first buffer to its second; one called "workspaces" the first bytes of its two workspaces; one
-called "fault" raises as a kernel that faults would.
+called "fault" raises as a kernel that faults would.  "leave" on two blocks copies its first buffer to its first
+workspace, and "take" on three blocks that to its second buffer.
 """
 
 from __future__ import annotations
@@ -103,6 +104,11 @@ class Function:
         if self.name == "workspaces":
             left = [MEMORY[pointer][:8] for pointer in pointers[2:]]
             MEMORY[pointers[1]][:] = np.concatenate(left)
+            return
+        if self.name in ("leave", "take"):
+            assert grid == ((2 if self.name == "leave" else 3), 1, 1), grid
+            source, target = (pointers[0], pointers[2]) if self.name == "leave" else (pointers[2], pointers[1])
+            MEMORY[target][:] = MEMORY[source]
             return
         MEMORY[pointers[1]][:] = MEMORY[pointers[0]]
 

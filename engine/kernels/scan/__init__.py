@@ -1,0 +1,1 @@
+"""Prefix sums: every element is joined with those before it, in one pass."""
