@@ -14,6 +14,7 @@ from engine.cost.estimate import model_microseconds
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
+from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.nodes import Kernel
 from engine.pipeline.transform import pipeline_loops
 from engine.poly.dependences import dependences
@@ -22,6 +23,7 @@ from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
 from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
+from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
 from engine.support.errors import Fault, OverBudget, Unsupported
 from engine.target import target as find_target
@@ -121,6 +123,8 @@ def _compile_unchecked(
         alternating, tile = tile, pipeline_loops(tile, setting.machine)
     except Unsupported as refused:
         raise NoKernel(refused, program, solved) from refused
+    # Who makes tiles of whole dimensions itself has them as marks.
+    order = solved.tree if tile.family == GENERAL_FAMILY.name else fold_tiles(solved.tree)
     wrong = check_tile(tile)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
@@ -130,7 +134,7 @@ def _compile_unchecked(
     tell("cuda", tile, source)
 
     return Kernel(
-        group, recipe, program=program, dependences=needed, schedule=solved.tree, log=solved.log, tile=tile,
+        group, recipe, program=program, dependences=needed, schedule=order, log=solved.log, tile=tile,
         verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
         facts=work_of_tile(program, tile, family_of(group).registers(program, tile, setting.machine)),
         timings=tuple(timings),

@@ -26,7 +26,7 @@ def compiled(text: str) -> engine.Kernel:
     [
         ("all @ j: mark thread 2", "threads of a reduction"),
         ("all @ i: mark scope shuffle", "find what they use again in registers"),
-        ("S1 @ i: split 4", "not split"),
+        ("S1 @ i: mark stages 4", "nothing to copy ahead"),
         ("S0 @ innermost: mark vector 3", "vector 2: this kernel takes at most 4"),
     ],
 )
@@ -53,8 +53,8 @@ def test_every_repair_of_a_refusal_compiles_or_names_what_is_left() -> None:
         engine.compile(group, engine.Recipe("h200").with_group(group.name, repair_advice(from_text(text), repair)))
 
     with pytest.raises(NotTaken) as both:
-        compiled(text + "  required S1 @ i: split 4\n")
-    assert all([str(p.entry) for p in repair.leaves] == ["required S1 @ i: split 4"] for repair in both.value.repairs)
+        compiled(text + "  required S1 @ i: mark stages 4\n")
+    assert all([str(p.entry) for p in repair.leaves] == ["required S1 @ i: mark stages 4"] for repair in both.value.repairs)
 
 
 def test_what_is_required_goes_before_the_wishes_of_earlier_authors() -> None:

@@ -16,7 +16,7 @@ from views.graph.handles import Handle
 from views.graph.view import GraphView
 
 MERGE, MOVE = "Merge with…", "Move to…"
-BESIDE = 8
+OFFERED = 8
 """Launches without a connection that are offered: those closest to the one in the order of the launches."""
 
 
@@ -241,7 +241,7 @@ def _launches_beside(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: s
     connected = {name, *nx.ancestors(graph, name), *nx.descendants(graph, name)}
     place = next(n for n, node in enumerate(nodes) if node.id == name)
     free = [(abs(n - place), n) for n, node in enumerate(nodes) if node.id not in connected]
-    return [nodes[n] for _, n in sorted(free)[:BESIDE]]
+    return [nodes[n] for _, n in sorted(free)[:OFFERED]]
 
 
 def _node_title(node: NodeDoc) -> str:

@@ -35,8 +35,8 @@ def pins(places: dict[str, TreePosition], order: Sequence[str], required: bool =
 
 
 def _steps(statement: str, members: Sequence[Member], order: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(address, iterator) for each dimension of a statement from the first that moves to the last."""
-    iterators = {m.name: plain_iterator(m.rows[statement]) for m in members}
+    """(address, iterator or tile) for each dimension of a statement from the first that moves to the last."""
+    iterators = {m.name: m.name if m.tiling else plain_iterator(m.rows[statement]) for m in members}
     if None in iterators.values():
         return
     now = [m.name for m in members]

@@ -16,6 +16,7 @@ from engine.scheduling.compose import compose
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import Conflict, Member, ScheduleTree, Witness
 from engine.scheduling.solve import schedule
+from engine.scheduling.tiling import fold_tiles
 from engine.tensor.nodes import TensorProgram
 
 _CONFLICTS = 8
@@ -51,7 +52,7 @@ def schedule_group(group: FusionGroup, recipe: Recipe) -> ScheduledGroup:
     made = rewritten(group.program, advice)
     needed = dependences(made.program)
     solved = schedule(made.program, needed, compose(advice, made.program, made.verdicts))
-    return ScheduledGroup(group, advice, needed, solved.tree, made.program)
+    return ScheduledGroup(group, advice, needed, fold_tiles(solved.tree), made.program)
 
 
 def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> ScheduledGroup:

@@ -92,6 +92,11 @@ def _pattern(access: Access, written: bool, statement: Statement, program: Tenso
     return replace(found, vector=width)
 
 
+def wanted_widths(found: Sequence[Pattern], along: str) -> frozenset[int]:
+    """The vector widths that the accesses which move along an iterator would have there, each by itself."""
+    return frozenset(p.vector if p.ideal == along else 1 for p in found if along in p.moves)
+
+
 def row_vector(program: TensorProgram, along: str) -> int:
     """Neighbouring elements of a row that one thread can load at once.  along: the innermost reduced iterator."""
     runs = {s.name: (along,) for s in program.statements if along in s.extents}

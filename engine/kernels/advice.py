@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from engine.recipe import Advice, Entry
+from engine.recipe import Advice, Entry, Scenario
+
+AS_IN_TEXT = "in the order of the text"
+"""In the label of an alternative that leaves the loops as they are."""
 
 
 def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
@@ -12,4 +15,4 @@ def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, bec
 
 def with_content(*advice: Advice) -> tuple[Advice, ...]:
     """Without authors that have nothing to say."""
-    return tuple(one for one in advice if one.scenario.entries or one.scenario.alternatives)
+    return tuple(one for one in advice if one.scenario != Scenario())

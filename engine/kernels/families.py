@@ -13,7 +13,8 @@ from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.packed.family import PACKED_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
-from engine.scheduling.nodes import ScheduleTree
+from engine.scheduling.nodes import Band, Member, ScheduleTree, walk
+from engine.scheduling.tiling import fold_tiles
 from engine.support.errors import Unsupported
 from engine.target.registers import MAX_PRIVATE
 from engine.tile.nodes import TileProgram
@@ -42,14 +43,40 @@ def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting, fitting_only
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     family = family_of(group)
+    folded = fold_tiles(tree)
     try:
-        return replace(_checked(family.lower(group, tree, setting)), family=family.name)
+        _refuse_tiles(group, folded)
+        tile = replace(_checked(family.lower(group, folded, setting)), family=family.name)
+        if not fitting_only:
+            _refuse_without_splits(group, folded, tile)
+        return tile
     except Unsupported as misfit:
         if fitting_only:
             raise
         why = f"{family.name}: {misfit.reason}"
         tile = _checked(GENERAL_FAMILY.lower(group, tree, setting))
         return replace(tile, family=GENERAL_FAMILY.name, misfit=why)
+
+
+def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:
+    """Unsupported where tiles were moved, marked or split again: families make tiles of whole dimensions themselves."""
+    for member in _members(tree):
+        if member.tiling is not None:
+            reason = f"the tiles of {member.tiling.whole.name} have loops of their own in the schedule"
+            raise Unsupported("codegen", f"schedule of {group.name}", reason, "split dimensions in place only")
+
+
+def _refuse_without_splits(group: FusionGroup, tree: ScheduleTree, tile: TileProgram) -> None:
+    """Unsupported where a kernel leaves out a required split."""
+    for member in _members(tree):
+        for mark in member.marks:
+            if mark.name == "split" and mark.required and mark.path in tile.notes:
+                what = f"split {mark.value} of {member.name}"
+                raise Unsupported("codegen", what, f"it has no {what} ({tile.notes[mark.path]})")
+
+
+def _members(tree: ScheduleTree) -> list[Member]:
+    return [member for node in walk(tree.root) if isinstance(node, Band) for member in node.members]
 
 
 def _checked(tile: TileProgram) -> TileProgram:

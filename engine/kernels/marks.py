@@ -61,6 +61,10 @@ class Marks:
         for name, reason in because.items():
             self.notes |= {mark.path: Note(reason) for _, mark in self._marks_named(name, members)}
 
+    def accept(self, name: str, values: Collection[int | str], otherwise: str, members: Collection[Member]) -> None:
+        """Take the marks with this name on `members` as given, but note those of none of the values."""
+        self.notes |= {m.path: Note(otherwise) for _, m in self._marks_named(name, members) if m.value not in values}
+
     def is_written_out(self, steps: int, default: bool, members: Collection[Member]) -> bool:
         """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
         needs = f"{steps} or 1: the whole loop is written out, or none of it" if steps > 1 else "1: no loop is left"

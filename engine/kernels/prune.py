@@ -147,7 +147,7 @@ def _contradict(wish: Entry, entry: Entry) -> bool:
 
 def _is_place(entry: Entry) -> bool:
     """Whether an entry speaks of a place in the order of loops, not of a named one."""
-    return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith("after ")
+    return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith(("after ", "depth "))
 
 
 def resource_checks(work: Callable[[Program], Work], machine: Target) -> tuple[PruningRule, ...]:

@@ -138,23 +138,46 @@ def violating_pair(
     before: tuple[Index, Index] | None,
     relation: str,
 ) -> Pair | None:
-    """Instances of an irregular dependence at equal values of the `equal` rows whose `before` rows compare wrongly.
+    """Instances of a dependence at equal values of the `equal` rows whose `before` rows compare wrongly.
 
     `relation` is "<", ">" or "!=" between sink row and source row; `before` None asks for any pair.  None when there
     is no such pair.
     """
     from engine.poly.dependences import ends
 
-    for source, sink in ends(program, dependence):
-        pairs = _Relation(source.statement, sink.statement)
-        pairs.meet(source, sink)
+    def relations() -> Iterator[_Relation]:
+        if dependence.kind == "reduction":
+            yield _term_order(program.statement(dependence.source))
+            return
+        for source, sink in ends(program, dependence):
+            met = _Relation(source.statement, sink.statement)
+            met.meet(source, sink)
+            yield met
+
+    width = len(program.statement(dependence.source).iterators)
+    for pairs in relations():
         extra = [f"{pairs.text(a, 0)} = {pairs.text(b, 1)}" for a, b in equal]
         if before is not None:
             extra.append(f"{pairs.text(before[1], 1)} {relation} {pairs.text(before[0], 0)}")
-        found = _sample(pairs.set(extra), len(source.statement.iterators))
+        found = _sample(pairs.set(extra), width)
         if found is not None:
             return found
     return None
+
+
+def _term_order(statement: Statement) -> _Relation:
+    """Each term of a sum and all later ones of the same sum, in the order of the text."""
+    pairs = _Relation(statement, statement)
+    reduced = {i.name for i in statement.reduced}
+    source, sink = pairs.names
+    pairs.conditions += [f"{source[i.name]} = {sink[i.name]}" for i in statement.iterators if i.name not in reduced]
+    inner = [i.name for i in statement.iterators if i.name in reduced]
+    later = [
+        " and ".join([*(f"{source[n]} = {sink[n]}" for n in inner[:k]), f"{source[n]} < {sink[n]}"])
+        for k, n in enumerate(inner)
+    ]
+    pairs.conditions.append(f"({' or '.join(f'({case})' for case in later)})")
+    return pairs
 
 
 def same_point(statement: Statement, rows: Sequence[Index]) -> Pair | None:

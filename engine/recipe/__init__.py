@@ -8,6 +8,7 @@ the advice of a group into its constraint tree.  Nothing else steers the compile
 from engine.recipe.difference import diff, without
 from engine.recipe.entries import (
     ASSOCIATIVE,
+    DEPTH,
     ENTRY_FIELDS,
     MARKS,
     ONLINE,
@@ -33,7 +34,7 @@ from engine.recipe.recipe import (
 )
 
 __all__ = [
-    "ASSOCIATIVE", "AUTHORS", "ENTRY_FIELDS", "MARKS", "NOT_INSIDE", "ONLINE", "RECOMPUTE", "REWRITES", "VERSION",
-    "Advice", "Entry", "Path", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry", "entry_at",
+    "ASSOCIATIVE", "AUTHORS", "DEPTH", "ENTRY_FIELDS", "MARKS", "NOT_INSIDE", "ONLINE", "RECOMPUTE", "REWRITES",
+    "VERSION", "Advice", "Entry", "Path", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry", "entry_at",
     "replace_entry", "walk_entries", "with_entries", "without",
 ]  # fmt: skip

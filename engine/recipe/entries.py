@@ -25,6 +25,9 @@ then the statement that a value is recomputed in)."""
 
 Value = bool | int | float | str | tuple["Value", ...]
 
+DEPTH = re.compile(r"depth (\d{1,4})", re.ASCII)
+"""A dimension by the number of those around it, as an entry names it."""
+
 _WORD = re.compile(r"[A-Za-z_][\w.\-/]*", re.ASCII)
 # Words of the text form: a statement or dimension of such a name is written in quotes.
 _RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or", "rewrite")
@@ -35,15 +38,16 @@ class Entry:
     """A request `field = value` for `statements` at `dimension`.  Prints as its line of the text form.
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
-    (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
-    ("associative",), ("online",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement,
-    no dimension.
+    (("S0",), ("S1", "S2")).  split: factor; dimension d becomes d_tile and d, the place in a tile.  mark: (name,
+    value), e.g. ("stages", 3) or ("vector", 4).  rewrite: ("associative",), ("online",), or ("recompute", "S3") for a
+    value that S3 is to compute again; about one statement, no dimension.
     """
 
     statements: tuple[str, ...]
     """Names the entry speaks of; empty means all statements of the group."""
     dimension: str
-    """"outermost", "innermost", "after NAME", or the name of a schedule dimension; "" where the field needs none."""
+    """"outermost", "innermost", "after NAME", "depth N" (inside N others), or the name of a dimension; "" where the
+    field needs none."""
     field: str
     value: Value
     required: bool = False
@@ -160,6 +164,8 @@ def _is_plain(value: Value) -> bool:
 
 
 def _dimension(dimension: str) -> str:
+    if DEPTH.fullmatch(dimension):
+        return dimension
     if dimension.startswith("after ") and dimension != "after ":
         return f"after {_atom(dimension.removeprefix('after '))}"
     return _atom(dimension) if dimension else "any"

@@ -1,8 +1,8 @@
 """Addresses: which schedule dimension an entry means.
 
-"outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
-the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
-dimension ("" or "any") means the outermost.
+"outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME, "depth N"
+the one with N others around it.  NAME is the dimension where the statement uses its iterator NAME, alone or else in a
+sum, or as its place in a tile, or else the one of that name.  No dimension ("" or "any") means the outermost.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from engine.recipe import DEPTH
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence
 from engine.tensor.index import Index
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A parsed dimension: kind "outermost", "innermost", "after" or "name", with the name for the last two."""
+    """A parsed dimension: kind "outermost", "innermost", "after", "depth" or "name", with the name or the depth."""
 
     kind: str
     name: str = ""
+    depth: int = 0
 
     @staticmethod
     def of(dimension: str) -> Address:
@@ -29,6 +31,8 @@ class Address:
             return Address("innermost")
         if dimension.startswith("after "):
             return Address("after", dimension.removeprefix("after ").strip())
+        if (found := DEPTH.fullmatch(dimension)) is not None:
+            return Address("depth", depth=int(found[1]))
         return Address("name", dimension)
 
 
@@ -71,6 +75,8 @@ def locate(statement: str, place: TreePosition, address: Address) -> int | None:
             return 0 if last >= 0 else None
         case "innermost":
             return last if last >= 0 else None
+        case "depth":
+            return address.depth if address.depth <= last else None
         case "after":
             before = _find_by_name(statement, place, address.name)
             return before + 1 if before is not None and before < last else None
@@ -85,6 +91,9 @@ def _find_by_name(statement: str, place: TreePosition, name: str) -> int | None:
             return k
     for k, member in enumerate(place.members):
         if member.rows[statement].coefficient(name):
+            return k
+    for k, member in enumerate(place.members):
+        if member.tiling and not member.tiling.is_tile and member.rows[statement].iterators() == (name,):
             return k
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 

@@ -94,8 +94,11 @@ def address_text(entry: Entry) -> str:
 
 
 def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
-    atoms = [str(atom) for atom, _ in member.rows[statement].terms]
-    return bool(atoms) and all(atom in names for atom in atoms)
+    if member.tiling is not None and member.name in names:
+        return True
+    used = member.rows[statement].iterators()
+    is_tile = member.tiling is not None and member.tiling.is_tile
+    return bool(used) and not is_tile and all(name in names for name in used)
 
 
 def _cut(placed: PlacedEntry, where: Mapping[str, TreePosition]) -> Verdict:

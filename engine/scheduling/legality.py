@@ -15,8 +15,9 @@ from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence, Generator
 from engine.scheduling.algebra import rank
 from engine.scheduling.nodes import ScheduleTree, Violation, Witness
-from engine.scheduling.timeline import TimeComponent, Timeline, timelines
+from engine.scheduling.timeline import AFFINE, OTHER, PLACE, TILE, TimeComponent, Timeline, timelines
 from engine.scheduling.witness import instance, witness
+from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -54,6 +55,8 @@ class OrderFault:
 
 def violation(program: TensorProgram, dependence: Dependence, source: Timeline, sink: Timeline) -> Violation | None:
     """The violation of one dependence with two concrete instances; None if the schedule keeps it."""
+    if not all(step.is_affine for step in (*source, *sink)):
+        return _quasi_affine_violation(program, dependence, source, sink)
     if first_fault(dependence.generators, source, sink) is None:
         return None
     # A fault at symbolic sizes may not exist at the actual ones: the symbolic cone assumes any N >= 1.
@@ -115,7 +118,7 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
 
 def differences(generators: Sequence[Generator], source: TimeComponent, sink: TimeComponent) -> list[int]:
     """Sink's row minus source's row, for each generator."""
-    match source.terms, sink.terms, sink.row.constant - source.row.constant:
+    match source.terms, sink.terms, sink.constant - source.constant:
         case ((p, 1),), ((q, 1),), 0:  # the usual rows, one iterator each
             return [g.sink[q] - g.source[p] for g in generators]
         case before, after, constant:
@@ -123,6 +126,82 @@ def differences(generators: Sequence[Generator], source: TimeComponent, sink: Ti
                 constant * g.one + sum(c * g.sink[q] for q, c in after) - sum(c * g.source[p] for p, c in before)
                 for g in generators
             ]
+
+
+def _quasi_affine_violation(
+    program: TensorProgram, dependence: Dependence, source: Timeline, sink: Timeline
+) -> Violation | None:
+    """The violation where rows are tiles and places: none if the rows that were split order it, else isl decides."""
+    if _is_kept_unsplit(dependence.generators, source, sink):
+        return None
+    from engine.poly import irregular  # most tiles keep what the band before them kept
+
+    def instances(before: int, step: int | None, relation: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        equal = [(a.row, b.row) for a, b in zip(source[:before], sink[:before], strict=True)]
+        rows = None if step is None else (source[step].row, sink[step].row)
+        return irregular.violating_pair(program, dependence, equal, rows, relation)
+
+    start = 0
+    for number, (a, b) in enumerate(zip(source, sink, strict=False)):
+        if a.opens or a.member is None:
+            if instances(number, None, "=") is None:
+                return None
+            start = number
+        if a.member is None and b.member is None and a.row.constant < b.row.constant:
+            return None
+        level, pair = a.level, instances(number, number, "<")
+        if pair is None and a.member is not None and a.member.parallel:
+            level, pair = f"{a.level} is not parallel", instances(number, number, ">")
+        if pair is None and a.permutable and number > start:
+            level, pair = f"{a.level} is not permutable", instances(start, number, "<")
+        if pair is not None:
+            return Violation(witness(program, dependence, *pair), level)
+    return None
+
+
+def _is_kept_unsplit(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> bool:
+    """Whether the rows that were split show that a schedule of tiles keeps a dependence, and all claims about it.
+
+    Where a row never decreases along a dependence, neither does its tile; the place in the tile does not where the tile
+    is the same.  Both are sufficient only: the pairs that share a tile are taken to be all that the tile does not
+    reverse.
+    """
+    face = band = list(generators)
+    start = 0
+    seen: dict[tuple[Index, Index], int] = {}
+    for number, (a, b) in enumerate(zip(source, sink, strict=False)):
+        if a.opens or a.member is None:
+            if not any(g.one for g in face):
+                return True
+            band, start = face, number
+        if a.member is None and b.member is None and a.row.constant < b.row.constant:
+            return True
+        if OTHER in (a.part, b.part) or a.part != b.part:
+            return False
+        tiles = list(zip(_tiles(a.row), _tiles(b.row), strict=False))
+        if any(seen.get(pair, start) >= start for pair in tiles):
+            return False  # nothing is known where the tile is not further out
+        ordered = differences(face, a, b)
+        if any(d < 0 or (d > 0 and a.member is not None and a.member.parallel) for d in ordered):
+            return False
+        if a.permutable and face is not band and any(d < 0 for d in differences(band, a, b)):
+            return False
+        if a.part == TILE:
+            seen[a.row, b.row] = number
+        else:
+            face = [g for g, d in zip(face, ordered, strict=True) if d == 0]
+    return True
+
+
+def _tiles(row: Index) -> list[Index]:
+    """The rows of the tiles that a part of a row lies in."""
+    match row:
+        case Index(((Remainder(of, by), 1),), 0):
+            return [Index.of(Quotient(of, by)), *_tiles(of)]
+        case Index(((Quotient(of, _), 1),), 0):
+            return _tiles(of)
+        case _:
+            return []
 
 
 def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -> list[Violation]:
@@ -142,6 +221,8 @@ def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -
 def _tells_apart(statement: Statement, steps: Timeline) -> bool:
     """Whether the rows have full rank over the iterators of extent above 1, so that no two instances coincide."""
     moving = [k for k, iterator in enumerate(statement.iterators) if iterator.extent > 1]
+    rows = {step.row for step in steps}
+    steps = tuple(s for s in steps if s.part in (AFFINE, PLACE) and rows.issuperset(_tiles(s.row)))
     alone = {step.terms[0][0] for step in steps if len(step.terms) == 1}
     if alone.issuperset(moving):
         return True

@@ -76,6 +76,17 @@ class Member:
     """Whether no dependence is carried by this dimension."""
     extent: int
     marks: tuple[Mark, ...] = ()
+    tiling: TilePart | None = None
+    """Set where this is a part of a dimension that a `split` entry makes two."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilePart:
+    """How a dimension of row r was made two: the tile, of row floor(r / factor), and the place in it, r mod factor."""
+
+    whole: Member
+    factor: int
+    is_tile: bool
 
 
 @dataclass(frozen=True, slots=True)

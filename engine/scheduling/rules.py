@@ -42,6 +42,8 @@ class ScheduleRule:
                 return not rows
             case "innermost":
                 return len(rows) >= problem.rank(statement) - 1
+            case "depth":
+                return len(rows) == self.address.depth
             case "after":
                 return bool(rows) and problem.names[statement][problem.leading(statement, rows)] == self.address.name
             case _:

@@ -14,6 +14,7 @@ from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
 from engine.recipe import Value
 from engine.scheduling.attach import attach, members_meant
+from engine.scheduling.attach_tiles import attach_to_tiles
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
 from engine.scheduling.coefficient_check import coefficients_held
@@ -24,6 +25,7 @@ from engine.scheduling.nodes import (
     DISABLED,
     HONOURED,
     INFEASIBLE,
+    NO_MATCH,
     NOT_REACHED,
     RELAXED,
     Conflict,
@@ -40,6 +42,7 @@ from engine.scheduling.nodes import (
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
 from engine.scheduling.terms import COEFFICIENT_FIELDS
+from engine.scheduling.tiling import split_marked
 from engine.scheduling.unsat_core import Blame, partly
 from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
@@ -315,6 +318,7 @@ class _Solve:
     def attach_all(self, node: Node, entries: Iterable[PlacedEntry]) -> Node:
         """Attach marks and flags, and record a verdict for every entry that was kept."""
         names = [s.name for s in self.problem.statements]
+        unmatched: list[PlacedEntry] = []
         for placed in entries:
             if placed.entry.field in COEFFICIENT_FIELDS:
                 self._record(coefficients_held(self.problem, placed, node))
@@ -324,7 +328,15 @@ class _Solve:
                 finding = self._claim(placed, node, changed, finding)
             if finding.outcome != INFEASIBLE:
                 node = changed
+            if finding.outcome == NO_MATCH:
+                unmatched.append(placed)
             self._record(finding)
+        tiled = split_marked(self.program, ScheduleTree(node)).root
+        if tiled is node:
+            return node
+        node, verdicts = attach_to_tiles(self.program, self.problem.dependences(), tiled, unmatched, self._claim)
+        for verdict in verdicts:
+            self._record(verdict)
         return node
 
     def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: Verdict) -> Verdict:

@@ -180,7 +180,8 @@ def _parse_dimension(scan: Scanner) -> str:
     if word == "after":
         scan.word()
         return f"after {scan.name('a dimension after “after”')}"
-    return scan.name("a dimension")
+    found = scan.name("a dimension")
+    return f"{found} {scan.word()}" if found == "depth" and scan.peek().isdigit() else found
 
 
 def _parse_value(scan: Scanner, field: str) -> Value:

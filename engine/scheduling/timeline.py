@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence
 from engine.support.errors import BadInput
-from engine.tensor.index import Index
+from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import TensorProgram
+
+AFFINE, TILE, PLACE, OTHER = "affine", "tile", "place", "other"
+"""Kinds of rows: without division, floor(r / F), r mod F, and any other division."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,20 @@ class TimeComponent:
     opens: bool = False
     """Whether this is the first member of its band."""
     permutable: bool = False
+    part: str = AFFINE
+    """What the row is; `terms` and `origin` are those of the row that was split, for the two parts of it."""
+    origin: Index | None = None
+    """The affine row that was split, for a part of one."""
+
+    @property
+    def constant(self) -> int:
+        """That of the affine row that `terms` belong to."""
+        return (self.row if self.origin is None else self.origin).constant
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the row has no division."""
+        return self.part == AFFINE
 
 
 Timeline = tuple[TimeComponent, ...]
@@ -81,9 +98,25 @@ def _rows(members: tuple[Member, ...], permutable: bool, statement: str, positio
         row = member.rows.get(statement)
         if row is None:
             raise BadInput("schedule", f"dimension {member.name}", f"has no row for {statement}")
-        if any(atom not in position for atom, _ in row.terms):
-            reason = f"row {row} of {statement} is not affine in its iterators"
+        if row.is_indirect or not set(row.iterators()) <= position.keys():
+            reason = f"row {row} of {statement} is not quasi-affine in its iterators"
             raise BadInput("schedule", f"dimension {member.name}", reason)
-        terms = tuple((position[str(atom)], c) for atom, c in row.terms)
-        steps.append(TimeComponent(member.name, row, terms, member, number == 0, permutable))
+        part, origin = unsplit(row)
+        terms = tuple((position[str(atom)], c) for atom, c in origin.terms)
+        steps.append(TimeComponent(member.name, row, terms, member, number == 0, permutable, part, origin))
     return tuple(steps)
+
+
+def unsplit(row: Index) -> tuple[str, Index]:
+    """(kind of a row, the affine row that it is a part of; 0 for any other row with divisions)."""
+    if row.is_affine:
+        return AFFINE, row
+    match row:
+        case Index(((Quotient(of, _), 1),), 0):
+            part = TILE
+        case Index(((Remainder(of, _), 1),), 0):
+            part = PLACE
+        case _:
+            return OTHER, Index()
+    inner, origin = unsplit(of)
+    return (part, origin) if inner in (AFFINE, PLACE) else (OTHER, Index())

@@ -14,13 +14,17 @@ the requests.  So what is better is said apart: fewer sectors for a useful byte,
 more of the requests 16 bytes a thread.
 
 Where no advice was published, ours is compared with what AKG's generator (`published_rule`) makes of the operator.
+
+Where our advisers wrote alternatives, the one that was chosen is also compared with the one in the order of the text.
+For that the groups of the shared models are searched, too; those whose choice is another order are counted.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,15 +34,19 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
+from engine.kernels.advice import AS_IN_TEXT
+from engine.recipe import Scenario
 from tests.benchmarks import report
 from tests.benchmarks.counting import ORDER, Counted, count, gains, shortfalls
 from tests.benchmarks.published_rule import rule_advice
 from tests.scheduling import published_files
 from tests.scheduling.published_files import ADVICE, LEGAL, TRANSPOSE, TWO_ITERATORS
 
-AKG = ADVICE.parent
-NONE, PUBLISHED, CORRECTED, RULE, OURS = "none", "published", "corrected", "rule", "ours"
-"""Advice: none at all; the file as published; a copy without its contradiction; AKG's generator's; our advisers'."""
+AKG, MODELS = ADVICE.parent, ADVICE.parents[1] / "models"
+OUR_MODELS = Path(engine.__file__).parents[1] / "resources" / "models"
+NONE, PUBLISHED, CORRECTED, RULE, TEXT, OURS = "none", "published", "corrected", "rule", "text", "ours"
+"""Advice: none at all; the file as published; a copy without its contradiction; AKG's generator's; of our alternatives
+those in the order of the text; our advisers'."""
 QUICK = ("Fused_Cast_BiasAdd_Gelu_fusion_7971173442909348882", TWO_ITERATORS)
 """A file that is followed and one that is refused, both small."""
 T = TypeVar("T")
@@ -54,11 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [*LEGAL, TRANSPOSE, TWO_ITERATORS] if ADVICE.is_dir() else []
     pairs = [pair(name) for name in _progress(QUICK if options.quick and names else names, "Published advice")]
     files, refused = ([], {}) if options.quick else _files()
+    searched = [] if options.quick else [of_model(*one) for one in _progress(_model_groups(), "Groups of models")]
     others = [without_published(name, group) for name, group in _progress(files, "Other operators")]
-    figures = summary(pairs, others)
-    show(pairs, others, figures, refused)
+    figures = summary(pairs, others, searched)
+    orders = [one for one in searched if one.saved]
+    show(pairs, others, figures, refused, orders)
     if options.json:
-        rows = [row(one, kind) for kind, found in (("published", pairs), ("akg", others)) for one in found]
+        kinds = {"published": pairs, "akg": others, "model": orders}
+        rows = [row(one, kind) for kind, found in kinds.items() for one in found]
         report.write(options.json, "advice", {**where, "origin": "counted", "files_refused": refused}, rows, figures)
 
 
@@ -72,8 +83,10 @@ class Comparison:
 
     @property
     def rival(self) -> str:
-        """What ours is compared with: the published advice, its corrected copy, the rule's, else no advice."""
-        return next((way for way in (PUBLISHED, CORRECTED, RULE) if isinstance(self.ways.get(way), Counted)), NONE)
+        """What ours is compared with: the published advice, its corrected copy, the rule's, else no advice; of a
+        model's group the order of the text."""
+        plain = NONE if NONE in self.ways else TEXT
+        return next((way for way in (PUBLISHED, CORRECTED, RULE) if isinstance(self.ways.get(way), Counted)), plain)
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -82,6 +95,14 @@ class Comparison:
         if isinstance(ours, str):
             return ("not counted",)
         return shortfalls(ours, rival) if isinstance(rival, Counted) else ()
+
+    @property
+    def saved(self) -> Fraction | None:
+        """Share of the sectors in the order of the text that our choice saves; None where ours had no alternative."""
+        ours, text = self.ways[OURS], self.ways.get(TEXT)
+        if not isinstance(ours, Counted) or not isinstance(text, Counted):
+            return None
+        return 1 - ours.sectors_per_byte / text.sectors_per_byte
 
     @property
     def gains(self) -> tuple[str, ...]:
@@ -107,20 +128,66 @@ def pair(name: str) -> Comparison:
         ways[CORRECTED] = _attempt(
             group, lambda: engine.merge_advice(ours, group, published_files.corrected(name), name)
         )
-    return Comparison(name, group.name, {**ways, **_rule(group, ours), OURS: _attempt(group, lambda: ours)})
+    return Comparison(name, group.name, {**ways, **_rule(group, ours), **_ours(group, ours)})
 
 
 def without_published(name: str, group: engine.FusionGroup) -> Comparison:
     """A group for which no advice was published."""
     ours = engine.default_recipe(group)
     ways = {NONE: _attempt(group, lambda: _without(ours, group)), **_rule(group, ours)}
-    return Comparison(name, group.name, {**ways, OURS: _attempt(group, lambda: ours)})
+    return Comparison(name, group.name, {**ways, **_ours(group, ours)})
+
+
+def of_model(name: str, group: engine.FusionGroup) -> Comparison:
+    """A group of a model: only what our choice saves over the order of the text, counted where it is another."""
+    recipe = engine.default_recipe(group)
+    text = _as_in_text(recipe, group.name)
+    if text == recipe or _chooses_first(recipe, text, group.name):
+        ways: dict[str, Counted | str] = {OURS: "not counted"}
+        return Comparison(name, group.name, ways if text == recipe else {TEXT: "the same as ours", **ways})
+    return Comparison(name, group.name, _ours(group, recipe))
+
+
+def _chooses_first(recipe: engine.Recipe, text: engine.Recipe, group: str) -> bool:
+    """Whether the alternatives in the order of the text are the first ones."""
+    both = zip(recipe.groups[group], text.groups[group], strict=True)
+    return all(a.scenario.alternatives[:1] == b.scenario.alternatives for a, b in both)
+
+
+def _model_groups() -> list[tuple[str, engine.FusionGroup]]:
+    """(file, group) of the shared models and ours, each program once."""
+    found: dict[str, tuple[str, engine.FusionGroup]] = {}
+    for path in sorted([*MODELS.glob("*.onnx"), *OUR_MODELS.glob("*.onnx")]):
+        for group in engine.fuse(engine.load(path)).groups:
+            program = group.program
+            found.setdefault(repr((program.arrays, program.statements)), (path.stem, group))
+    return list(found.values())
 
 
 def _rule(group: engine.FusionGroup, recipe: engine.Recipe) -> dict[str, Counted | str]:
     """What the published generator's advice comes to; nothing for an operator that it skips."""
     advice = rule_advice(group)
     return {} if advice is None else {RULE: _attempt(group, lambda: recipe.with_group(group.name, advice))}
+
+
+def _ours(group: engine.FusionGroup, recipe: engine.Recipe) -> dict[str, Counted | str]:
+    """Our advice, and where it has alternatives those in the order of the text alone."""
+    ours = _attempt(group, lambda: recipe)
+    text = _as_in_text(recipe, group.name)
+    if text == recipe:
+        return {OURS: ours}
+    return {TEXT: ours if _chooses_first(recipe, text, group.name) else _attempt(group, lambda: text), OURS: ours}
+
+
+def _as_in_text(recipe: engine.Recipe, group: str) -> engine.Recipe:
+    """A recipe whose alternatives are those in the order of the text, else the first."""
+
+    def chosen(scenario: Scenario) -> Scenario:
+        textual = [s for s in scenario.alternatives if AS_IN_TEXT in s.label and "strips" not in s.label]
+        return replace(scenario, alternatives=(*textual, *scenario.alternatives)[:1])
+
+    advice = tuple(replace(one, scenario=chosen(one.scenario)) for one in recipe.groups[group])
+    return recipe.with_group(group, advice)
 
 
 def _without(recipe: engine.Recipe, group: engine.FusionGroup) -> engine.Recipe:
@@ -163,6 +230,8 @@ def row(one: Comparison, kind: str) -> dict[str, Any]:
         "compared_with": one.rival,
         "equals_or_beats": not one.shortfalls,
         "shortfalls": one.shortfalls,
+        "alternatives": TEXT in one.ways,
+        "saved_over_text": None if one.saved is None else float(one.saved),
         "gains": one.gains,
     }
 
@@ -189,12 +258,18 @@ def _figures(found: Counted | str) -> dict[str, Any]:
     }
 
 
-def summary(pairs: Sequence[Comparison], others: Sequence[Comparison]) -> dict[str, Any]:
+def summary(
+    pairs: Sequence[Comparison], others: Sequence[Comparison], searched: Sequence[Comparison] = ()
+) -> dict[str, Any]:
     """The figures that the goals name.
 
     share_16_byte: of a group's requests under our advice, the mean over the other groups; None without any.  rule_*:
-    ours against AKG's generator, over every group that both of them have a kernel for.
+    ours against AKG's generator, over every group that both of them have a kernel for.  groups_with_alternatives: those
+    for which our advisers wrote some, out of groups_advised.  other_order_chosen: where the first one takes other
+    sectors than the order of the text; least_saved and mean_saved: how many fewer, as shares.
     """
+    offered = [one for one in (*pairs, *others, *searched) if TEXT in one.ways]
+    saved = [float(one.saved) for one in offered if one.saved]
     counted = [found for one in others if isinstance(found := one.ways[OURS], Counted)]
     everything = [found for one in (*pairs, *others) for found in one.ways.values() if isinstance(found, Counted)]
     against_rule = [one for one in (*pairs, *others) if isinstance(one.ways.get(RULE), Counted)]
@@ -209,6 +284,11 @@ def summary(pairs: Sequence[Comparison], others: Sequence[Comparison]) -> dict[s
         "groups_no_more_sectors": sum(_no_more_sectors(one, NONE) for one in others),
         "share_16_byte": sum(found.widest_share for found in counted) / len(counted) if counted else None,
         **_against_rule(against_rule),
+        "groups_advised": len(pairs) + len(others) + len(searched),
+        "groups_with_alternatives": len(offered),
+        "other_order_chosen": len(saved),
+        "least_saved": min(saved, default=0.0),
+        "mean_saved": sum(saved) / len(saved) if saved else None,
         "faults": sum(len(found.faults) for found in everything),
     }
 
@@ -241,14 +321,18 @@ def show(
     others: Sequence[Comparison],
     figures: Mapping[str, Any],
     refused: Mapping[str, str],
+    orders: Sequence[Comparison] = (),
 ) -> None:
-    """Both tables, what was refused, the summary."""
+    """The tables, what was refused, the summary."""
     console = Console(width=None if Console().is_terminal else 170)
     if pairs:
         console.print(_table("Published operators, counted over sampled blocks", "ours against published", pairs))
     if others:
         console.print(_table("Other AKG operators, counted over sampled blocks", "against the rule, or none", others))
-    for line in _reasons((*pairs, *others), refused):
+    for one in orders:
+        saved = float(one.saved or 0)
+        console.print(f"{one.operator}, {one.group}: another order than the text's saves {saved:.1%} of its sectors")
+    for line in _reasons((*pairs, *others, *orders), refused):
         console.print(line, highlight=False)
     console.print("  ".join(f"{name} {_number(value)}" for name, value in figures.items()))
 
@@ -302,7 +386,7 @@ def _reasons(found: Sequence[Comparison], refused: Mapping[str, str]) -> Iterato
                 continue
             for fault in counted.faults:
                 yield f"[red]{one.operator}, {one.group}, advice {way}: {fault}[/]"
-            if way not in (OURS, RULE):
+            if way not in (OURS, RULE, TEXT):
                 for entry in counted.relaxed:
                     yield f"{one.operator}, {one.group}, advice {way} is not followed: {entry}"
     for name, reason in refused.items():

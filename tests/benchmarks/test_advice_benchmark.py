@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.scheduling.address import places
 from tests.benchmarks import advice
-from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, QUICK, RULE, Comparison, pair
+from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, QUICK, RULE, TEXT, Comparison, pair
 from tests.benchmarks.counting import Counted, count, gains, sample, shortfalls
 from tests.benchmarks.published_rule import rule_advice
 from tests.scheduling.published_files import (
@@ -43,7 +44,9 @@ def test_the_quick_run_writes_its_document(tmp_path: Path, capsys: pytest.Captur
     assert document.keys() == {"name", "environment", "rows", "summary"}
     assert document["environment"]["origin"] == "counted"
     followed, refused = document["rows"]
-    assert [*followed["ways"]] == [NONE, PUBLISHED, RULE, OURS] and followed["compared_with"] == PUBLISHED
+    assert [*followed["ways"]] == [NONE, PUBLISHED, RULE, TEXT, OURS] and followed["compared_with"] == PUBLISHED
+    assert followed["alternatives"] and followed["saved_over_text"] == 0
+    assert document["summary"]["groups_with_alternatives"] == 2 and document["summary"]["least_saved"] == 0
     assert refused["operator"] == TWO_ITERATORS and refused["compared_with"] == CORRECTED
     assert "contradicts itself" in refused["ways"][PUBLISHED]["refused"]
     published = followed["ways"][PUBLISHED]
@@ -104,6 +107,12 @@ def test_ours_is_compared_with_what_was_published_before_anything_else() -> None
     assert Comparison("op", "g", {**ways, OURS: "no kernel"}).shortfalls == ("not counted",)
 
 
+def test_what_our_choice_saves_is_a_share_of_the_sectors_in_the_order_of_the_text() -> None:
+    ways = {NONE: FULL, TEXT: replace(FULL, sectors=4 * FULL.sectors), OURS: FULL}
+    assert Comparison("op", "g", ways).saved == Fraction(3, 4)
+    assert Comparison("op", "g", {NONE: FULL, OURS: FULL}).saved is None
+
+
 def test_gains_are_said_apart_and_equal_kernels_have_none() -> None:
     assert gains(FULL, FULL) == ()
     twice_as_wide = replace(FULL, loads=48, stores=24, widest=72)
@@ -131,10 +140,11 @@ def test_the_rule_orders_the_loops_of_the_transpose_as_published() -> None:
     made = rule_advice(group)
     assert made is not None
 
-    def pins(advice: tuple[engine.Advice, ...]) -> list[str]:
-        return [str(e) for one in advice for e in one.scenario.entries if e.field == "pin"]
+    def loops(advice: tuple[engine.Advice, ...]) -> list[str]:
+        kernel = engine.compile(group, engine.default_recipe(group).with_group(group.name, advice))
+        return [str(member.rows["S0"]) for member in places(kernel.schedule.root)["S0"].members]
 
-    assert pins(made) == pins(published) and len(pins(made)) == 3
+    assert loops(made) == loops(published) == ["i", "k", "j", "l"]
 
 
 def test_the_rule_skips_reductions(tmp_path: Path) -> None:

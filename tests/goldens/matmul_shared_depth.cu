@@ -11,10 +11,10 @@ enum : int {
   TILE_DEPTH = 16,
   PARTS = 8,
   OWNED = 8,
-  STAGES = 3,
+  STAGES = 2,
   BLOCKS = 8,
   THREADS = 128,
-  SHARED_BYTES = 14592,
+  SHARED_BYTES = 9728,
 };
 static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
 
@@ -27,8 +27,8 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   const Global<float> parts(parts_, 8192);  // 8 x 1 x 1024, memory of this launch alone
   const Global<int> arrivals(arrivals_, 1);  // 1, memory of this launch alone, zeros before and after
   LOOM_SHARED(SHARED_BYTES);
-  const Shared<float> left_tile(shared_memory, 1920);  // bytes 0 to 7679
-  const Shared<float> right_tile(shared_memory + 7680, 1728);  // bytes 7680 to 14591
+  const Shared<float> left_tile(shared_memory, 1280);  // bytes 0 to 5119
+  const Shared<float> right_tile(shared_memory + 5120, 1152);  // bytes 5120 to 9727
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
@@ -40,35 +40,32 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     #pragma unroll
     for (int n1 = 0; n1 < 4; ++n1)
       acc[n0][n1] = 0.0f;
-  // 3 stages: cp.async fills tile t + 2 while tile t is used
-  #pragma unroll
-  for (int ahead = 0; ahead < 2; ++ahead) {
-    const int left_outer = thread / 4;
-    const int left_inner = (thread % 4) * 4;
-    const int left_depth = block * 80 + ahead * 16 + left_inner;
-    const bool left_inside_1 = left_outer < 20;
-    async_copy<16>(left_tile, ahead * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
-    const int right_outer = thread / 8;
-    const int right_inner = (thread % 8) * 4;
-    const int right_depth = block * 80 + ahead * 16 + right_outer;
-    const bool right_inside_1 = right_inner < 21;
-    async_copy<16>(right_tile, ahead * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
-    async_commit();
-  }
+  // 2 stages: cp.async fills tile t + 1 while tile t is used
+  const int left_outer = thread / 4;
+  const int left_inner = (thread % 4) * 4;
+  const int left_depth = block * 80 + left_inner;
+  const bool left_inside_1 = left_outer < 20;
+  async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
+  const int right_outer = thread / 8;
+  const int right_inner = (thread % 8) * 4;
+  const int right_depth = block * 80 + right_outer;
+  const bool right_inside_1 = right_inner < 21;
+  async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+  async_commit();
   for (int tile = 0; tile < 5; ++tile) {
-    async_wait<1>();
+    async_wait<0>();
     barrier();
-    if (tile < 3) {
+    if (tile < 4) {
       const int left_outer = thread / 4;
       const int left_inner = (thread % 4) * 4;
-      const int left_depth = block * 80 + tile * 16 + left_inner + 32;
+      const int left_depth = block * 80 + tile * 16 + left_inner + 16;
       const bool left_inside_1 = left_outer < 20;
-      async_copy<16>(left_tile, ((tile + 2) % 3) * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
+      async_copy<16>(left_tile, ((tile + 1) % 2) * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
       const int right_outer = thread / 8;
       const int right_inner = (thread % 8) * 4;
-      const int right_depth = block * 80 + tile * 16 + right_outer + 32;
+      const int right_depth = block * 80 + tile * 16 + right_outer + 16;
       const bool right_inside_1 = right_inner < 21;
-      async_copy<16>(right_tile, ((tile + 2) % 3) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+      async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
     }
     async_commit();
     #pragma unroll
@@ -76,12 +73,12 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
       Pack<float, 4> left_part[2];
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        left_part[r] = left_tile.load<4>((tile % 3) * 640 + r * 320 + thread_row * 20 + depth * 4);
+        left_part[r] = left_tile.load<4>((tile % 2) * 640 + r * 320 + thread_row * 20 + depth * 4);
       }
       Pack<float, 4> right_part[4][1];
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        right_part[q][0] = right_tile.load<4>((tile % 3) * 576 + depth * 144 + q * 36 + thread_column * 4);
+        right_part[q][0] = right_tile.load<4>((tile % 2) * 576 + depth * 144 + q * 36 + thread_column * 4);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {

@@ -21,7 +21,7 @@ MODELS = ROOT / "resources" / "models"
 AKG = ROOT.parent / "shared" / "akg"
 SHAPE = (64, 128)
 """Of the addition."""
-LARGEST = 20_000
+LARGEST = 16_000
 """Bytes of a file that is small."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from engine.scheduling.attach import replace_members
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, walk
+from engine.scheduling.tiling import split_members
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 
@@ -37,6 +38,42 @@ def edited(program: TensorProgram, tree: ScheduleTree, draw: random.Random) -> S
     for _ in range(draw.randint(1, 3)):
         node = _edit(program, node, draw)
     return ScheduleTree(node)
+
+
+def tiled(program: TensorProgram, tree: ScheduleTree, draw: random.Random) -> ScheduleTree:
+    """The tree with one to three dimensions split and some bands interchanged; claims of the tree are kept or dropped,
+    and some of bands that were interchanged are made up."""
+    node = tree.root if draw.random() < 0.6 else plain(tree.root)
+    for _ in range(draw.randint(1, 2)):
+        members = [m for band in walk(node) if isinstance(band, Band) for m in band.members]
+        chosen = draw.sample(members, min(len(members), draw.randint(1, 3)))
+        factors = {id(m): tuple(sorted(draw.sample(range(2, 6), draw.choice([1, 1, 2])), reverse=True)) for m in chosen}
+        node = split_members(program, node, factors)
+    return ScheduleTree(_interchanged(node, draw))
+
+
+def _interchanged(node: Node, draw: random.Random) -> Node:
+    """A tree with the members of some chains of bands in another order, in bands that claim to be permutable or not."""
+    match node:
+        case Leaf():
+            return node
+        case Sequence(children):
+            return Sequence(tuple(_interchanged(child, draw) for child in children))
+        case Band():
+            if draw.random() < 0.5:
+                return replace(node, child=_interchanged(node.child, draw))
+            members: list[Member] = []
+            below: Node = node
+            while isinstance(below, Band):
+                members += below.members
+                below = below.child
+            below = _interchanged(below, draw)
+            order = draw.sample(members, len(members)) if draw.random() < 0.6 else members
+            while order:
+                count = draw.randint(1, len(order))
+                below = Band(tuple(order[-count:]), draw.random() < 0.5, below)
+                order = order[:-count]
+            return below
 
 
 def _edit(program: TensorProgram, node: Node, draw: random.Random) -> Node:

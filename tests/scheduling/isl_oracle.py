@@ -156,6 +156,34 @@ def claims_hold(program: TensorProgram, tree: ScheduleTree) -> bool:
             ):
                 return False
             equal.append(_compare(a, "=", b))
+    return all(_permutable(program, band, above) for band, above in _bands(tree.root, {}))
+
+
+def _bands(node: Node, above: dict[str, tuple[Row, ...]]) -> Iterator[tuple[Band, dict[str, tuple[Row, ...]]]]:
+    """Every band that claims to be permutable, with the time stamps of its statements up to there."""
+    match node:
+        case Sequence(children):
+            for k, child in enumerate(children):
+                inner = {s: (*above.get(s, ()), (Index((), k), None)) for s in rows(child)}
+                yield from _bands(child, inner)
+        case Band(members, permutable, child):
+            own = {s: above.get(s, ()) for s in rows(node)}
+            if permutable and len(members) > 1:
+                yield node, own
+            yield from _bands(child, {s: (*time, *((m.rows[s], m) for m in members)) for s, time in own.items()})
+
+
+def _permutable(program: TensorProgram, band: Band, above: dict[str, tuple[Row, ...]]) -> bool:
+    """Whether no member reverses two instances whose order matters and that meet until the band."""
+    for first, second, condition in conflicts(program):
+        if first.name not in above or second.name not in above:
+            continue
+        pairs = zip(above[first.name], above[second.name], strict=True)
+        equal = [_compare(text(x, first, "s"), "=", text(y, second, "t")) for (x, _), (y, _) in pairs]
+        for member in band.members:
+            a, b = text(member.rows[first.name], first, "s"), text(member.rows[second.name], second, "t")
+            if not _empty(first, second, " and ".join([f"({condition})", *equal, _compare(b, "<", a)])):
+                return False
     return True
 
 

@@ -37,7 +37,10 @@ fields = st.one_of(
     st.tuples(st.sampled_from(["terms", "objective"]), values),
 )
 dimensions = st.one_of(
-    st.sampled_from(["", "outermost", "innermost", "after i", "after  i", "after ", "after", "any", "j2"]), names
+    st.sampled_from(
+        ["", "outermost", "innermost", "after i", "after  i", "after ", "after", "any", "depth", "depth 0", "depth 12"]
+    ),
+    names,
 )
 reasons = st.one_of(
     st.just(""), st.sampled_from(["rows # are", '"quoted"', " blank ", "two\nlines", "a: b @ c"]), st.text()

@@ -10,9 +10,11 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import emulate
 from engine.kernels.access_patterns import Pattern, patterns
+from engine.kernels.advice import AS_IN_TEXT
 from engine.kernels.elementwise.plans import ALTERNATIVES, WalkPlan, alternatives, plans
 from engine.kernels.elementwise.score import greedy_order, score
 from engine.kernels.elementwise.warp import count_requests
+from engine.kernels.reduction.advise import best_first
 from engine.recipe import AUTHORS, Advice, Scenario
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
@@ -148,18 +150,40 @@ def test_among_equals_the_later_loop_stays_inside(tmp_path: Path) -> None:
         ("bias", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
         ("halves", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
         ("rows of 7", ["S0 @ k: mark vector 4", "S0 @ innermost: mark thread 64"]),
-        ("shifted", ["S0 @ innermost: mark thread 64"]),
+        (
+            "shifted",
+            [
+                "j innermost, in the order of the text, one at a time:", "  all @ innermost: pin j",
+                "j innermost, in the order of the text, 2 at once:", "  all @ innermost: pin j",
+                "  S0 @ j: mark vector 2", "S0 @ innermost: mark thread 64",
+            ],
+        ),
         ("aligned slice", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
         ("padded", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
-        ("turned", ["S0 @ innermost: mark tile 32"]),
+        (
+            "turned",
+            [
+                "turned in a shared tile:", "  S0 @ innermost: mark tile 32",
+                "i innermost, j in strips, 4 at once:", "  all @ innermost: pin i", "  S0 @ j: split 4",
+            ],
+        ),
         (
             "eight columns",
             [
-                "j innermost:", "  all @ innermost: pin j", "  S0 @ j: mark vector 4",
-                "i innermost, j in strips:", "  all @ innermost: pin i", "  S0 @ j: split 4", "  S0 @ j: mark vector 4",
+                "j innermost, in the order of the text, 4 at once:", "  all @ innermost: pin j",
+                "  S0 @ j: mark vector 4",
+                "i innermost, j in strips, 4 at once:", "  all @ innermost: pin i", "  S0 @ j: split 4",
+                "  S0 @ j: mark vector 4",
             ],
         ),
-        ("padded channels", ["S0 @ i: split 4", "S0 @ i: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        (
+            "padded channels",
+            [
+                "j innermost, i in strips, in the order of the text, 4 at once:", "  all @ innermost: pin j",
+                "  S0 @ i: split 4", "  S0 @ i: mark vector 4",
+                "j innermost, in the order of the text, one at a time:", "  all @ innermost: pin j",
+            ],
+        ),
     ],
 )  # fmt: skip
 def test_entries(name: str, expected: list[str], tmp_path: Path) -> None:
@@ -178,15 +202,46 @@ def test_eight_halves_are_for_launches_that_keep_the_machine_full(shape: tuple[i
     assert best.held_back == (0 if len(shape) == 1 else 8)
 
 
-def test_alternatives_are_few_ranked_and_competing(tmp_path: Path) -> None:
+def test_alternatives_are_few_ranked_and_there_where_accesses_disagree(tmp_path: Path) -> None:
     for name in GRAPHS:
-        ranked = plans(group_of(name, tmp_path).program, MACHINE)
-        offered = alternatives(ranked)
+        program = group_of(name, tmp_path).program
+        ranked, found = plans(program, MACHINE), patterns(program)
+        offered = alternatives(program, ranked)
         assert offered[0] is ranked[0]
-        assert len(offered) <= ALTERNATIVES and len({plan.innermost for plan in offered}) == len(offered)
+        assert len(offered) <= ALTERNATIVES and len({plan.way for plan in offered}) == len(offered)
         places = [ranked.index(plan) for plan in offered]
         assert places == sorted(places)
-        assert all(plan.requests.sectors <= 1.5 * ranked[0].requests.sectors for plan in offered)
+        last = program.statements[-1].iterators[-1].name
+        moving = [p for p in found if last in p.moves]
+        disagree = len({p.ideal for p in moving if p.ideal}) > 1 or len({p.vector for p in moving}) > 1
+        possible = {plan.way for plan in ranked if plan.is_tiled or plan.walk.order == ranked[0].walk.order or disagree}
+        assert (len(offered) > 1) == (disagree and len(possible) > 1), name
+        assert any(plan.is_textual for plan in offered) or not disagree
+
+
+def test_what_agrees_says_so_once(tmp_path: Path) -> None:
+    for name in ("bias", "halves"):
+        group = group_of(name, tmp_path)
+        (vectorize,) = (a for a in engine.default_recipe(group).groups[group.name] if a.author == "vectorize")
+        assert "in the order of the text" in vectorize.scenario.label
+        assert not vectorize.scenario.alternatives
+
+
+@pytest.mark.parametrize("shape", [(512, 256), (64, 1 << 16)], ids=str)
+def test_a_reduction_whose_operands_disagree_offers_both_mappings(shape: tuple[int, int], tmp_path: Path) -> None:
+    """sum over j of x[i,j] * y[j,i]: x is contiguous along j, y along i."""
+    nodes: list[Node] = [
+        ("Transpose", ["y"], ["t"], {"perm": [1, 0]}), ("Mul", ["x", "t"], ["m"], {}),
+        ("ReduceSum", ["m", "axes"], ["z"], {"keepdims": 0}),
+    ]  # fmt: skip
+    rows, columns = shape
+    inputs = {"x": ("float32", (rows, columns)), "y": ("float32", (columns, rows))}
+    path = write_model(tmp_path / "r.onnx", nodes, inputs, ["z"], {"axes": np.array([1])})
+    group = engine.fuse(engine.load(path)).groups[-1]
+    (mapped,) = (a for a in engine.default_recipe(group).groups[group.name] if a.author == "map")
+    assert len(mapped.scenario.alternatives) == 2
+    assert all("score" in one.entries[0].because for one in mapped.scenario.alternatives)
+    assert engine.compile(group).family == "reduction"
 
 
 def test_groups_with_reductions_get_no_plans(tmp_path: Path) -> None:
@@ -295,3 +350,23 @@ def test_fewer_events_with_the_tree_than_without(
     assert engine.check(with_tree).status == engine.check(without).status == "pass"
     after, before = events(with_tree), events(without)
     assert after[0] <= sectors * before[0] and after[1] <= requests * before[1], (before, after)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "first"),
+    [
+        ((100, 2.0), (120, 1.0), "along a row"),
+        ((100, 2.0), (90, 1.0), "across columns"),
+        ((100, 1.0), (90, 2.0), "along a row"),
+        ((200, 1.0), (90, 2.0), "across columns"),
+        ((100, 1.0), (10**9, float("inf")), "along a row"),
+    ],
+    ids=["more sectors than the text", "fewer and faster", "a little fewer, slower", "half of them", "no kernel"],
+)
+def test_the_first_mapping_never_takes_more_sectors_than_the_text(
+    rows: tuple[int, float], columns: tuple[int, float], first: str
+) -> None:
+    figures = {"threads across columns": columns, f"threads along a row, {AS_IN_TEXT}": rows}
+    offered = Advice("map", Scenario((), tuple(Scenario((), label=label) for label in figures)))
+    ranked = best_first(offered, lambda advice: figures[advice.scenario.label]).scenario.alternatives
+    assert first in ranked[0].label and len(ranked) == 2

@@ -15,7 +15,7 @@ from engine.support.errors import BadInput
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 from tests.scheduling import isl_oracle
-from tests.scheduling.edits import claiming, edited
+from tests.scheduling.edits import claiming, edited, tiled
 from tests.support import irregular_programs as irregular
 from tests.support import programs
 from tests.support.random_programs import random_program
@@ -61,11 +61,27 @@ def test_same_verdict_as_isl_on_five_thousand_edits(number: int) -> None:
     _compare_edits(program, random.Random(seed), 130)
 
 
-def _compare_edits(program: TensorProgram, draw: random.Random, count: int) -> None:
+@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
+def test_same_verdict_as_isl_on_random_tile_bands(number: int) -> None:
+    _compare_edits(PROGRAMS[number], random.Random(number), 6, tiles=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(PROGRAMS) + 20))
+def test_same_verdict_as_isl_on_five_thousand_tile_bands(number: int) -> None:
+    """As above, 5,200 trees some dimensions of which are tiles: nested, interchanged, parallel or permutable."""
+    seed = 300 + number
+    program = PROGRAMS[number] if number < len(PROGRAMS) else random_program(seed, 2 + number % 8)
+    _compare_edits(program, random.Random(seed), 130, tiles=True)
+
+
+def _compare_edits(program: TensorProgram, draw: random.Random, count: int, tiles: bool = False) -> None:
     needed = dependences(program)
     tree = schedule(program, needed, ConstraintTree()).tree
     for _ in range(count):
-        changed = edited(program, tree, draw)
+        changed = tree if tiles and draw.random() < 0.6 else edited(program, tree, draw)
+        if tiles:
+            changed = tiled(program, changed, draw)
         if draw.random() < 0.25:
             changed = claiming(changed, draw)
         found = check_schedule(program, needed, changed)

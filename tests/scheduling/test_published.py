@@ -90,7 +90,7 @@ def test_a_file_that_contradicts_itself_is_refused_by_name(name: str, words: tup
 @needs_advice
 @pytest.mark.parametrize(
     ("name", "expected", "entries"),
-    [(TRANSPOSE, (768, 1024, {4}), 6), (TWO_ITERATORS, (144, 1024, {4}), 3)],
+    [(TRANSPOSE, (768, 1024, {4}), 7), (TWO_ITERATORS, (144, 1024, {4}), 6)],
 )
 def test_a_corrected_copy_is_honoured_and_right(name: str, expected: tuple[object, ...], entries: int) -> None:
     kernel = kernel_of(name, corrected(name))
@@ -103,8 +103,8 @@ def test_a_corrected_copy_is_honoured_and_right(name: str, expected: tuple[objec
 @needs_advice
 def test_the_transpose_runs_in_the_order_of_its_reads() -> None:
     kernel = kernel_of(TRANSPOSE, corrected(TRANSPOSE))
-    pins = [str(v.placed.entry) for v in kernel.verdicts if v.placed.entry.field == "pin"]
-    assert pins == ["all @ outermost: pin i", "all @ after i: pin k", "all @ after k: pin j"]
+    rows = [v.because for v in kernel.verdicts if v.placed.entry.field == "terms"]
+    assert rows == ["S0: i", "S0: k", "S0: j", "S0: l"]
 
 
 @needs_advice
@@ -142,6 +142,7 @@ def test_the_command_line_takes_published_files() -> None:
     name = KINDS[1]
     (group,) = document("schedule", str(operator(name)), "--tree", str(trick(name)))["groups"]
     assert {row["verdict"] for row in group["verdicts"]} == {"honoured"}
+    assert sum("terms" in row["entry"] for row in group["verdicts"]) == 2
     message = refused("schedule", str(operator(TRANSPOSE)), "--tree", str(trick(TRANSPOSE)))
     assert TRANSPOSE in message and "contradicts itself" in message
 

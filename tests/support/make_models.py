@@ -1,7 +1,8 @@
 """Writes the example models of `resources/models`: `python -m tests.support.make_models [FOLDER]`.
 
 Weights are seeded, so the same bytes come out every time.  `bert_tiny` has the operator sequence of the dynamo
-exporter's BERT (and its module paths as metadata), small enough to carry its weights; the others are one kernel each.
+exporter's BERT (and its module paths as metadata), small enough to carry its weights; PolyBench's jacobi stencils have
+20 time steps of 30 points; the others are one kernel each.
 """
 
 from __future__ import annotations
@@ -231,8 +232,10 @@ def single_operators() -> list[Model]:
 
 def write(folder: Path) -> None:
     """Write every model into `folder`."""
+    from tests.support.jacobi import jacobi_1d, jacobi_2d  # which is built on this module
+
     folder.mkdir(parents=True, exist_ok=True)
-    for model in (bert_tiny(), *single_operators()):
+    for model in (bert_tiny(), *single_operators(), jacobi_1d(), jacobi_2d()):
         model.save(folder)
 
 

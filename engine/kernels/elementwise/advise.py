@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark
 from engine.kernels.elementwise.plans import WalkPlan, alternatives, widest
 from engine.kernels.marks import DEFAULT_THREADS, FEWEST_THREADS
 from engine.recipe import Advice, Entry, Scenario, entry
@@ -14,34 +14,32 @@ from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 
 
-def vectorize(program: TensorProgram, ranked: Sequence[WalkPlan]) -> Advice:
-    """Vector widths, and where accesses disagree loop orders, as alternatives, best first.
+def vectorize(program: TensorProgram, machine: Target, ranked: Sequence[WalkPlan]) -> Advice:
+    """Loop orders, vector widths and tiles: alternatives, best first, where accesses disagree on the innermost loop or
+    on the width.
 
-    ranked: the program's `plans`, best first.
+    ranked: the program's `plans`, best first.  machine: whose streaming multiprocessors want a block each.
     """
-    if not ranked or ranked[0].is_tiled:
+    if not ranked:
         return Advice("vectorize", Scenario())
-    offered = alternatives(ranked)
-    if len(offered) == 1:
-        plan = offered[0]
-        pins = () if plan.is_textual else tuple(_pins(plan))
-        return Advice("vectorize", Scenario((*pins, *_vectors(plan, program, is_pinned=bool(pins)))))
-    return Advice("vectorize", Scenario((), tuple(_scenario(plan, program) for plan in offered)))
+    plan, *others = alternatives(program, ranked)
+    if not others:
+        label = f"all accesses agree: best {AS_IN_TEXT}" if plan.is_textual else f"{plan.innermost} innermost"
+        return Advice("vectorize", Scenario(short_entries(plan, program), label=label))
+    return Advice("vectorize", Scenario((), tuple(_scenario(p, program, machine, ranked[0]) for p in (plan, *others))))
 
 
 def map_threads(program: TensorProgram, machine: Target, ranked: Sequence[WalkPlan]) -> Advice:
-    """Threads of a block, or the tile in shared memory that turns reads.
+    """Threads of a block, for the best plan; where that is a tile, each alternative has its own.
 
     machine: whose streaming multiprocessors want a block each.
     """
-    return Advice("map", Scenario(tuple(_threads(program, machine, ranked[0])) if ranked else ()))
+    plain = ranked[:1] if ranked and not ranked[0].is_tiled else ()
+    return Advice("map", Scenario(tuple(_threads(program, machine, plain[0])) if plain else ()))
 
 
 def _threads(program: TensorProgram, machine: Target, plan: WalkPlan) -> list[Entry]:
     statement = (widest(program).name,)
-    if plan.is_tiled:
-        reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
-        return [mark(statement, "innermost", "tile", WARP, reason)]
     vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
     threads = DEFAULT_THREADS
     while threads > FEWEST_THREADS and -(-vectors // threads) < machine.sm_count:
@@ -52,11 +50,24 @@ def _threads(program: TensorProgram, machine: Target, plan: WalkPlan) -> list[En
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 
-def _scenario(plan: WalkPlan, program: TensorProgram) -> Scenario:
+def _scenario(plan: WalkPlan, program: TensorProgram, machine: Target, best: WalkPlan) -> Scenario:
     """One alternative."""
     walk = plan.walk
+    if plan.is_tiled:
+        reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
+        tile = mark((widest(program).name,), "innermost", "tile", WARP, f"{reason}; {_reason(plan)}")
+        return Scenario((tile,), label="turned in a shared tile")
     label = f"{plan.innermost} innermost" + (f", {walk.run[-1]} in strips" if walk.in_strips else "")
-    return Scenario(plan_entries(plan, program), label=label)
+    label += f", {AS_IN_TEXT}" if plan.is_textual else ""
+    label += f", {walk.width} at once" if walk.width > 1 else ", one at a time"
+    threads = _threads(program, machine, plan) if best.is_tiled else ()
+    return Scenario((*plan_entries(plan, program), *threads), label=label)
+
+
+def short_entries(plan: WalkPlan, program: TensorProgram) -> tuple[Entry, ...]:
+    """The entries of a plan that stands alone: the order of the text needs no word, a tile is given elsewhere."""
+    pins = () if plan.is_textual else tuple(_pins(plan))
+    return () if plan.is_tiled else (*pins, *_vectors(plan, program, is_pinned=bool(pins)))
 
 
 def plan_entries(plan: WalkPlan, program: TensorProgram) -> tuple[Entry, ...]:
@@ -75,8 +86,11 @@ def _pins(plan: WalkPlan) -> Iterator[Entry]:
 
 
 def _reason(plan: WalkPlan) -> str:
-    full = f"{plan.requests.sectors * SECTOR:.3g} bytes of sectors for each element"
-    return f"{plan.score}; a warp requests {full}"
+    return f"{plan.score}; {_sectors(plan)}"
+
+
+def _sectors(plan: WalkPlan) -> str:
+    return f"a warp requests {plan.requests.sectors * SECTOR:.3g} bytes of sectors for each element"
 
 
 def _vectors(plan: WalkPlan, program: TensorProgram, is_pinned: bool) -> Iterator[Entry]:

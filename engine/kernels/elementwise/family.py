@@ -34,7 +34,9 @@ class ElementwiseFamily(KernelFamily):
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
         ranked = plans(group.program, setting.machine.resident_threads)
-        return with_content(vectorize(group.program, ranked), map_threads(group.program, setting.machine, ranked))
+        return with_content(
+            vectorize(group.program, setting.machine, ranked), map_threads(group.program, setting.machine, ranked)
+        )
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.kernels.access_patterns import Pattern, patterns, run_limit
+from engine.kernels.access_patterns import Pattern, patterns, run_limit, wanted_widths
 from engine.kernels.elementwise.score import Score, greedy_order, score
 from engine.kernels.elementwise.warp import ThreadWalk, WarpRequests, count_requests
 from engine.tensor.access import stride
 from engine.tensor.nodes import Statement, TensorProgram
 
 ALTERNATIVES = 3
-"""Plans with other innermost iterators that are offered at most."""
+"""Plans that are offered at most."""
 ANYWHERE = 4
 """Elements of an access that is worth fewer threads everywhere: AKG's rule.  Past it a warp's sectors are as full, only
 its requests fewer."""
@@ -30,8 +30,6 @@ ALMOST = 1.05
 """Times the fewest sectors that count as the fewest: where a sampled warp begins moves them by as much."""
 CLEAR = 1.1
 """Times the sectors of another order that a plan in the order of the text may take."""
-COMPETING = 1.5
-"""Times the sectors of the best plan that an alternative to it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,11 @@ class WalkPlan:
     @property
     def innermost(self) -> str:
         return self.walk.order[-1][0]
+
+    @property
+    def way(self) -> tuple[str, tuple[str, ...], int, bool]:
+        """What accesses may disagree on: the innermost iterator, what is moved at once, and whether a tile turns it."""
+        return self.innermost, self.walk.run[-1:], self.walk.width, self.is_tiled
 
     @property
     def sectors(self) -> float:
@@ -100,13 +103,25 @@ def _rank(found: Sequence[WalkPlan]) -> tuple[WalkPlan, ...]:
     return tuple(sorted(found, key=key))
 
 
-def alternatives(ranked: Sequence[WalkPlan]) -> tuple[WalkPlan, ...]:
-    """The best plan for every innermost iterator that competes, best first: one where no access wants another."""
-    first: dict[str, WalkPlan] = {}
-    for plan in ranked:
-        if plan.requests.sectors <= COMPETING * ranked[0].requests.sectors:
-            first.setdefault(plan.innermost, plan)
-    return tuple(first.values())[:ALTERNATIVES]
+def alternatives(program: TensorProgram, ranked: Sequence[WalkPlan]) -> tuple[WalkPlan, ...]:
+    """The plans that are worth a try, best first; the best alone where the accesses agree.
+
+    Where they disagree on the innermost iterator: the best plan with each of them innermost, one in the order of the
+    text always among them.  Where they disagree on the width alone: the best plan with another width.
+    """
+    best, found = ranked[0], patterns(program)
+    last = [i.name for i in widest(program).iterators][-1]
+    ideals = {p.ideal for p in found if p.ideal is not None and last in p.moves}
+    offered = [best]
+    if best.is_tiled or len(ideals) > 1:
+        plain = [p for p in ranked if not p.is_tiled]
+        offered += [p for p in plain if p.is_textual and not p.walk.in_strips][:1]
+        offered += {p.innermost: p for p in reversed(plain)}.values()
+    elif best.walk.run and len(wanted_widths(found, best.walk.run[-1])) > 1:
+        offered += [p for p in ranked if p.walk.order == best.walk.order and p.walk.width != best.walk.width][:1]
+    ways = {p.way: p for p in reversed(offered)}
+    kept = [p for p in offered if ways[p.way] is p]
+    return tuple(sorted(dict.fromkeys(kept[:ALTERNATIVES]), key=ranked.index))
 
 
 def _textual(innermost: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -43,6 +43,9 @@ class GeneralFamily(KernelFamily):
         needs = f"whole warps, up to {MAX_THREADS} threads"
         threads = marks.number("thread", 0, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), needs) or None
         unrolled = frozenset(d for d in loops if marks.is_written_out(d.extent, False, (d.member,)))
+        for dimension in loops:
+            taken = [factor for _, factor in dimension.parts]
+            marks.accept("split", (1, *taken), "the dimension is split otherwise already", (dimension.member,))
         made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
         for part in launch_parts(group, nest, dependences(program)):
             for config, where in plans(part.group.program, part.nest, part.dependences, threads):

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.mapping import ThreadMapping
-from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, paths
+from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, is_cyclic, paths, whole_rows
 from engine.kernels.general.places import Place
 from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
 from engine.kernels.reduction.block_reduce import ReductionThreads
 from engine.scheduling.nodes import Leaf
+from engine.support.errors import Unsupported
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Scalar, Statement
 from engine.tile.emit import Emitter, Where, at
@@ -223,8 +224,11 @@ class _Lowering:
         return any(s.write.array in self.read_back or not self.read_back.isdisjoint(s.sources) for s in found)
 
     def _instance(self, statement: Statement, dimensions: Sequence[Dimension]) -> Instance:
-        rows = [(d.row(statement), self.values[d]) for d in dimensions]
-        return solve_rows(rows, statement.iterators, self.emitter.extents)
+        extents = self.emitter.extents
+        rows, conditions = whole_rows(statement, ((d, self.values[d]) for d in dimensions))
+        found = solve_rows(rows, statement.iterators, extents)
+        inside = (c for c in conditions if c.bounds(extents)[0] < 0)
+        return replace(found, conditions=(*found.conditions, *inside))
 
     def _statement(self, statement: Statement) -> None:
         """One statement at the point that the loops around it have come to."""
@@ -252,6 +256,10 @@ class _Lowering:
         """One term of a sum that memory collects, by one thread."""
         emitter = self.emitter
         rows = [d.row(statement) for d in self.around[statement.name]]
+        if is_cyclic(self.around[statement.name], statement):
+            reason = f"memory collects {statement.name}, the last term of which is not met last"
+            hint = "put tiles of the loops over its terms outside the places in them"
+            raise Unsupported("codegen", f"schedule of {self.program.name}", reason, hint)
         alone = emitter.mask("first_thread", [Index.of(THREAD) * -1], link) if self.is_together else None
         with emitter.when(alone, link):
             sums = add_in_memory(emitter, statement, rows, where, self._expression(statement, where, link), link)

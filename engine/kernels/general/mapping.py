@@ -91,7 +91,9 @@ def _match(
             continue
         for own in paths[statement.name]:
             among = {n for n, path in paths.items() if own in path}
-            if own in used or not among.isdisjoint(of) or not all(_can_be(program.statement(n), own) for n in among):
+            if own in used or own.parts != dimension.parts or not among.isdisjoint(of):
+                continue
+            if not all(_can_be(program.statement(n), own) for n in among):
                 continue
             tried = of | dict.fromkeys(among, own)
             if all(_is_kept(program, tried, d) for d in dependences if d.source in among or d.sink in among):

@@ -27,8 +27,72 @@ class Dimension:
         return self.member.name
 
     def row(self, statement: Statement) -> Index:
-        """Its row of a statement below it."""
-        return self.member.rows[statement.name]
+        """Its row of a statement below it: an affine one, that of the whole dimension for a part of a split one.
+
+        Where two instances have the same value of it, they have the same value of the part, too.
+        """
+        return _whole(self.member).rows[statement.name]
+
+    @property
+    def parts(self) -> tuple[tuple[bool, int], ...]:
+        """(is a tile, factor) of each split that leads to it, innermost first; none for a whole dimension."""
+        return tuple(_splits(self.member))
+
+
+def _whole(member: Member) -> Member:
+    while member.tiling is not None:
+        member = member.tiling.whole
+    return member
+
+
+def _splits(member: Member) -> Iterator[tuple[bool, int]]:
+    while member.tiling is not None:
+        yield member.tiling.is_tile, member.tiling.factor
+        member = member.tiling.whole
+
+
+def whole_rows(
+    statement: Statement, values: Iterable[tuple[Dimension, Index]]
+) -> tuple[list[tuple[Index, Index]], list[Index]]:
+    """((affine row, its value) of the dimensions that have values, what must be >= 0 for an instance to be there).
+
+    The two parts of a split dimension together give the value of its row, one alone says nothing.  A place in a tile
+    that is split again, by no divisor of the tile, must not leave it.
+
+        i / 8 = i_tile, i % 8 = i_place    ->   i = 8 * i_tile + i_place
+    """
+    found: list[tuple[Index, Index]] = []
+    conditions: list[Index] = []
+    waiting = [(dimension.member, value) for dimension, value in values]
+    halves: dict[int, tuple[bool, Index]] = {}
+    for member, value in waiting:
+        tiling = member.tiling
+        if tiling is None:
+            found.append((member.rows[statement.name], value))
+        elif id(tiling.whole) not in halves:
+            halves[id(tiling.whole)] = tiling.is_tile, value
+        else:
+            _, other = halves.pop(id(tiling.whole))
+            tile, place = (value, other) if tiling.is_tile else (other, value)
+            waiting.append((tiling.whole, tile * tiling.factor + place))
+            outer = tiling.whole.tiling
+            if outer is not None and not outer.is_tile and outer.factor % tiling.factor:
+                conditions.append(Index((), outer.factor - 1) - waiting[-1][1])
+    return found, conditions
+
+
+def is_cyclic(around: Iterable[Dimension], statement: Statement) -> bool:
+    """Whether the loop over the places in a tile of terms stands outside the loop over the tiles."""
+    reduced = statement.reduction.iterators if statement.reduction else ()
+    places: set[int] = set()
+    for dimension in around:
+        tiling = dimension.member.tiling
+        if tiling is not None and moves(dimension.row(statement), reduced):
+            if tiling.is_tile and id(tiling.whole) in places:
+                return True
+            if not tiling.is_tile:
+                places.add(id(tiling.whole))
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.kernels.general.mapping import ThreadMapping
-from engine.kernels.general.paths import Dimension, Paths, is_kept, moves
+from engine.kernels.general.paths import Dimension, Paths, is_kept, moves, whole_rows
 from engine.poly.nodes import Dependence
 from engine.scheduling.algebra import rank
+from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -43,7 +44,8 @@ def places(
     found: dict[str, Place] = {}
     for statement in program.statements:
         own = loops[statement.name]
-        ready = _ready(statement, own, mapping.taken(statement.name))
+        single = [d for d in paths[statement.name] if d.extent == 1]
+        ready = _ready(statement, own, (*mapping.taken(statement.name), *single))
         collects = ready is not None
         depth = len(own) if ready is None else ready
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
@@ -75,6 +77,6 @@ def _ready(statement: Statement, loops: Sequence[Dimension], taken: Sequence[Dim
     while outer < len(loops) and not moves(loops[outer].row(statement), reduced):
         outer += 1
     kept = [i.name for i in statement.parallel if i.extent > 1]
-    rows = [d.row(statement) for d in (*taken, *loops[:outer])]
+    rows = [row for row, _ in whole_rows(statement, ((d, Index()) for d in (*taken, *loops[:outer])))[0]]
     settled = rank([[row.coefficient(name) for name in kept] for row in rows]) if rows and kept else 0
     return outer if settled == len(kept) else None

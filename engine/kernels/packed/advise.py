@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
 from engine.kernels.advice import mark
-from engine.kernels.elementwise.advise import vectorize
+from engine.kernels.elementwise.advise import short_entries
 from engine.kernels.elementwise.plans import plans
 from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.stitched.advise import stitch_group
@@ -30,9 +30,8 @@ def _of_part(part: FusionGroup, machine: Target) -> Iterator[Entry]:
     if STITCHED_FAMILY.recognises(part):
         yield from (e for e in stitch_group(part, machine).scenario.entries if _suits_a_pack(e))
     else:
-        scenario = vectorize(part.program, plans(part.program, machine.resident_threads)).scenario
-        first = scenario.alternatives[0].entries if scenario.alternatives else ()
-        yield from (*scenario.entries, *first)
+        for plan in plans(part.program, machine.resident_threads)[:1]:
+            yield from short_entries(plan, part.program)
     because = "the parts of a launch have blocks of one size"
     yield mark(statements, "outermost", "thread", DEFAULT_THREADS, because)
 

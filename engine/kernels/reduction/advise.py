@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
-from engine.kernels.access_patterns import row_vector
-from engine.kernels.advice import mark
+from engine.kernels.access_patterns import patterns, row_vector, wanted_widths
+from engine.kernels.advice import AS_IN_TEXT, mark
+from engine.kernels.elementwise.score import Score, score
 from engine.kernels.marks import DEFAULT_THREADS
 from engine.recipe import Advice, Entry, Scenario
 from engine.target import Target
@@ -25,21 +28,67 @@ def vectorize(program: TensorProgram) -> Advice:
     Down columns neighbouring threads already fill whole transactions; wider threads would only leave fewer blocks.
     """
     target = _reductions(program)[0]
-    along = target.reduced[-1].name
+    along, found = target.reduced[-1].name, patterns(program)
     width = row_vector(program, along)
-    reason = f"neighbours along {along} are contiguous: one access moves {width} elements"
-    entries = (mark((target.name,), "innermost", "vector", width, reason),) if width > 1 else ()
-    return Advice("vectorize", Scenario(entries))
+    if width == 1:
+        return Advice("vectorize", Scenario())
+    best = _width(target, along, width, "")
+    if len(wanted_widths(found, along)) == 1:
+        return Advice("vectorize", Scenario(best, label=f"all accesses agree on {width} at once"))
+    why = f"; {score(along, found, innermost=True)}"
+    offered = (Scenario(_width(target, along, w, why), label=f"{w} at once") for w in (width, width // 2))
+    return Advice("vectorize", Scenario((), tuple(offered)))
 
 
-def map_rows(program: TensorProgram, machine: Target) -> Advice:
-    """Threads that share a row, and rows of a block."""
-    return Advice("map", Scenario(tuple(_rows(_reductions(program), program, machine))))
+def _width(target: Statement, along: str, width: int, why: str) -> tuple[Entry, ...]:
+    moved = f"one access moves {width} elements" if width > 1 else "each is moved by itself"
+    reason = f"neighbours along {along} are contiguous: {moved}{why}"
+    return (mark((target.name,), "innermost", "vector", width, reason),)
 
 
-def map_columns(program: TensorProgram) -> Advice:
-    """Warps that share the terms of a column."""
-    return Advice("map", Scenario(tuple(_columns(_reductions(program)))))
+def map_reduction(program: TensorProgram, machine: Target, by_row: bool) -> Advice:
+    """Threads that share a row, or warps that share the terms of a column; both, the better one first, where accesses
+    disagree on the loop that neighbouring threads should run along.
+
+    by_row: whether rows are the better one.
+    """
+    reductions, found = _reductions(program), patterns(program)
+    first = reductions[0]
+    reduced, kept = first.reduced[-1].name, [i.name for i in first.parallel]
+    rows, columns = tuple(_rows(reductions, program, machine)), tuple(_columns(reductions))
+    ideals = {p.ideal for p in found if p.ideal is not None and reduced in p.moves and not p.moves.isdisjoint(kept)}
+    across = [name for name in kept if name in ideals]
+    if not across or ideals == {across[-1]}:
+        return Advice("map", Scenario(rows if by_row else columns))
+    along = _with_score(rows, score(reduced, found, innermost=True))
+    beside = _with_score(columns, score(across[-1], found, innermost=True))
+    offered = (
+        Scenario(along, label=f"threads along a row, {AS_IN_TEXT}"), Scenario(beside, label="threads across columns")
+    )
+    return Advice("map", Scenario((), offered if by_row else offered[::-1]))
+
+
+COMPETING = 1.5
+"""Times the fewest sectors that a mapping may request to be preferred for its shorter time."""
+
+
+def best_first(mapped: Advice, measure: Callable[[Advice], tuple[int, float]]) -> Advice:
+    """The mappings ranked by their kernels' times; one that requests more sectors than the order of the text, or far
+    more than the other, comes last.
+
+    measure: (sectors, microseconds) of the kernel with one mapping alone.
+    """
+    offered = [(one, *measure(Advice(mapped.author, one))) for one in mapped.scenario.alternatives]
+    if not offered:
+        return mapped
+    in_text = next(sectors for one, sectors, _ in offered if AS_IN_TEXT in one.label)
+    limit = min(in_text, COMPETING * min(sectors for _, sectors, _ in offered))
+    ranked = sorted(offered, key=lambda one: (one[1] > limit, one[2]))
+    return Advice(mapped.author, Scenario((), tuple(one for one, *_ in ranked)))
+
+
+def _with_score(entries: tuple[Entry, ...], why: Score) -> tuple[Entry, ...]:
+    return (replace(entries[0], because=f"{entries[0].because}; {why}"), *entries[1:])
 
 
 def _reductions(program: TensorProgram) -> list[Statement]:

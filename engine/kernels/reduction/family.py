@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
+from engine.cost.estimate import model_microseconds
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
@@ -10,12 +14,13 @@ from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.reduction.advise import map_columns, map_rows, vectorize
+from engine.kernels.reduction.advise import best_first, map_reduction, vectorize
 from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.reduction.space import row_tasks
 from engine.kernels.space import Space
-from engine.recipe import Advice
+from engine.recipe import Advice, Recipe
 from engine.scheduling.nodes import ScheduleTree
+from engine.support.errors import OverBudget, Unsupported
 from engine.tile.nodes import TileProgram
 
 
@@ -31,9 +36,20 @@ class ReductionFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        if group.kind == COLUMN_REDUCTION.name:
-            return with_content(map_columns(group.program))
-        return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
+        by_row = group.kind == ROW_REDUCTION.name
+        mapped = map_reduction(group.program, setting.machine, by_row)
+        if by_row:
+            return with_content(vectorize(group.program), mapped)
+
+        def measure(advice: Advice) -> tuple[int, float]:
+            recipe = Recipe(setting.machine.name, numerics=setting.numerics, groups={group.name: (advice,)})
+            try:
+                facts = compile_group(group, recipe).facts
+            except (Unsupported, OverBudget):
+                return sys.maxsize, math.inf
+            return facts.global_sectors, model_microseconds(facts, setting.machine)
+
+        return with_content(best_first(mapped, measure))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -58,16 +58,20 @@ def _digits(wish: StatementRows, loops: Loops, name: str) -> tuple[Digit, ...]:
     fixed = [_fixed_axis(row, f"{wish.statement}, dimension {k}", name) for k, row in enumerate(wish.rows)]
     for number, axis in enumerate(fixed):
         if axis is not None:
-            chosen[number] = _digit(number, wish.rows[number], axis, loops.axes[axis], name)
+            chosen[number] = digit_of(number, wish.rows[number], axis, loops.axes[axis], name)
     for number, row in enumerate(wish.rows):
         if number not in chosen:
             axis = _open_axis(row, links, chosen.values(), loops.axes)
             if axis is None:
-                raise contradiction(name, f"{wish.statement}, dimension {number}: no coefficient of {row} can be 1")
-            chosen[number] = _digit(number, row, axis, loops.axes[axis], name)
+                where = f"{wish.statement}, dimension {number}"
+                if any(isinstance(c, Free) for c in row.coefficients[:-1]):
+                    reason = f"{where}: no open coefficient of {row} can be 1 alone"
+                    raise Unsupported("schedule", f"advice {name}", reason, "rows may be sums of iterators")
+                raise contradiction(name, f"{where}: no coefficient of {row} can be 1")
+            chosen[number] = digit_of(number, row, axis, loops.axes[axis], name)
     digits = tuple(chosen[k] for k in range(len(wish.rows)))
     for number, axis_of in enumerate(loops.axes):
-        _check_axis([d for d in digits if d.axis == number], axis_of, wish.statement, name)
+        check_axis([d for d in digits if d.axis == number], axis_of, wish.statement, name)
     return digits
 
 
@@ -117,7 +121,7 @@ def _open_axis(
     return axis
 
 
-def _digit(dimension: int, row: PublishedRow, axis: int, of: Iterator, name: str) -> Digit:
+def digit_of(dimension: int, row: PublishedRow, axis: int, of: Iterator, name: str) -> Digit:
     low, size, cut = 1, of.extent, False
     for sign, number in row.operations:
         if sign == "/":
@@ -130,7 +134,7 @@ def _digit(dimension: int, row: PublishedRow, axis: int, of: Iterator, name: str
     return Digit(dimension, axis, low, size)
 
 
-def _check_axis(digits: Sequence[Digit], axis: Iterator, statement: str, name: str) -> None:
+def check_axis(digits: Sequence[Digit], axis: Iterator, statement: str, name: str) -> None:
     """The digits must count every value of the axis exactly once."""
     reached = 1
     for digit in sorted(digits, key=lambda d: (d.low, d.size)):

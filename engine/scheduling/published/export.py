@@ -1,8 +1,8 @@
 """A group's entries as a published advice file, where that format can say them.
 
-The loop order, the elements of a block, its threads and the vector width become rows: each axis is cut where one of
-the three ends.  `translate(parse(export(advice, group)), group)` gives the same entries again, a block counted along
-the outermost loop that divides it evenly.
+The loop order, by pins or by coefficients, the elements of a block, its threads and the vector width become rows: each
+axis is cut where one of the three ends.  `translate(parse(export(advice, group)), group)` gives the same entries again,
+the order as coefficients, a block counted along the outermost loop that divides it evenly.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator as Iterator_
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.nodes import FusionGroup
-from engine.recipe import Advice, Entry
+from engine.recipe import DEPTH, Advice, Entry, Value
 from engine.scheduling.published.axes import fused_axes
 from engine.scheduling.published.match import written_statements
 from engine.scheduling.published.nodes import Free, PublishedRow
 from engine.scheduling.published.parse import MAX_NUMBER
+from engine.scheduling.terms import CONST
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 
@@ -62,8 +64,8 @@ def export(advice: Sequence[Advice], group: FusionGroup) -> str:
             "name": match[1],
             "pattern": _pattern(axes, len(written_statements(group))),
             "soft constraints": [
-                {"statement": f"S_{k}", "meta": [len(axes), 0], "coefficients": _rows(dimensions, len(axes), k)}
-                for k in range(len(written_statements(group)))
+                {"statement": f"S_{k}", "meta": [len(axes), 0], "coefficients": rows}
+                for k, rows in enumerate(_rows_of_statements(dimensions, axes, entries, group))
             ],
             "gpu": gpu,
             "disable": ["TileOuterBand"],
@@ -97,21 +99,26 @@ def _cannot(subject: str, reason: str) -> Unsupported:
 
 def _entries(advice: Advice) -> list[Entry]:
     """The entries that count, each of a kind that rows and mapped dimensions can say."""
-    if advice.scenario.alternatives:
-        raise _cannot(f"advice of {advice.author}", "the published format has no alternatives")
-    found = [e for e in advice.scenario.entries if e.enabled]
+    entries, scenario = list(advice.scenario.entries), advice.scenario
+    while scenario.alternatives:
+        if advice.author == "user":
+            raise _cannot("advice of user", "the published format has no alternatives")
+        # An adviser's first alternative is its best one.
+        scenario = scenario.alternatives[0]
+        entries += scenario.entries
+    found = [e for e in entries if e.enabled]
     for entry in found:
         mark = entry.value[0] if entry.field == "mark" and isinstance(entry.value, tuple) else None
         counted = mark in _LISTS and isinstance(entry.value, tuple) and isinstance(entry.value[1], int)
         pinned = entry.field == "pin" and isinstance(entry.value, tuple) and len(entry.value) == 1
-        if entry.required or not (counted or pinned or entry.field == "split"):
+        if entry.required or not (counted or pinned or entry.field in ("split", "terms")):
             raise _cannot(str(entry), "the published format cannot say it")
     return found
 
 
 def _order(entries: Sequence[Entry], names: Sequence[str]) -> list[str]:
     """The loop order that the pins give; loops that none names keep their place."""
-    order = list(names)
+    order = _order_of_terms(entries, names)
     pins = {e.dimension: str(e.value[0]) for e in entries if e.field == "pin" and isinstance(e.value, tuple)}
     where, number = "outermost", 0
     while where in pins:
@@ -124,6 +131,46 @@ def _order(entries: Sequence[Entry], names: Sequence[str]) -> list[str]:
     for where, name in pins.items():
         raise _cannot(f"pin {name} at {where}", "a published file gives the order from the outermost loop inwards")
     return order
+
+
+def _order_of_terms(entries: Sequence[Entry], names: Sequence[str]) -> list[str]:
+    """The loop order that rows of one iterator each give."""
+    chosen: dict[int, str] = {}
+    for entry in entries:
+        depth = DEPTH.fullmatch(entry.dimension)
+        if entry.field != "terms" or _joined_constants(entry):
+            continue
+        pairs = dict(_pairs(entry.value))
+        moved = [name for name, c in pairs.items() if c]
+        if depth is None or len(moved) != 1 or pairs[moved[0]] != 1 or moved[0] not in names:
+            raise _cannot(str(entry), "a file that counts elements has one iterator a dimension")
+        if chosen.setdefault(int(depth[1]), moved[0]) != moved[0]:
+            raise _cannot(str(entry), "statements have different rows")
+    first = [chosen[depth] for depth in sorted(chosen)]
+    if sorted(chosen) != list(range(len(chosen))) or len(set(first)) < len(first):
+        raise _cannot("terms", "a published file gives the order from the outermost loop inwards")
+    return [*first, *(name for name in names if name not in first)]
+
+
+def _pairs(value: Value) -> Iterator_[tuple[str, int]]:
+    """(iterator, coefficient) of a value `((i, 1), (j, 0))`."""
+    for part in value if isinstance(value, tuple) else ():
+        match part:
+            case (str(name), int(number)):
+                yield name, number
+            case _:
+                raise _cannot(f"terms {value}", "the published format fixes or links single coefficients")
+
+
+def _joined_constants(entry: Entry) -> bool:
+    """Whether an entry says that the constants of its statements are equal."""
+    parts = entry.value if isinstance(entry.value, tuple) else ()
+    relations = parts if parts and isinstance(parts[-1], tuple) else (parts,)
+    return all(
+        isinstance(r, tuple) and len(r) == 3 and r[1:] == ("=", 0) and isinstance(r[0], tuple)
+        and all(isinstance(term, tuple) and term[-1] == CONST for term in r[0])
+        for r in relations
+    )  # fmt: skip
 
 
 def _ends(entries: Sequence[Entry], loops: Sequence[Iterator], strip: _VectorStrip | None) -> dict[str, int]:
@@ -222,12 +269,22 @@ def _loops(point: str, names: Sequence[str]) -> str:
     return text
 
 
-def _rows(dimensions: Sequence[_ExportedDimension], axes: int, statement: int) -> list[str]:
-    """The coefficient strings of one statement; the constants of an axis cut in parts are linked."""
-    rows = []
-    for dimension in dimensions:
-        parts = sum(d.axis == dimension.axis for d in dimensions)
-        link = (statement + 1) * max(10, axes + 1) + dimension.axis + 1
-        unit = tuple(int(k == dimension.axis) for k in range(axes))
-        rows.append(str(PublishedRow((*unit, Free(link if parts > 1 else None)), dimension.operations)))
-    return rows
+def _rows_of_statements(
+    dimensions: Sequence[_ExportedDimension], axes: Sequence[tuple[Iterator, ...]], entries: Sequence[Entry],
+    group: FusionGroup,
+) -> Iterator_[list[str]]:  # fmt: skip
+    """The coefficient strings of each statement; the constants of an axis cut in parts are linked.
+
+    Without entries about the order the coefficients are open.
+    """
+    is_ordered = any(e.field != "mark" for e in entries)
+    joined = {s for e in entries if e.field == "terms" and _joined_constants(e) for s in e.statements}
+    for number, statement in enumerate(written_statements(group)):
+        rows = []
+        for dimension in dimensions:
+            parts = sum(d.axis == dimension.axis for d in dimensions)
+            owner = 0 if statement.name in joined else number
+            link = (owner + 1) * max(10, len(axes) + 1) + dimension.axis + 1
+            unit = [int(k == dimension.axis) if is_ordered else Free() for k in range(len(axes))]
+            rows.append(str(PublishedRow((*unit, Free(link if parts > 1 else None)), dimension.operations)))
+        yield rows

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+from engine.scheduling.published.explicit import rows_of_maps, rows_of_tree
 from engine.scheduling.published.nodes import (
     Coefficient,
     Free,
@@ -54,19 +55,20 @@ def parse(text: str, source: str) -> Published:
     """Read an advice file.  source: what to call it until its own name is known.
 
     Raises BadInput, with the name of the advice, for text in another format and for a file that contradicts itself;
-    Unsupported for the parts of the format that say a schedule outright (`schedule`, `tree`, `attrs`).
+    Unsupported for `attrs`.  A `tree` counts before a `schedule`, that before `soft constraints`.
     """
     data = _expect_type(_json(text, source), dict, "the file", source)
     name = _expect_type(data.get("name", source), str, "name", source)
     if len(name) > MAX_NAME or not name.isprintable():
         raise unreadable(source, f"its name is not one line of up to {MAX_NAME} characters")
     _check_keys(data, KEYS, "", name)
-    for key in ("schedule", "tree", "attrs"):
-        if data.get(key):
-            hint = "use `soft constraints`, `gpu` and `disable`"
-            raise Unsupported("schedule", f"advice {name}", f"says {key!r} outright, which is not read", hint)
+    if data.get("attrs"):
+        hint = "use `soft constraints`, `gpu` and `disable`"
+        raise Unsupported("schedule", f"advice {name}", "says 'attrs', which are of AKG's own passes", hint)
     pattern = _pattern(data, name)
-    wishes = _wishes(data.get("soft constraints", []), {loops.statement: loops for loops in pattern}, name)
+    wishes = _said_outright(data, pattern, name) or _wishes(
+        data.get("soft constraints", []), {loops.statement: loops for loops in pattern}, name
+    )
     gpu = _expect_type(data.get("gpu", {}), dict, "gpu", name)
     _check_keys(gpu, _GPU_KEYS, "gpu.", name)
     blocks, threads, vectors = (_dimensions(gpu, key, wishes, name) for key in _GPU_KEYS[:3])
@@ -117,6 +119,15 @@ def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
         said = "; ".join(map(str, statements))
         raise contradiction(name, f"its domain is {said} and its pattern is for {'; '.join(map(str, found))}")
     return found
+
+
+def _said_outright(data: Object, pattern: Sequence[Loops], name: str) -> tuple[StatementRows, ...]:
+    """The rows of an explicit tree or schedule; none where the file has neither."""
+    if data.get("tree"):
+        return rows_of_tree(_expect_type(data["tree"], str, "tree", name), pattern, name)
+    if data.get("schedule"):
+        return rows_of_maps(_list(data["schedule"], "schedule", MAX_ROWS, name), pattern, name)
+    return ()
 
 
 def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[StatementRows, ...]:
@@ -197,7 +208,7 @@ def _coefficient(text: str, where: str, name: str) -> Coefficient:
 def _dimensions(gpu: Object, key: str, wishes: Sequence[StatementRows], name: str) -> tuple[int, ...]:
     """A list of schedule dimensions, each of which the rows must have."""
     found = tuple(_integer(n, f"gpu.{key}", name) for n in _list(gpu.get(key, []), f"gpu.{key}", MAX_ROWS, name))
-    count = len(wishes[0].rows)
+    count = max(len(wish.rows) for wish in wishes)
     for number in found:
         if not 0 <= number < count:
             raise contradiction(name, f"gpu.{key} maps dimension {number}, its statements have 0 to {count - 1}")

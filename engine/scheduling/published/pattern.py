@@ -73,7 +73,7 @@ def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
     BadInput for text that is no such tree, and where tree and domain disagree.
     """
     _limit(text, "pattern", name)
-    tree = _tree(text, name)
+    tree = parse_tree(text, name)
     domain = tree.get("domain")
     if not isinstance(domain, str):
         raise unreadable(name, "its pattern has no domain")
@@ -104,7 +104,7 @@ def _visit(
         for child in children:
             if not isinstance(child, dict):
                 raise unreadable(name, "a child of a sequence in its pattern is no filter")
-            chosen = _filter_statements(child.get("filter"), tuple(here), name)
+            chosen = filter_statements(child.get("filter"), tuple(here), name)
             yield from _visit(child.get("child"), {s: here[s] for s in chosen}, statements, name)
         return
     if node is not None:
@@ -129,7 +129,7 @@ def _rows(text: object, name: str) -> Iterator_[tuple[str, str]]:
         yield match[1], match[3]
 
 
-def _filter_statements(text: object, here: tuple[str, ...], name: str) -> tuple[str, ...]:
+def filter_statements(text: object, here: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The statements that a filter names."""
     if not isinstance(text, str):
         raise unreadable(name, "a child of a sequence in its pattern is no filter")
@@ -140,8 +140,8 @@ def _filter_statements(text: object, here: tuple[str, ...], name: str) -> tuple[
     return chosen
 
 
-def _tree(text: str, name: str) -> Tree:
-    """The nodes of a tree in isl's notation, which is JSON but for the quotes around its keys."""
+def parse_tree(text: str, name: str) -> Tree:
+    """The nodes of a tree in isl's notation, which is JSON but for the quotes around its keys; BadInput for no tree."""
     bare = _TEXT_OR_WORD.sub("", text)
     depth = max(accumulate((sign in "{[") - (sign in "}]") for sign in bare), default=0)
     if depth > 2 * MAX_DEPTH:

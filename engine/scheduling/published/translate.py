@@ -1,22 +1,42 @@
-"""Published advice as recipe entries of the user: loop order, elements of a block, threads and vector width.
+"""Published advice as recipe entries of the user: coefficients, splits, elements of a block, threads, vector width.
 
 [1, 0, ?] -> grid, [0, 1, ?] (/4) -> threads, [0, 1, ?] (%4) -> vector,   over 4096 x 3072
+  S3 @ depth 0: terms ((i, 1), (j, 0))
+  S3 @ depth 1: terms ((i, 0), (j, 1))
   all @ i: mark block 1            one row a block, 4096 blocks
   all @ innermost: mark thread 768
   all @ innermost: mark vector 4
+
+Coefficients become constraints of the scheduler's linear program, whatever rows they ask for.  Where the parts of the
+rows count the elements of the axes one after the other, their sizes become marks that every element-wise kernel reads;
+otherwise they become splits, with marks on the dimensions themselves.  A coefficient that is linked across dimensions
+becomes an alternative for each of its values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator as Iterator_
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry, Scenario, entry
+from engine.scheduling.compose import MAX_SCENARIOS
 from engine.scheduling.published.digits import Digit, digits_of
-from engine.scheduling.published.match import Runs, match
-from engine.scheduling.published.nodes import Published
+from engine.scheduling.published.dimensions import (
+    AffineDimension,
+    Vector,
+    affine_dimensions,
+    links_between,
+    merge,
+    orders_statements,
+    with_values,
+)
+from engine.scheduling.published.inject import entries_at, open_row, plain_name, solver_rows
+from engine.scheduling.published.match import Runs, match, written_statements
+from engine.scheduling.published.nodes import Free, Published
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 
@@ -31,6 +51,31 @@ def translate(published: Published, group: FusionGroup) -> tuple[Advice, ...]:
     no kernel here has.
     """
     runs = match(published, group)
+    label = published.name + (FLAGS_LEFT_OUT.format(", ".join(published.flags)) if published.flags else "")
+    if not orders_statements(published):
+        try:
+            return (Advice("user", Scenario(tuple(_counted_in_order(published, group, runs)), label=label)),)
+        except Unsupported:
+            pass  # these rows count no elements in turn: they are followed as they are
+    joined = links_between(affine_dimensions(published))
+    if not joined:
+        return (Advice("user", Scenario(tuple(_as_they_are(published, group, runs)), label=label)),)
+    if 2 ** len(joined) > MAX_SCENARIOS:
+        reason = f"{len(joined)} coefficients have one value in several dimensions"
+        raise Unsupported("schedule", f"advice {published.name}", reason, "write their values")
+    choices = (dict(zip(joined, values, strict=True)) for values in product((0, 1), repeat=len(joined)))
+    offered = tuple(
+        Scenario(
+            tuple(_as_they_are(with_values(published, values), group, runs)),
+            label=", ".join(f"?{link} = {value}" for link, value in values.items()),
+        )
+        for values in choices
+    )
+    return (Advice("user", Scenario((), offered, label=label)),)
+
+
+def _counted_in_order(published: Published, group: FusionGroup, runs: Runs) -> list[Entry]:
+    """The entries of advice that counts elements of the axes one after the other; Unsupported for other advice."""
     digits = digits_of(published)
     strip = _strip(published, digits)
     walked = _in_order(published, digits, strip)
@@ -38,16 +83,133 @@ def translate(published: Published, group: FusionGroup) -> tuple[Advice, ...]:
     order = tuple(dict.fromkeys(d.axis for d in walked))
     order += tuple(k for k in range(len(axes)) if k not in order)
     iterators = tuple(i for axis in order for i in runs[axis])
-    entries = _pins(published.name, iterators) if _is_permuted(order, runs) else []
+    entries = _coefficients_of_axes(published, digits, order, runs, names_of(published, group))
     owner = runs[strip.axis][-1] if strip else None
     if strip and owner:
         if owner.extent % strip.size:
             raise _refusal(published, f"{strip.size} values of {owner.name} do not divide its {owner.extent}")
         reason = f"dimension {strip.dimension} is inside the threads' loops: a thread owns its {strip.size} values"
         entries.append(_published_entry(published.name, reason, split=strip.size, at=owner.name))
-    entries += _marks(published, digits, axes, iterators, owner.name if owner else "innermost")
-    left_out = FLAGS_LEFT_OUT.format(", ".join(published.flags)) if published.flags else ""
-    return (Advice("user", Scenario(tuple(entries), label=published.name + left_out)),)
+    return entries + _marks(published, digits, axes, iterators, owner.name if owner else "innermost")
+
+
+def names_of(published: Published, group: FusionGroup) -> dict[str, str]:
+    """Statement of the file -> the group's."""
+    written = written_statements(group)
+    return {loops.statement: ours.name for loops, ours in zip(published.pattern, written, strict=True)}
+
+
+def _coefficients_of_axes(
+    published: Published, digits: Sequence[Digit], order: Sequence[int], runs: Runs, names: Mapping[str, str]
+) -> list[Entry]:
+    """The coefficients of rows that each count a part of one axis, the axes in `order`."""
+    entries: list[Entry] = []
+    depth = 0
+    across = _links_across(published, digits)
+    for axis in order:
+        numbers = [d.dimension for d in digits if d.axis == axis]
+        rows: dict[str, Vector] = {}
+        for wish in published.wishes if numbers else ():
+            row = wish.rows[numbers[0]].coefficients
+            for number in numbers[1:]:
+                row = merge(row, wish.rows[number].coefficients) or row
+            # A link that joins several dimensions has the value that was chosen for it.
+            *iterators, constant = row
+            chosen = [int(k == axis) if c in across else c for k, c in enumerate(iterators)]
+            rows[names[wish.statement]] = (*chosen, 0 if constant in across else constant)
+        because = f"published advice {published.name}: {_numbers_text(numbers)}"
+        is_open = any(isinstance(row[axis], Free) for row in rows.values())
+        for rank, owner in enumerate(runs[axis]):
+            if is_open:
+                named = {s: open_row(row, runs, axis) for s, row in rows.items()}
+            else:
+                named = dict(solver_rows(rows, runs)[rank].rows) if rows else {}
+            entries += entries_at(depth, named, f"{because}, along {owner.name}" if len(runs[axis]) > 1 else because)
+            depth += 1
+    return entries
+
+
+def _links_across(published: Published, digits: Sequence[Digit]) -> frozenset[Free]:
+    """Links that stand in the rows of several axes."""
+    axes: dict[Free, set[int]] = {}
+    for wish in published.wishes:
+        for digit in digits:
+            for c in wish.rows[digit.dimension].coefficients:
+                if isinstance(c, Free) and c.link is not None:
+                    axes.setdefault(c, set()).add(digit.axis)
+    return frozenset(link for link, found in axes.items() if len(found) > 1)
+
+
+def _numbers_text(numbers: Sequence[int]) -> str:
+    return f"dimension{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+@dataclass(frozen=True, slots=True)
+class _MappedPart:
+    """A published dimension in ours: `size` steps of `low` values of the dimension at an address."""
+
+    at: str
+    low: int
+    size: int
+
+
+def _as_they_are(published: Published, group: FusionGroup, runs: Runs) -> list[Entry]:
+    """The entries of any other rows: coefficients and orders of statements, then splits, then what is mapped."""
+    names = names_of(published, group)
+    entries: list[Entry] = []
+    tail: list[Entry] = []
+    mapped: dict[int, _MappedPart] = {}
+    depth = 0
+    for dimension in affine_dimensions(published):
+        numbers = _numbers_text(tuple(dimension.parts))
+        because = f"published advice {published.name}: {numbers}"
+        if dimension.is_constant:
+            entries += _cut(dimension, depth, names, because)
+            continue
+        for row in solver_rows({names[s]: row for s, row in dimension.rows.items()}, runs, dimension.lows):
+            entries += entries_at(depth, row.rows, f"{because}, {next(iter(dimension.parts.values()))}")
+            at = plain_name(row.rows.values()) or f"depth {depth}"
+            tail += [entry(split=n, at=at, because=because) for n in row.parts.values() if n > 1]
+            here = (d for d in dimension.digits if d.low in row.parts)
+            mapped |= {d.dimension: _MappedPart(at, row.parts[d.low], d.size) for d in here}
+            depth += 1
+    return entries + tail + _launch_marks(published, mapped)
+
+
+def _cut(dimension: AffineDimension, depth: int, names: Mapping[str, str], because: str) -> Iterator_[Entry]:
+    """Rows without iterators order the statements."""
+    values = {names[s]: row[-1] if isinstance(row[-1], int) else 0 for s, row in dimension.rows.items()}
+    parts = tuple(tuple(s for s in values if values[s] == value) for value in sorted(set(values.values())))
+    if len(parts) > 1:
+        yield entry(cut=parts, at=f"depth {depth}", because=because)
+
+
+def _launch_marks(published: Published, mapped: Mapping[int, _MappedPart]) -> list[Entry]:
+    """Marks for the grid, the threads and the vector, each on the dimensions that it takes a part of."""
+
+    def sizes(numbers: Sequence[int]) -> int:
+        return math.prod(mapped[n].size for n in numbers if n in mapped)
+
+    name = published.name
+    entries: list[Entry] = []
+    inner: dict[str, int] = {}
+    for number in sorted(mapped.keys() & set(published.blocks)):
+        at, low = mapped[number].at, mapped[number].low
+        inner[at] = min(low, inner.pop(at, low))
+    for at, low in inner.items():
+        # A block of one value of the innermost has one value of those outside it, too.
+        if low > 1 or at == list(inner)[-1]:
+            reason = f"{low} value{'s' if low > 1 else ''} of it a block"
+            entries.append(_published_entry(name, reason, mark=("block", low), at=at))
+    if published.threads:
+        threads = sizes(published.threads)
+        reason = f"{threads} thread{'s' if threads > 1 else ''} of a block"
+        entries.append(_published_entry(name, reason, mark=("thread", threads), at="innermost"))
+    if vectors := [n for n in published.vectors if n in mapped]:
+        width = sizes(vectors)
+        at = mapped[vectors[-1]].at
+        entries.append(_published_entry(name, f"accesses of {width} elements", mark=("vector", width), at=at))
+    return entries
 
 
 def _strip(published: Published, digits: Sequence[Digit]) -> Digit | None:
@@ -97,20 +259,6 @@ def _refusal(published: Published, reason: str) -> Unsupported:
     return Unsupported("schedule", f"advice {published.name}", reason, hint)
 
 
-def _is_permuted(order: Sequence[int], runs: Runs) -> bool:
-    real = [axis for axis in order if runs[axis]]
-    return real != sorted(real)
-
-
-def _pins(name: str, iterators: Sequence[Iterator]) -> list[Entry]:
-    """The loop order; the last loop follows from the others."""
-    entries = [_published_entry(name, f"{iterators[0].name} comes first", pin=iterators[0].name, at="outermost")]
-    for outer, inner in pairwise(iterators[:-1]):
-        reason = f"{inner.name} comes after {outer.name}"
-        entries.append(_published_entry(name, reason, pin=inner.name, at=f"after {outer.name}"))
-    return entries
-
-
 def _marks(
     published: Published, digits: Sequence[Digit], axes: Sequence[Iterator], iterators: Sequence[Iterator], along: str
 ) -> list[Entry]:
@@ -149,7 +297,6 @@ def _block(elements: int, iterators: Sequence[Iterator]) -> tuple[int, str]:
 
 
 def _published_entry(
-    name: str, reason: str, *, at: str, pin: str | None = None, mark: tuple[str, int | str] | None = None,
-    split: int | None = None,
-) -> Entry:  # fmt: skip
-    return entry(pin=pin, mark=mark, split=split, at=at, because=f"published advice {name}: {reason}")
+    name: str, reason: str, *, at: str, mark: tuple[str, int | str] | None = None, split: int | None = None
+) -> Entry:
+    return entry(mark=mark, split=split, at=at, because=f"published advice {name}: {reason}")
