@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from tests.support.needs import needs_compiler
 
 MODELS = Path(__file__).parents[1] / "resources" / "models"
 
@@ -103,11 +104,14 @@ def test_text_that_cannot_be_used_is_refused_by_name(text: str, part: str) -> No
     assert part in str(caught.value)
 
 
-def test_a_cut_at_the_outermost_dimension_has_a_general_kernel() -> None:
+@needs_compiler
+def test_a_cut_of_whole_rows_stays_one_launch_on_their_grid() -> None:
+    """The parts share the rows, so that another launch would only cost its overhead; the misfit names the parts."""
     group = softmax()
     apart = engine.entry(cut=(("S0",), ("S1", "S2", "S3")), at="outermost", required=True)
     kernel = engine.compile(group, engine.default_recipe(group).advise("user", apart))
-    assert kernel.family == "general" and "several kernels" in kernel.tile.misfit
+    assert "S0 | S1 S2 S3" in kernel.tile.misfit and kernel.family == "general"
+    assert [launch.blocks for launch in kernel.launches] == [96]
     assert engine.check(kernel).status == "pass"
 
 

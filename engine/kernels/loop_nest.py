@@ -51,7 +51,7 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     whole = any(s.reduction and not s.parallel for s in program.statements)
     if isinstance(node, Sequence) and not outer and not whole:
         parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
-        reason = f"it cuts the group at the outermost dimension ({parts}): that is several kernels"
+        reason = f"it cuts the group at the outermost dimension ({parts}): its kernels keep one grid for all parts"
         raise _bad_schedule(program, reason, "cut after an outer parallel dimension, or split the group")
     phases = tuple(_phases(node, program))
     for phase in phases:
