@@ -54,7 +54,8 @@ def test_every_repair_of_a_refusal_compiles_or_names_what_is_left() -> None:
 
     with pytest.raises(NotTaken) as both:
         compiled(text + "  required S1 @ i: mark stages 4\n")
-    assert all([str(p.entry) for p in repair.leaves] == ["required S1 @ i: mark stages 4"] for repair in both.value.repairs)
+    left = ["required S1 @ i: mark stages 4"]
+    assert all([str(p.entry) for p in repair.leaves] == left for repair in both.value.repairs)
 
 
 def test_what_is_required_goes_before_the_wishes_of_earlier_authors() -> None:
