@@ -43,6 +43,10 @@ class Deadline:
             raise self.timeout_error()
         return left
 
+    def extend(self, seconds: float) -> None:
+        """Move the limit by what other stages took meanwhile."""
+        self._end += seconds
+
     def timeout_error(self) -> OutOfTime:
         """The error for a passed deadline."""
         hint = "relax some entries, or schedule fewer statements together"

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence
 from engine.scheduling.attach import attach
+from engine.scheduling.coefficient_check import coefficients_held
 from engine.scheduling.conflict import fewest
 from engine.scheduling.infeasibility import broken_by, contradiction
 from engine.scheduling.legality import check_schedule, violation
-from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Node, PlacedEntry, ScheduleTree, Verdict, Witness
 from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
+from engine.scheduling.terms import COEFFICIENT_FIELDS
 from engine.scheduling.timeline import TimeComponent
 from engine.scheduling.witness import witness
 from engine.tensor.index import Index
@@ -45,6 +47,26 @@ class Blame:
     def core(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[ScheduleRule, ...]:
         """A minimal subset of kept rules that excludes this one; empty if it cannot hold by itself."""
         return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
+
+    def clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[tuple[PlacedEntry, ...], Verdict | None]:
+        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself; that one's
+        verdict."""
+
+        def hold(rules: Sequence[ScheduleRule]) -> bool:
+            node = self.build(rules)
+            return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
+
+        for other in (rule for rule in kept if rule.placed.entry.required):
+            node = self.build((other,))
+            finding = None if node is None else self._finding(node, other.placed)
+            if finding is not None and finding.outcome != HONOURED:
+                return (other.placed,), finding  # as when its dimension is never there
+        return tuple(rule.placed for rule in fewest(last, kept, hold)), None
+
+    def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
+        if placed.entry.field in COEFFICIENT_FIELDS:
+            return coefficients_held(self.problem, placed, node)
+        return attach(node, placed, [s.name for s in self.problem.statements])[1]
 
     def _contradiction(self, rule: ScheduleRule) -> str:
         """Why a rule contradicts itself, if no dependence is broken."""
