@@ -228,7 +228,8 @@ class Conflict(Illegal):
     """Required entries that cannot hold together.
 
     `verdicts` says what became of every entry, so that a window can show them.  `conflicting` is a set of entries of
-    which none can be left out: without any one of them the rest holds.  `repairs` are single changes that solve it.
+    which none can be left out: without any one of them the rest holds, unless the verdict says that the smallest set
+    was not found in time.  `repairs` are single changes that solve it.
     """
 
     def __init__(

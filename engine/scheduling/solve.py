@@ -6,9 +6,10 @@ entries all hold is taken, deeper alternatives included; when none does, the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import perf_counter, process_time
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
@@ -37,7 +38,7 @@ from engine.scheduling.nodes import (
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
-from engine.scheduling.unsat_core import Blame, partly
+from engine.scheduling.unsat_core import Blame, largest_part
 from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
@@ -45,6 +46,8 @@ _ATTEMPTS = 30_000
 """Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
 _STEERING = 1_000
 """Largest number of different entries that one search obeys."""
+_EXPLAINING, _REPAIRING = 0.5, 0.7
+"""Seconds of the processor for finding out which entries exclude each other, and for trying repairs."""
 _PLAIN = Options()
 
 
@@ -103,8 +106,12 @@ class _Solve:
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
     lower: Lowering | None = None
+    patience: float = _EXPLAINING
+    """Seconds that are left for explanations."""
     candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], Candidate] = field(default_factory=dict)
     """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
+    repairing: Deadline | None = None
+    """Of all trials of repairs together."""
     refusal: str = ""
     """Why the last leaf was given up."""
     checking: float = 0.0
@@ -148,11 +155,13 @@ class _Solve:
 
     def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[PlacedEntry, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
+        self.repairing = self.repairing or Deadline(_REPAIRING, self.program.name, process_time)
+        self.repairing.seconds_left()
         if program is self.program:
-            again = _Solve(program, self.problem, self.options, self.deadline, trial=True, _built=self._built)
+            again = _Solve(program, self.problem, self.options, self.repairing, trial=True, _built=self._built)
         else:
             problem = prepare(program, dependences_of(program))
-            again = _Solve(program, problem, self.options, self.deadline, trial=True)
+            again = _Solve(program, problem, self.options, self.repairing, trial=True)
             again.open_up()
         try:
             again.run(tree)
@@ -230,7 +239,8 @@ class _Solve:
         else:
             return True
         for placed in alternative:
-            self._record(unheld if unheld and unheld.placed == placed else Verdict(placed, INFEASIBLE, self.refusal))
+            because = unheld.because if unheld and unheld.placed == placed else self.refusal
+            self._record(Verdict(placed, INFEASIBLE, because))
         return False
 
     def _follow(self, settled: _Settled) -> Candidate:
@@ -296,7 +306,7 @@ class _Solve:
             if placed.entry.required:
                 self.clash = self.clash or self._clash(rule, rules)
                 return None
-            part = None if self.trial and not below else self._part(rule, rules)
+            part = None if self.trial and not below else largest_part(rule, rules, self._exists)
             if part is not None:
                 rules += (part,)
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
@@ -307,25 +317,11 @@ class _Solve:
         return _Settled(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
-        clash, finding = Blame(self.problem, self._node_or_none).clash(last, kept)
+        with self._explaining():
+            clash, finding = Blame(self.problem, self._node_or_none).clash(last, kept)
         if finding is not None:
             self._record(finding)
         return clash
-
-    def _part(self, rule: ScheduleRule, rules: tuple[ScheduleRule, ...]) -> ScheduleRule | None:
-        """The rule for a largest subset of its statements that can obey it; None if that is empty."""
-        if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
-            return None
-        held: frozenset[int] = frozenset()
-        waiting = [tuple(sorted(rule.statements))]
-        while waiting:  # halves of what fails together: few statements are usually to blame
-            some = waiting.pop()
-            half = len(some) // 2
-            if some != tuple(sorted(rule.statements)) and self._exists((*rules, partly(rule, held.union(some)))):
-                held |= frozenset(some)
-            elif half:
-                waiting += [some[half:], some[:half]]
-        return partly(rule, held) if held else None
 
     def _rule(self, placed: PlacedEntry) -> ScheduleRule | None:
         return rules_of(self.problem, placed) if placed.entry.field in STEERING else None
@@ -342,7 +338,19 @@ class _Solve:
     def _blame(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
         if self.trial:
             return Verdict(rule.placed, INFEASIBLE, "it cannot hold")
-        return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+        with self._explaining():
+            return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Give builds no more than the time that is left for explanations."""
+        usual, begin = self.deadline, process_time()
+        self.deadline = Deadline(self.patience, self.program.name, process_time)
+        try:
+            yield
+        finally:
+            self.deadline = usual
+            self.patience = max(0.0, self.patience - (process_time() - begin))
 
     def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None

@@ -43,15 +43,17 @@ def places(
     found: dict[str, Place] = {}
     for statement in program.statements:
         own = loops[statement.name]
-        ready = _ready(statement, own, mapping.taken(statement.name))
-        collects = ready is not None
-        depth = len(own) if ready is None else ready
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
-        alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
-        in_place = statement.write.array in program.inputs
         readers = {d.sink for d in flows} | {
             s.name for s in program.statements if statement.write.array in s.sources and s is not statement
         }
+        ready = _ready(statement, own, mapping.taken(statement.name))
+        if ready is not None and any(loop in loops[reader] for loop in own[ready : ready + 1] for reader in readers):
+            ready = None  # a reader at the last terms' iteration cannot wait for the end of the loop
+        collects = ready is not None
+        depth = len(own) if ready is None else ready
+        alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
+        in_place = statement.write.array in program.inputs
         near = {
             reader
             for reader in readers
