@@ -156,12 +156,12 @@ class _Solve:
     def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[PlacedEntry, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
         self.repairing = self.repairing or Deadline(_REPAIRING, self.program.name, process_time)
-        self.repairing.seconds_left()
+        left = self.repairing.seconds_left()
+        again = _Solve(program, self.problem, self.options, self.repairing, trial=True, patience=left)
         if program is self.program:
-            again = _Solve(program, self.problem, self.options, self.repairing, trial=True, _built=self._built)
+            again._built = self._built
         else:
-            problem = prepare(program, dependences_of(program))
-            again = _Solve(program, problem, self.options, self.repairing, trial=True)
+            again.problem = prepare(program, dependences_of(program))
             again.open_up()
         try:
             again.run(tree)
