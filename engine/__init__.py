@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from engine.documents.exploration import FusionEdit
     from engine.documents.model import time_doc
     from engine.execution.nodes import Check, Compiled, Failure, Timing
-    from engine.execution.nvrtc import ARCHITECTURES
     from engine.explore.decisions import decisions
     from engine.explore.fusion_attempts import Attempts
     from engine.explore.listing import listing
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from engine.scheduling.nodes import Conflict, Scheduled
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+    from engine.target import ARCHITECTURES
     from engine.tuning.ablation import ablate
     from engine.tuning.api import tune
 
@@ -91,6 +91,7 @@ __all__ = [
     "refused_doc", "regroup", "replace_advice", "schedule", "space", "time_doc", "tune", "variant", "what_if_of_chart",
     "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
     """Import a name of the library when it is first asked for.

@@ -131,9 +131,10 @@ def check_model(
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """The modelled time of one launch, calibrated where the user has measured.
 
-    registers: of one thread, if the kernel was compiled.
+    registers: of one thread, if the kernel was compiled; those that its family expects where nothing is said.
     """
-    return estimate(replace(kernel.facts, registers=registers), kernel.target)
+    facts = kernel.facts if registers is None else replace(kernel.facts, registers=registers)
+    return estimate(facts, kernel.target)
 
 
 def measure(

@@ -116,10 +116,11 @@ def _compile_unchecked(
         raise NoKernel(found.tile, program, solved) from found.tile
     source = print_cuda(found.tile)
     stages.tell("cuda", found.tile, source)
+    registers = family_of(group).registers(program, found.tile, find_target(recipe.target))
     return Kernel(
         group, recipe, program=program, dependences=found.dependences, schedule=solved.tree, log=solved.log,
-        tile=found.tile, verdicts=solved.verdicts, source=source, facts=work_of_tile(program, found.tile, source),
-        timings=tuple(stages.timings),
+        tile=found.tile, verdicts=solved.verdicts, source=source,
+        facts=work_of_tile(program, found.tile, source, registers), timings=tuple(stages.timings),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def boundary_told(
     if not why.legal:
         return CardContent(title, chips, f"They stay two kernels: {why.because}.", choices=release)
     rows = tuple((TERMS.get(term.name, term.name), _signed_term(term), term.because) for term in why.terms)
-    total = ("One kernel", _saved_time(why.microseconds), "predicted by the search's model, uncalibrated")
+    total = ("One kernel", _saved_time(why.microseconds), "predicted by FusionStitching's model, uncalibrated")
     merge = (("Merge these two", "merge"),)
     return CardContent(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
 

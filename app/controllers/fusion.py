@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import networkx as nx
 from PySide6.QtCore import QObject
 
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
@@ -234,6 +233,8 @@ class FusionController(QObject):
 
 def _launches_beside(nodes: Sequence[NodeDoc], edges: Iterable[EdgeDoc], name: str) -> list[NodeDoc]:
     """The launches closest to one that neither need anything of it nor feed it: it can be packed with them."""
+    import networkx as nx  # a tenth of the window's start, for what few ask for
+
     graph = nx.DiGraph()
     graph.add_nodes_from(node.id for node in nodes)
     graph.add_edges_from((e.source, e.target) for e in edges if e.source and e.target)  # "": the graph's own ends

@@ -102,13 +102,13 @@ class PipelineController(GroupController):
     def _turn(self, name: str, value: int) -> None:
         """A slider moves: the model answers at once."""
         chart = self.page.chart
-        if chart is not None and chart.contraction is not None and self._knobs is not None:
-            self._knobs = turn_knob(chart.contraction, self._knobs, name, value)
+        if chart is not None and chart.gemm is not None and self._knobs is not None:
+            self._knobs = turn_knob(chart.gemm.problem, self._knobs, name, value)
             self._show_model()
 
     def _show_model(self) -> None:
         chart = self.page.chart
-        if chart is None or chart.contraction is None or self._knobs is None:
+        if chart is None or chart.gemm is None or self._knobs is None:
             return
         answer = what_if_of_chart(chart, self._knobs, self.workspace.opened.target)
         self.page.what_if.show_answer(answer, chart)

@@ -7,11 +7,22 @@ A contraction is a batch of products of m x k by k x n elements.  Its kernel is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.cost.nodes import Occupancy
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.target.hardware import WARP
+from engine.tensorize.space import GemmConfig
+
+
+class TileCopies(NamedTuple):
+    """The copies that a thread makes of one tile."""
+
+    size: int
+    """Bytes of one copy."""
+    number: float
+    """Below 1 where some threads have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,7 @@ class GemmProblem:
     distinct: tuple[float, float] = (1.0, 1.0)
     """Part of the m x k and of the k x n elements that differ in memory: an implicit GEMM reads its input again."""
     widths: tuple[int, int] = (8, 8)
-    """Elements of the first and of the second operand that one copy moves."""
+    """Elements of the first and of the second operand that one copy may move."""
     finish: tuple[float, float] = (0.0, 0.0)
     """Operations on CUDA cores and special-function results for each result, after the sum."""
     has_whole_rows: bool = False
@@ -43,6 +54,20 @@ class GemmProblem:
     def lanes(self) -> int:
         """Threads that own a part of the tile together: a warp, or one thread on CUDA cores."""
         return WARP if self.unit else 1
+
+    def copies(self, config: GemmConfig) -> tuple[TileCopies, TileCopies]:
+        """How a thread copies its part of the tile of either operand: as wide as all threads share it evenly.
+
+        `engine.kernels.gemm.copies.choose_copy` also knows along which direction memory allows it.
+        """
+        threads, depth = config.parts * self.lanes, config.block[2]
+
+        def widest(side: int, width: int) -> TileCopies:
+            while width > 1 and side * depth // width % threads:
+                width //= 2
+            return TileCopies(width * self.element_bytes, side * depth / width / threads)
+
+        return widest(config.block[0], self.widths[0]), widest(config.block[1], self.widths[1])
 
 
 @dataclass(frozen=True, slots=True)

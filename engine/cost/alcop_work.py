@@ -57,12 +57,8 @@ def _partial_sums(config: GemmConfig) -> float:
 
 def copy_turns(problem: GemmProblem, config: GemmConfig) -> int:
     """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
-    threads, turns = config.parts * problem.lanes, 1
-    for side, width in zip(config.block[:2], problem.widths, strict=True):
-        count = side * config.block[2] // width // threads
-        if width * problem.element_bytes < SMALLEST_COPY and count > MOST_HELD:
-            turns = max(turns, count // COPIED_IN_TURN)
-    return turns
+    held = [int(copies.number) for copies in problem.copies(config) if copies.size < SMALLEST_COPY]
+    return max([1, *(count // COPIED_IN_TURN for count in held if count > MOST_HELD)])
 
 
 def estimated_registers(problem: GemmProblem, config: GemmConfig) -> int:
@@ -71,14 +67,12 @@ def estimated_registers(problem: GemmProblem, config: GemmConfig) -> int:
     sums = rows * columns // problem.lanes
     held = (rows + columns) * problem.instruction[2] * problem.element_bytes
     fragments = config.register_stages * max(1, held // problem.lanes // REGISTER_BYTES)
-    threads, size = config.parts * problem.lanes, problem.element_bytes
     copies = 0.0
-    for side, width in zip(config.block[:2], problem.widths, strict=True):
-        count = side * config.block[2] / width / threads
-        if width * size < SMALLEST_COPY:
+    for size, count in problem.copies(config):
+        if size < SMALLEST_COPY:
             copies += GEMM_PER_HELD * count if count <= MOST_HELD else GEMM_IN_TURNS
         else:
-            copies += (GEMM_PER_COPY + GEMM_PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
+            copies += (GEMM_PER_COPY + GEMM_PER_NARROW_COPY * (1 - size / VECTOR_BYTES)) * count
     return round(sums * (1 + GEMM_PER_SUM) + fragments + copies) + GEMM_BASE
 
 

@@ -34,7 +34,7 @@ class Work:
     shared_bytes_moved: int = 0
     """Bytes read from and written to shared memory."""
     registers: int | None = None
-    """Per thread; None before compiling: then registers do not limit the occupancy."""
+    """Per thread, estimated or as the compiler says; None where they are not known and do not limit the occupancy."""
     tensor_flops: int = 0
     """Floating-point operations on tensor cores, those on the zeros of ragged tiles included."""
     tensor_type: str = ""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.cost.alcop_nodes import GemmProblem
 from engine.documents.model import TermDoc, Time
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.tensorize.space import GemmConfig
 
 COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
@@ -136,14 +136,18 @@ class ChartDoc:
     clock: float
     """Cycles of a microsecond."""
     time: Time
-    """Of the launch, by the pipeline model."""
+    """Of the launch, as every view tells it."""
+    alcop: Time
+    """The same by ALCOP's model, whose clock the bars follow."""
     baseline: Time
-    """The same by the bottleneck model."""
+    """The same by its bottleneck model."""
     terms: tuple[TermDoc, ...]
+    """Of ALCOP's model."""
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int
-    contraction: GemmProblem | None
+    gemm: FusedGemm | None
+    """None for a kernel that is no tiled contraction, as `knobs`."""
     knobs: GemmConfig | None
     choices: tuple[ChoiceDoc, ...]
 
@@ -172,7 +176,7 @@ class RefusalDoc:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfDoc:
-    """Predicted effect of other parameters, by the model alone."""
+    """Predicted effect of other parameters, by the estimate alone."""
 
     knobs: GemmConfig
     choices: tuple[ChoiceDoc, ...]
@@ -180,6 +184,8 @@ class WhatIfDoc:
     now: Time
     then: Time | None
     """None where the knobs are refused."""
+    alcop: tuple[float | None, float | None]
+    """Microseconds of both by ALCOP's model, with the registers that the compiler gave the present kernel."""
     sweep: tuple[tuple[int, float], ...]
     """(stages, predicted microseconds) of those that fit, everything else as chosen."""
     refusal: RefusalDoc | None
@@ -202,7 +208,7 @@ class VariantDoc:
     shared_bytes: int
     blocks_per_sm: int
     time: Time
-    """By the pipeline model, with the compiler's registers."""
+    """As every view tells it, before the compiler's registers are known."""
 
 
 @dataclass(frozen=True, slots=True)

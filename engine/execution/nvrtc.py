@@ -17,9 +17,6 @@ from engine.execution.nvrtc_process import MEMORY, NvrtcEnded, ask
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.support.errors import EngineError, MissingCapability
 
-ARCHITECTURES = ("sm_80", "sm_90a")
-"""Instruction sets that kernels are compiled for: the text of a kernel compiles for all of them.  Whether it can be
-launched on another GPU than its target is a question of shared memory, which only the driver answers."""
 INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 """Where "loom.cuh" lies."""
 

@@ -140,7 +140,7 @@ class Attempts:
         terms: tuple[TermDoc, ...] = ()
         if change is not None:
             where = f" in {places:,} equal places" if places > 1 else ""
-            predicted = f"{PREDICTED} by the search's model, uncalibrated{where}"
+            predicted = f"{PREDICTED} by FusionStitching's model, uncalibrated{where}"
             terms = (
                 TermDoc("kernels", change.kernels * places, "kernels", f"around these operators{where}"),
                 TermDoc("memory", change.bytes * places, "bytes", f"that cross global memory{where}"),

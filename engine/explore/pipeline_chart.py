@@ -1,4 +1,4 @@
-"""The pipeline of one kernel as a chart: its tile program's actions, on the clock of the performance model."""
+"""The pipeline of one kernel as a chart: its tile program's actions, on the clock of ALCOP's model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_kernel, copied_buffers, estimated_registers, main_loop
+from engine.cost.estimate import estimate
 from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, ClockSpan, PipelineClock, Rhythm
@@ -15,7 +16,8 @@ from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
-from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
+from engine.kernels.gemm.problem import config_of_tile
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
@@ -26,7 +28,7 @@ HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
 GAP = 1.0
 """Of a step: the room that stands for the steps left out."""
-NOTE = "pipeline model, uncalibrated"
+ALCOP_NOTE = "ALCOP model, uncalibrated"
 ONCE = "No tile of the loop: it is copied once"
 BOTTLENECK_NOTE = "bottleneck model, uncalibrated"
 
@@ -55,9 +57,10 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    contraction, knobs = gemm_problem_of_tile(kernel.program, kernel.tile), config_of_tile(kernel.tile)
-    held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), contraction)
+    gemm, knobs = fused_gemm_of_tile(kernel.program, kernel.tile), config_of_tile(kernel.tile)
+    problem = gemm.problem if gemm else None
+    held = registers or (estimated_registers(problem, knobs) if problem and knobs else None)
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), problem)
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
     played = trace(kernel.tile)
     empty = ChartDoc(
@@ -79,15 +82,16 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         cycles=0.0,
         stalled=0.0,
         clock=kernel.target.clock.value / 1e6,
-        time=Time(predicted.microseconds, predicted.origin, NOTE),
+        time=estimate(kernel.facts, kernel.target).time(),
+        alcop=Time(predicted.microseconds, predicted.origin, ALCOP_NOTE),
         baseline=Time(least.microseconds, least.origin, BOTTLENECK_NOTE),
         terms=predicted.terms,
         shared=shared_docs(kernel.tile),
         shared_bytes=kernel.source.shared_bytes,
         shared_limit=kernel.target.shared_limit,
-        contraction=contraction,
+        gemm=gemm,
         knobs=knobs,
-        choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
+        choices=choices(problem, knobs, kernel.target) if problem and knobs else (),
     )
     return empty if played is None else _draw_trace(kernel, played, predicted, empty)
 

@@ -53,7 +53,8 @@ def _terms(old: PlanFigures, new: PlanFigures) -> tuple[TermDoc, ...]:
         TermDoc("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
         TermDoc("memory", new.bytes - old.bytes, "bytes", f"{old.bytes:,} become {new.bytes:,}"),
         TermDoc("time", new.microseconds - old.microseconds, "µs",
-             f"{old.microseconds:.4g} become {new.microseconds:.4g}, {PREDICTED} by the search's model, uncalibrated"),
+             f"{old.microseconds:.4g} become {new.microseconds:.4g}, "
+             f"{PREDICTED} by FusionStitching's model, uncalibrated"),
     )  # fmt: skip
 
 

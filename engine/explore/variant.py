@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.compilation import compile_group
-from engine.cost.alcop import predict_pipeline
-from engine.cost.alcop_work import alcop_work_of_kernel
-from engine.documents.model import Time
+from engine.cost.estimate import estimate
 from engine.documents.pipeline import VariantDoc
 from engine.execution.nvrtc import compile_cuda
-from engine.explore.pipeline_chart import NOTE
 from engine.explore.what_if import why_refused
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_user_entries
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem_of_tile
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.text import to_text
 from engine.support.errors import BadInput, Unsupported
+from engine.target.occupancy import occupancy
 from engine.tensorize.space import GemmConfig
 
 
@@ -32,8 +29,8 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     axes, before = gemm_axes(now.program), config_of_tile(now.tile)
     if axes is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
-    contraction = gemm_problem_of_tile(now.program, now.tile)
-    refusal = why_refused(contraction, knobs, now.target) if contraction else None
+    gemm = fused_gemm_of_tile(now.program, now.tile)
+    refusal = why_refused(gemm, knobs, now.target) if gemm else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
         raise Unsupported("explore", f"{group.name} at {knobs}", refusal.text, offer)
@@ -43,8 +40,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))
     compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers), contraction)
-    predicted = predict_pipeline(replace(work, spill_bytes=compiled.spill_bytes), kernel.target)
+    room = occupancy(kernel.tile.threads, kernel.source.shared_bytes, compiled.registers, kernel.target)
     return VariantDoc(
         group=group.name,
         recipe=to_text(now.advice),
@@ -55,8 +51,8 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
         registers=compiled.registers,
         spill_bytes=compiled.spill_bytes,
         shared_bytes=kernel.source.shared_bytes,
-        blocks_per_sm=predicted.occupancy.blocks,
-        time=Time(predicted.microseconds, predicted.origin, NOTE),
+        blocks_per_sm=room.blocks,
+        time=estimate(kernel.facts, kernel.target).time(),
     )
 
 

@@ -1,25 +1,28 @@
-"""What other knobs would give a contraction, by the model alone: quick enough to follow a slider."""
+"""What other knobs would give a contraction, by the estimate alone: quick enough to follow a slider."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from engine.cost.alcop import allowed_registers, predict_pipeline
-from engine.cost.alcop_nodes import AlcopWork, GemmProblem, PipelinePrediction
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
-from engine.documents.model import Time
+from engine.cost.estimate import estimate, estimate_microseconds
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.kernels.gemm.limits import LIMITS, first_broken
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
+from engine.kernels.gemm.work import work
 from engine.pipeline.detect import MAX_STAGES
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, Unsupported
 from engine.support.units import kib
 from engine.target import Target
 from engine.target import target as find_target
+from engine.target.occupancy import Occupancy, occupancy
 from engine.tensorize.space import GemmConfig
 
-NOTE = "pipeline model, uncalibrated"
 MOST_SETS = (1, 2, 4)
 LEAST = 8
 """Rows, columns and depths of a tile that is still offered."""
@@ -29,9 +32,9 @@ TITLES = {
 }  # fmt: skip
 
 
-def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
+def choices(problem: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
     """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
-    on_tensor_cores = bool(contraction.unit)
+    on_tensor_cores = bool(problem.unit)
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
     depths = (16, 32, 64, 128) if on_tensor_cores else (8, 16, 32, 64)
     parts = (1, 2, 4, 8, 16) if on_tensor_cores else (32, 64, 128, 256, 512, 1024)
@@ -48,17 +51,17 @@ def choices(contraction: GemmProblem, knobs: GemmConfig, target: Target) -> tupl
     )
 
 
-def turn_knob(contraction: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
+def turn_knob(problem: GemmProblem, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
-            return _with_parts(contraction, replace(knobs, block=(value, *knobs.block[1:])), _cut(knobs))
+            return _with_parts(problem, replace(knobs, block=(value, *knobs.block[1:])), _cut(knobs))
         case "columns":
-            return _with_parts(contraction, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), _cut(knobs))
+            return _with_parts(problem, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), _cut(knobs))
         case "depth":
             return replace(knobs, block=(*knobs.block[:2], value))
         case "warps" | "threads":
-            return _with_parts(contraction, knobs, max(1, value // knobs.slices))
+            return _with_parts(problem, knobs, max(1, value // knobs.slices))
         case "stages":
             return replace(knobs, stages=value)
         case "register_stages":
@@ -74,10 +77,10 @@ def _cut(knobs: GemmConfig) -> int:
     return knobs.parts // knobs.slices
 
 
-def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
+def _with_parts(problem: GemmProblem, knobs: GemmConfig, count: int) -> GemmConfig:
     """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
     rows, columns, _ = knobs.block
-    least = 16 if contraction.unit else 1
+    least = 16 if problem.unit else 1
     possible = [
         (rows // down, columns // (count // down))
         for down in _divisors(count)
@@ -85,7 +88,7 @@ def _with_parts(contraction: GemmProblem, knobs: GemmConfig, count: int) -> Gemm
     ]
     fitting = [part for part in possible if min(part) >= least]
     if not fitting:
-        return _with_parts(contraction, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
+        return _with_parts(problem, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
     return replace(knobs, part=min(fitting, key=lambda part: (sum(part), -part[0])))
 
 
@@ -95,70 +98,75 @@ def _divisors(number: int) -> tuple[int, ...]:
 
 def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:
     """What other knobs would give a chart's contraction.  BadInput where there are no knobs, or no such target."""
-    if chart.contraction is None or chart.knobs is None:
+    if chart.gemm is None or chart.knobs is None:
         raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
-    return what_if(chart.contraction, chart.knobs, knobs, target, chart.registers)
+    return what_if(chart.gemm, chart.knobs, knobs, target, chart.registers)
 
 
-def what_if(
-    contraction: GemmProblem, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
-) -> WhatIfDoc:
+def what_if(gemm: FusedGemm, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0) -> WhatIfDoc:
     """Registers, occupancy and time under `then` beside those under `now`.
 
-    registers: of a thread now, as NVRTC says; the estimate for `then` is off by as much as that for `now`.
-    Raises BadInput for an unknown target.
+    registers: of a thread now, as NVRTC says; the estimate for `then` is off by as much as that for `now`.  Times are
+    those of every other view, which know no such correction.  Raises BadInput for an unknown target.
     """
     machine = find_target(target_name)
-    off = registers - estimated_registers(contraction, now) if registers else 0
-    works = [_work(contraction, knobs, off) for knobs in (now, then)]
-    refusal = why_refused(contraction, then, machine)
-    before, after = predict_pipeline(works[0], machine), None if refusal else predict_pipeline(works[1], machine)
+    off = registers - estimated_registers(gemm.problem, now) if registers else 0
+    refusal = why_refused(gemm, then, machine)
+    launches = _launch(gemm, now, machine, off), _launch(gemm, then, machine, off, refusal is None)
     return WhatIfDoc(
         knobs=then,
-        choices=choices(contraction, then, machine),
-        quantities=_quantities(works, (before, after), machine, bool(registers)),
-        now=_time(before),
-        then=_time(after) if after else None,
-        sweep=tuple(_sweep(contraction, then, machine, off)),
+        choices=choices(gemm.problem, then, machine),
+        quantities=_quantities(*launches, machine, bool(registers)),
+        now=estimate(work(gemm, now, machine), machine).time(),
+        then=None if refusal else estimate(work(gemm, then, machine), machine).time(),
+        alcop=(launches[0].alcop, launches[1].alcop),
+        sweep=tuple(_sweep(gemm, then, machine)),
         refusal=refusal,
     )
 
 
-def _work(contraction: GemmProblem, knobs: GemmConfig, off: int) -> AlcopWork:
-    """A kernel at some knobs, its registers estimated and put right by `off`."""
-    return alcop_work_of_config(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
-
-
-def why_refused(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
+def why_refused(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
-    broken = first_broken(contraction, knobs, machine, LIMITS)
-    if broken is None:
+    text = _how_broken(gemm, knobs, machine)
+    if not text:
         return None
-    _, text = broken
-    nearest = _nearest(contraction, knobs, machine)
+    nearest = _nearest(gemm, knobs, machine)
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
 
 
-def _nearest(contraction: GemmProblem, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
+def _how_broken(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> str:
+    """The limit that knobs break, with figures; "" where they keep all."""
+    broken = first_broken(gemm.problem, knobs, machine, LIMITS)
+    if broken is not None:
+        return broken[1]
+    try:
+        estimate_microseconds(work(gemm, knobs, machine), machine)
+    except Unsupported as error:  # limits count tiles alone: pads and a staged epilogue can still be too much
+        return error.reason
+    return ""
+
+
+def _nearest(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
-    steps = max(1, -(-contraction.k // knobs.block[2]))
-    for stages in range(min(knobs.stages, steps), 0, -1):
-        for sets in (s for s in reversed(MOST_SETS) if s <= knobs.register_stages):
-            for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
-                for split in (s for s in reversed(SPLITS) if s <= knobs.split_k):
-                    tried = replace(knobs, stages=stages, register_stages=sets, slices=slices, split_k=split)
-                    if first_broken(contraction, tried, machine, LIMITS) is None:
-                        return tried
-    whole = _with_parts(contraction, knobs, _cut(knobs))
-    if whole != knobs and first_broken(contraction, whole, machine, LIMITS) is None:
-        return whole
+    problem = gemm.problem
+    steps = max(1, -(-problem.k // knobs.block[2]))
+    fewer = itertools.product(
+        range(min(knobs.stages, steps), 0, -1), _up_to(knobs.register_stages, MOST_SETS), _up_to(knobs.slices, SLICES),
+        _up_to(knobs.split_k, SPLITS),
+    )  # fmt: skip
     rows, columns, depth = knobs.block
-    for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
-        if min(block) >= LEAST:
-            tried = _with_parts(contraction, replace(knobs, block=block), _cut(knobs))
-            if first_broken(contraction, tried, machine, LIMITS) is None:
-                return tried
-    return None
+    halves = ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth))
+    tried = itertools.chain(
+        (replace(knobs, stages=n, register_stages=sets, slices=s, split_k=k) for n, sets, s, k in fewer),
+        [_with_parts(problem, knobs, _cut(knobs))],
+        (_with_parts(problem, replace(knobs, block=h), _cut(knobs)) for h in halves if min(h) >= LEAST),
+    )
+    return next((near for near in tried if not _how_broken(gemm, near, machine)), None)
+
+
+def _up_to(most: int, values: Sequence[int]) -> list[int]:
+    """Those of a knob's values that are no more than it has now, the largest first."""
+    return [value for value in reversed(values) if value <= most]
 
 
 def _difference(asked: GemmConfig, near: GemmConfig) -> str:
@@ -176,24 +184,46 @@ def _difference(asked: GemmConfig, near: GemmConfig) -> str:
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
 
 
-def _sweep(contraction: GemmProblem, knobs: GemmConfig, machine: Target, off: int) -> list[tuple[int, float]]:
+def _sweep(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> Iterator[tuple[int, float]]:
     """Predicted time over the number of stages."""
-    found = []
     for stages in range(1, MAX_STAGES + 1):
         tried = replace(knobs, stages=stages)
-        if first_broken(contraction, tried, machine, LIMITS) is None:
-            found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
-    return found
+        if not _how_broken(gemm, tried, machine):
+            yield stages, estimate_microseconds(work(gemm, tried, machine), machine)
 
 
-def _quantities(
-    works: Sequence[AlcopWork], found: tuple[PipelinePrediction, PipelinePrediction | None], machine: Target,
-    known: bool,
-) -> tuple[QuantityDoc, ...]:
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What decides how many blocks an SM holds."""
+
+    threads: int
+    shared_bytes: int
+    registers: int
+    """Of a thread; more than it may have are spilled."""
+    occupancy: Occupancy | None
+    """None for knobs that are refused."""
+    waves: float
+    alcop: float | None
+    """Microseconds by ALCOP's model."""
+
+
+def _launch(gemm: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
+    """A kernel at some knobs, its registers estimated and put right by `off`."""
+    problem = gemm.problem
+    threads, registers = knobs.parts * problem.lanes, max(1, estimated_registers(problem, knobs) + off)
+    if not is_possible:
+        return _Launch(threads, knobs.stages * knobs.stage_bytes(problem.element_bytes), registers, None, 0.0, None)
+    found = work(gemm, knobs, machine)
+    room = occupancy(threads, found.shared_bytes, min(registers, allowed_registers(threads, machine)), machine)
+    waves = found.blocks / (machine.sm_count * room.blocks)
+    alcop = predict_pipeline(alcop_work_of_config(problem, knobs, registers), machine).microseconds
+    return _Launch(threads, found.shared_bytes, registers, room, waves, alcop)
+
+
+def _quantities(now: _Launch, then: _Launch, machine: Target, known: bool) -> tuple[QuantityDoc, ...]:
     """The figures that decide how many blocks an SM holds.  known: whether the present registers are NVRTC's."""
-    now, then = works
-    limiter = found[1].occupancy.limiter if found[1] else ""
-    placed = [_placement(prediction, machine) for prediction in found]
+    limiter = then.occupancy.limiter if then.occupancy else ""
+    placed = [_placement(launch, machine) for launch in (now, then)]
     rows = (
         ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(machine.shared_limit), "shared memory"),
         (
@@ -208,19 +238,14 @@ def _quantities(
     return (*limits, *rest)
 
 
-def _registers(work: AlcopWork, machine: Target, known: bool) -> str:
-    held = work.registers or 0
-    spills = ", spills" if held > allowed_registers(work.threads, machine) else ""
-    return f"{'' if known else '≈ '}{held}{spills}"
+def _registers(launch: _Launch, machine: Target, known: bool) -> str:
+    spills = ", spills" if launch.registers > allowed_registers(launch.threads, machine) else ""
+    return f"{'' if known else '≈ '}{launch.registers}{spills}"
 
 
-def _placement(prediction: PipelinePrediction | None, machine: Target) -> tuple[str, str, str]:
+def _placement(launch: _Launch, machine: Target) -> tuple[str, str, str]:
     """Blocks and warps of an SM, and waves of the launch."""
-    if prediction is None:
+    room = launch.occupancy
+    if room is None:
         return ("–",) * 3
-    room = prediction.occupancy
-    return f"{room.blocks}", f"{room.warps} of {machine.warps_per_sm.value:.0f}", f"{prediction.waves:.3g}"
-
-
-def _time(prediction: PipelinePrediction) -> Time:
-    return Time(prediction.microseconds, prediction.origin, NOTE)
+    return f"{room.blocks}", f"{room.warps} of {machine.warps_per_sm.value:.0f}", f"{launch.waves:.3g}"

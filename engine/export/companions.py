@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from engine.api import group_values
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
 from engine.export.torch_module import TOLERANCE
 from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError
+from engine.target import ARCHITECTURES
 from engine.verify.tolerance import group_tolerance
 
 PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
-ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80"}
-"""Compute capability -> which machine code runs there."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -123,10 +121,11 @@ class FolderRun:
         return float(stop.time_since(start)) * 1e3
 
     def _load(self, kernel: Mapping[str, Any]) -> Any:
-        capability = tuple(self.driver.Context.get_device().compute_capability())
-        if capability not in ARCHITECTURES:
+        capability = "{}.{}".format(*self.driver.Context.get_device().compute_capability())
+        architecture = next((name for name, made in kernel["compiled"].items() if capability in made["runs_on"]), None)
+        if architecture is None:
             raise SystemExit(f"there is no machine code for compute capability {capability}")
-        code = (self.folder / f"{kernel['group']}.{ARCHITECTURES[capability]}.cubin").read_bytes()
+        code = (self.folder / f"{kernel['group']}.{architecture}.cubin").read_bytes()
         function = self.driver.module_from_buffer(code).get_function(kernel["entry"])
         attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         try:

@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, CompileError, compile_cuda
+from engine.execution.nvrtc import INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import replace_whole, unwritable
+from engine.target import ARCHITECTURES
 
 
 def write_sources(
@@ -105,7 +106,8 @@ def _row(kernel: Kernel) -> dict[str, Any]:
             for w in source.workspaces
         ],
         "compiled": {
-            name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()
+            name: {"registers": found.registers, "spill_bytes": found.spill_bytes, "runs_on": ARCHITECTURES[name]}
+            for name, found in compiled.items()
         },
         "relaxed": [
             {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}

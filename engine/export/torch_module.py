@@ -26,8 +26,6 @@ DEVICE = "cuda"
 """PyTorch's type of the device that tensors lie on."""
 TOLERANCE = "tolerance of this kernel"
 """Beside the values in `check/`: the largest error of a right result; no array of a kernel has blanks in its name."""
-ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80"}
-"""Compute capability -> which machine code runs there."""
 _DYNAMIC_SHARED_BYTES = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 
@@ -120,8 +118,9 @@ class TorchOperator:
 
         device = torch.cuda.current_device()
         if device not in self._functions:
-            capability = tuple(torch.cuda.get_device_capability(device))
-            architecture = ARCHITECTURES.get(capability)
+            capability = "{}.{}".format(*torch.cuda.get_device_capability(device))
+            compiled = self.kernel["compiled"].items()
+            architecture = next((name for name, made in compiled if capability in made["runs_on"]), None)
             if architecture is None:
                 raise RuntimeError(f"{self.name}: there is no machine code for compute capability {capability}")
             code = (self.folder / f"{self.name}.{architecture}.cubin").read_bytes()

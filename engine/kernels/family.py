@@ -13,6 +13,7 @@ from engine.kernels.space import Space
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
+from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
 
 
@@ -59,6 +60,10 @@ class KernelFamily(ABC):
 
         Marks are read into a configuration (`TileProgram.config`), from which alone the program is emitted.
         """
+
+    def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
+        """Of a thread, as estimated until the compiler tells; None where no estimate is good enough to limit blocks."""
+        return None
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """What a search may choose.  kernel: the group's under its recipe, whose user entries stay fixed.

@@ -126,7 +126,7 @@ def _bad_schedule(program: TensorProgram, reason: str, hint: str) -> Unsupported
 
 
 def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
-    """Unsupported unless each loop is one iterator of each statement in it, which runs through the whole loop."""
+    """The loops of these families are one iterator each, which runs through the whole loop in each statement."""
     for band in walk(tree.root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():

@@ -13,9 +13,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Entry
 from engine.records.nodes import Dropped as Dropped
-from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target.hardware import SECTOR
 
 Value = int | str
 """What a dimension of a search takes: a number, or a word."""
@@ -101,7 +99,7 @@ class Template(Protocol):
         """What its kernel will do, before it is compiled; `registers` are an estimate."""
 
     def rank(self, program: Program) -> float:
-        """Modelled microseconds, before it is compiled."""
+        """Estimated microseconds, before it is compiled: those that its compiled kernel is predicted to take."""
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at, None where it is none of this template."""
@@ -127,6 +125,11 @@ class Task:
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
         return self.template.rank(program)
+
+    def accesses(self, program: Program) -> tuple[int, int]:
+        """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
+        work = self.template.work(program)
+        return work.global_sectors, work.global_requests
 
     def features(self, program: Program) -> tuple[float, ...]:
         """Figures for learned models: every dimension, every resource of `RESOURCE_NAMES`, the promised time.
@@ -164,19 +167,20 @@ class KernelTemplate:
 
     def rank(self, program: Program) -> float:
         """See `Template`."""
-        return promised_microseconds(self.work(program), self.machine)
+        # Registers are an estimate here, and as in the compiled kernel's prediction do not limit the occupancy.
+        return estimate_microseconds(replace(self.work(program), registers=None), self.machine)
 
 
-def promised_microseconds(work: Work, machine: Target) -> float:
-    """The modelled time of a launch by which programs are tried one after the other.
+def with_counts(form: Work, now: Work, counted: Work) -> Work:
+    """The work of a program in closed form, as far off as the same form is for the compiled kernel.
 
-    To what the model tells, which knows bytes alone, comes the time to issue accesses to memory, one of a warp in a
-    clock of an SM: of programs that are equal otherwise, the one with wider accesses comes first.  What sectors are
-    known to be touched counts in place of bytes.  Registers, an estimate, do not limit the occupancy.
+    now: the closed form of that kernel.  counted: what its tile program holds.
     """
-    outside = work.global_sectors * SECTOR or work.l2_bytes
-    issue = work.global_requests / (machine.sms.value * machine.clock.value)
-    return estimate_microseconds(replace(work, l2_bytes=outside, registers=None), machine) + issue * MICROSECONDS
+    figures = {}
+    for name in ("l2_bytes", "shared_bytes", "shared_bytes_moved"):
+        here, there, count = (getattr(work, name) for work in (form, now, counted))
+        figures[name] = here * count // there if there else here + count
+    return replace(form, **figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from engine.api import group_values
 from engine.execution.emulate.emulate import emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
+from engine.execution.nvrtc import compile_cuda, nvrtc_version
 from engine.explore.addresses import dummy_inputs
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import read_json, write_whole
 from engine.support.serialization import from_json, to_json
+from engine.target import ARCHITECTURES
 from engine.verify.kernel import sample_blocks
 
 FORMAT, VERSION = "loomscope-baseline", 1

@@ -8,8 +8,12 @@ from engine.target.nodes import Figure, Target
 
 DEFAULT_TARGET = "h200"
 """The GPU of a plan that asks for none."""
+ARCHITECTURES = {"sm_80": ("8.0", "8.6", "8.7", "8.9"), "sm_90a": ("9.0",)}
+"""Instruction sets that kernels are compiled for -> compute capabilities that run them: the text of a kernel compiles
+for all of them.  Whether it can be launched on another GPU than its target is a question of shared memory, which only
+the driver answers."""
 
-__all__ = ["DEFAULT_TARGET", "DEVICES", "Figure", "Target", "target"]
+__all__ = ["ARCHITECTURES", "DEFAULT_TARGET", "DEVICES", "Figure", "Target", "target"]
 
 
 def target(name: str) -> Target:

@@ -4,9 +4,8 @@ Sources, in the order of how far they can be trusted: "measured" (a published me
 "programming guide" (NVIDIA's), "model" (a figure of a published cost model), "inferred" (derived here; the text says
 from what), "assumed" (taken over from another GPU).
 
-A GPU of a new instruction set is also named where code is compiled (`ARCHITECTURES` of `engine.execution.nvrtc`) and
-shipped (`engine.export.harness`, `engine.export.torch_module`), and in the help of `--target` (`app.cli.options`),
-which must not import the engine.
+A GPU of a new instruction set is also named in `engine.target.ARCHITECTURES`, and in the help of `--target`
+(`app.cli.options`), which must not import the engine.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def work_of_tile(
 ) -> Work:
     """The figures that `estimate` works with.  Masked accesses count as if they happened.
 
-    registers: of one thread, once the kernel was compiled for the target.
+    registers: of one thread, estimated or as the compiler says; None where they are not known.
     """
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)

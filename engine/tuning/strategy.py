@@ -26,6 +26,9 @@ class ProgramSpace(Protocol):
     def rank(self, program: Program) -> float:
         """Modelled microseconds: smaller is tried first."""
 
+    def accesses(self, program: Program) -> tuple[int, int]:
+        """Sectors and requests of global memory, which order programs of one rank."""
+
     def features(self, program: Program) -> tuple[float, ...]:
         """Figures for learned models."""
 
@@ -72,4 +75,4 @@ def at_random(space: ProgramSpace, rng: random.Random) -> Strategy:
 
 def by_model(space: ProgramSpace, rng: random.Random) -> Strategy:
     """Every program by modelled time, fastest first."""
-    return Ordered(sorted(space.programs, key=space.rank))
+    return Ordered(sorted(space.programs, key=lambda program: (space.rank(program), space.accesses(program))))

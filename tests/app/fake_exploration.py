@@ -173,7 +173,7 @@ def attempt(arguments: dict[str, object]) -> AttemptDoc:
     terms = (
         TermDoc("kernels", -12, "kernels", "around these operators"),
         TermDoc("memory", -12_000_000, "bytes", "that cross global memory"),
-        TermDoc("time", -14.4, "µs", "predicted by the search's model, uncalibrated"),
+        TermDoc("time", -14.4, "µs", "predicted by FusionStitching's model, uncalibrated"),
     )
     groups = () if arguments["kind"] == "release" else (operators,)
     return AttemptDoc(True, "as one kernel", "", operators, 12, terms, groups, ())

@@ -17,7 +17,8 @@ from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, e
 from engine.execution.emulate.emulate import emulate
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, with_user_entries
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem_of_tile
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.suite import SuiteRow, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
@@ -86,10 +87,10 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        contraction, axes = gemm_problem_of_tile(kernel.program, kernel.tile), gemm_axes(kernel.program)
-        if contraction is None or axes is None or not contraction.unit:
+        gemm, axes = fused_gemm_of_tile(kernel.program, kernel.tile), gemm_axes(kernel.program)
+        if gemm is None or axes is None or not gemm.problem.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
-        self.contraction: GemmProblem = contraction
+        self.problem: GemmProblem = gemm.problem
         self.axes: GemmAxes = axes
 
     def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:
@@ -110,18 +111,18 @@ class Operator:
     def _predicted(self, sets: tuple[int, ...]) -> Iterator[tuple[GemmConfig, float]]:
         for block, part in TILES:
             for stages in STAGES:
-                for register_stages in (s for s in sets if s <= max(1, block[2] // self.contraction.instruction[2])):
+                for register_stages in (s for s in sets if s <= max(1, block[2] // self.problem.instruction[2])):
                     knobs = GemmConfig(block, part, stages, register_stages)
-                    work = alcop_work_of_config(self.contraction, knobs)
+                    work = alcop_work_of_config(self.problem, knobs)
                     spills = (work.registers or 0) > allowed_registers(work.threads, self.machine)
                     found = None if spills or not self._is_held(knobs) else _fitting(work, self.machine)
-                    if found and stages <= -(-self.contraction.k // block[2]):
+                    if found and stages <= -(-self.problem.k // block[2]):
                         yield knobs, found.microseconds
 
     def _is_held(self, knobs: GemmConfig) -> bool:
         """Whether a thread has registers for what no asynchronous copy brings; else nothing is pipelined."""
-        size, threads = self.contraction.element_bytes, knobs.parts * self.contraction.lanes
-        sides = zip(knobs.block[:2], self.contraction.widths, strict=True)
+        size, threads = self.problem.element_bytes, knobs.parts * self.problem.lanes
+        sides = zip(knobs.block[:2], self.problem.widths, strict=True)
         return all(
             w * size >= SMALLEST_COPY
             or (knobs.stages <= HELD_STAGES and side * knobs.block[2] <= MOST_HELD * w * threads)
@@ -134,7 +135,7 @@ class Operator:
         if kernel is None:
             return None
         figures = engine.nvrtc(kernel, ARCHITECTURE)
-        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.contraction)
+        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.problem)
         work = replace(work, spill_bytes=figures.spill_bytes)
         alcop, bottleneck = predict_pipeline(work, self.machine), predict_bottleneck(work, self.machine)
         return Configuration(
@@ -143,7 +144,7 @@ class Operator:
             level=BOTH if knobs.register_stages > 1 else SHARED if knobs.stages > 1 else UNPIPELINED,
             rank=rank,
             registers=figures.registers,
-            estimated_registers=estimated_registers(self.contraction, knobs),
+            estimated_registers=estimated_registers(self.problem, knobs),
             spill_bytes=figures.spill_bytes,
             shared_bytes=kernel.source.shared_bytes,
             blocks_per_sm=alcop.occupancy.blocks,

@@ -23,7 +23,7 @@ import engine
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
-from engine.kernels.gemm.problem import gemm_problem_of_tile
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
@@ -132,14 +132,15 @@ def _place(program: Program) -> float:
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
     """A kernel of a product on tensor cores in the device's terms."""
-    config, contraction, facts = kernel.tile.config, gemm_problem_of_tile(kernel.program, kernel.tile), kernel.facts
-    assert isinstance(config, GemmConfig) and contraction is not None, kernel.tile.name
+    config, gemm, facts = kernel.tile.config, fused_gemm_of_tile(kernel.program, kernel.tile), kernel.facts
+    assert isinstance(config, GemmConfig) and gemm is not None, kernel.tile.name
+    problem = gemm.problem
     high, wide, depth = config.block
-    rows, columns = -(-contraction.m // high), -(-contraction.n // wide)
+    rows, columns = -(-problem.m // high), -(-problem.n // wide)
     layers = facts.blocks // (rows * columns)
     batches = layers // facts.team
     tile = (*config.block, *config.part, config.slices)
-    first, second = (batches * size * contraction.k * ELEMENT_BYTES for size in (contraction.m, contraction.n))
+    first, second = (batches * size * problem.k * ELEMENT_BYTES for size in (problem.m, problem.n))
     loop = main_loop(kernel.tile.body)
     does = _operations(loop.body if loop else kernel.tile.body, kernel)
     return Launch(
@@ -153,7 +154,7 @@ def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: floa
         code_bytes=compiled.code_bytes,
         steps=facts.serial_steps,
         stages=facts.stages,
-        inner_steps=depth // contraction.instruction[2] // config.slices,
+        inner_steps=depth // problem.instruction[2] // config.slices,
         register_stages=kernel.tile.register_stages,
         copies=does["copy"], loads=does["load"], reads=does["read"], products=does["product"], indices=does["index"],
         conflicts=conflicts,

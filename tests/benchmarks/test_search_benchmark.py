@@ -99,6 +99,9 @@ class Line:
     def rank(self, program: Program) -> float:
         return 10.0 + abs(program.number("place") - 40)
 
+    def accesses(self, program: Program) -> tuple[int, int]:
+        return 0, 0
+
     def features(self, program: Program) -> tuple[float, ...]:
         return (float(program.number("place")),)
 

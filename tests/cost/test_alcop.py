@@ -13,10 +13,11 @@ from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined_time,
 from engine.cost.alcop_nodes import AlcopWork, GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.estimate import model_prediction
-from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
+from engine.kernels.gemm.problem import config_of_tile, gemm_problem
 from engine.support.errors import Unsupported
 from engine.target import Target, target
 from engine.target.teams import team_seconds
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
 
 A100, H200 = target("a100"), target("h200")
@@ -193,7 +194,8 @@ def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: G
     group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[0]
     kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
     knobs = config_of_tile(kernel.tile)
-    assert knobs is not None and gemm_problem_of_tile(kernel.program, kernel.tile) == contraction
+    intrinsic = INTRINSICS.get(kernel.tile.intrinsic)
+    assert knobs is not None and gemm_problem(kernel.program, intrinsic) == contraction
     counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100), contraction)
     promised = alcop_work_of_config(contraction, knobs, registers=100)
     assert counted == promised
@@ -216,7 +218,7 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
     group = engine.fuse(engine.load("resources/models/matmul_bias_gelu_128x256x512.onnx")).groups[0]
     kernel = engine.compile(group)
-    work = alcop_work_of_kernel(kernel.tile, kernel.facts, gemm_problem_of_tile(kernel.program, kernel.tile))
+    work = alcop_work_of_kernel(kernel.tile, kernel.facts, gemm_problem(kernel.program, None))
     found = predict_pipeline(work, H200)
     assert kernel.tile.intrinsic == "" and kernel.facts.stages > 1
     assert found.pace.use > 0 and found.pace.transfer > 0 and found.microseconds > 2

@@ -1,4 +1,4 @@
-"""One kernel has one predicted time, whoever tells it: fusion, the search, the table, the explanation, a trial."""
+"""One kernel has one predicted time, whoever tells it: fusion, adviser, search, chart, what-if, table, a trial."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 import engine
 from engine.compilation import default_microseconds
+from engine.explore.pipeline_chart import chart
 from engine.explore.recipe_trial import predicted_time
-from engine.kernels.families import family_of
-from engine.kernels.gemm.family import GEMM_FAMILY
+from engine.explore.what_if import what_if_of_chart
 from engine.tuning.problem import SearchProblem, problem
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +20,7 @@ SHARED = ROOT.parent / "shared" / "models"
 MODELS = (
     "bert_base_fp16_b8_s128", "llama_2l_fp16_b2_s128_op20", "segformer_b0_b1_512", "mobilenet_v2_b1", "din_b64_s50",
 )  # fmt: skip
+SMALL = ("bert_tiny", "add_relu_odd_3x5x127", "column_sum_1000x384", "transpose_2x12x64x64")
 FUSED = re.compile(r"([\d.e+]+) µs predicted in place of")
 ADVISED = re.compile(r"([\d.e+]+) µs predicted")
 WHY = re.compile(r"Why it takes ([\d.e+]+) µs")
@@ -34,12 +35,22 @@ def numbers(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[
     found = problem(group, kernel.recipe)
     if isinstance(found, SearchProblem):
         yield "the search, before it begins", found.before
+        assert found.advised is not None, f"the search does not know the default kernel of {group.name}"
+        yield "the rank of the program that the advisers chose", found.rank(found.advised)
+    drawn = chart(kernel)
+    yield "the chart", drawn.time.microseconds
+    if drawn.gemm is not None and drawn.knobs is not None:
+        answer = what_if_of_chart(drawn, drawn.knobs, kernel.target.name)
+        assert answer.then is not None, f"what-if refuses the default kernel of {group.name}"
+        yield from (("what-if, now", answer.now.microseconds), ("what-if, then", answer.then.microseconds))
 
 
 def texts(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[str, str]]:
     """(who, microseconds in three digits)."""
     yield from (("the explanation", time) for time in WHY.findall(engine.explain(kernel)))
     yield from (("fusion's reason", time) for time in FUSED.findall(group.because))
+    reasons = (entry.because for advice in kernel.advice for entry in advice.scenario.entries)
+    yield from (("the adviser", time) for reason in reasons for time in ADVISED.findall(reason))
 
 
 def check(path: Path) -> None:
@@ -56,24 +67,9 @@ def check(path: Path) -> None:
     assert reasons or "attention" not in {group.kind for group in plan.groups}
 
 
-def test_a_kernel_of_a_small_model_has_one_time() -> None:
-    check(ROOT / "resources" / "models" / "bert_tiny.onnx")
-
-
-def test_advice_and_search_tell_the_time_of_a_product() -> None:
-    """The adviser's reason, and the rank of the program that it chose, before the kernel is compiled."""
-    plan = engine.fuse(engine.load(ROOT / "resources" / "models" / "bert_tiny.onnx"))
-    products = [group for group in plan.groups if family_of(group) is GEMM_FAMILY]
-    assert len(products) == 4
-    for group in products:
-        kernel = engine.compile(group, engine.default_recipe(group))
-        time = engine.predict(kernel).microseconds
-        reasons = [entry.because for advice in kernel.advice for entry in advice.scenario.entries]
-        told = {time for reason in reasons for time in ADVISED.findall(reason)}
-        assert told == {f"{time:.3g}"}
-        found = problem(group, kernel.recipe)
-        assert isinstance(found, SearchProblem) and found.advised is not None
-        assert found.rank(found.advised) == time
+@pytest.mark.parametrize("name", SMALL)
+def test_a_kernel_of_a_small_model_has_one_time(name: str) -> None:
+    check(ROOT / "resources" / "models" / f"{name}.onnx")
 
 
 @pytest.mark.slow

@@ -129,7 +129,8 @@ def test_the_chart_takes_the_time_that_the_model_says() -> None:
         loop = next(term for term in doc.terms if term.name == "main loop").value
         epilogue = next(term for term in doc.terms if term.name == "epilogue").value
         assert doc.cycles / doc.clock == pytest.approx((loop + epilogue) / waves, rel=0.03)
-        assert doc.time.origin == doc.baseline.origin == "predicted" and "uncalibrated" in doc.time.note
+        assert doc.time.origin == doc.alcop.origin == doc.baseline.origin == "predicted"
+        assert (doc.time.note, doc.alcop.note) == ("uncalibrated", "ALCOP model, uncalibrated")
 
 
 def test_without_a_pipeline_every_step_stalls() -> None:
@@ -234,7 +235,7 @@ def test_rows_in_turns_are_a_pipeline_too() -> None:
     turns = "advice user\n  all @ i: mark turns 8\n  all @ i: mark stages 3\n"
     found = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, turns))
     doc = chart(found)
-    assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.contraction) == ("turn", 8, 3, (), None)
+    assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.gemm) == ("turn", 8, 3, (), None)
     copied = [(bar.tile, bar.stage) for bar in doc.bars if bar.row == COPY]
     assert copied == [(tile, tile % 3) for tile in range(8)]
     assert {bar.step for bar in doc.bars if bar.row == STORE} == set(range(8))
@@ -243,6 +244,6 @@ def test_rows_in_turns_are_a_pipeline_too() -> None:
 def test_a_kernel_without_tiles_says_so_and_documents_travel() -> None:
     group = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
     none = chart(engine.compile(group))
-    assert none.bars == () and "nothing to pipeline" in none.because and none.contraction is none.knobs is None
+    assert none.bars == () and "nothing to pipeline" in none.because and none.gemm is none.knobs is None
     for doc in (none, chart(kernel())):
         assert from_json(ChartDoc, to_json(doc)) == doc

@@ -12,11 +12,20 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
+from engine.kernels.gemm.nodes import Epilogue, EpilogueRequest, FusedGemm, PassRequests, Reach
 from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import GemmConfig
 from tests.support.needs import needs_nvrtc
 
-FFN = GemmProblem(8192, 3072, 768)
+WRITTEN = EpilogueRequest("y[i, j]", 2, True, True, True, True, True)
+FFN = FusedGemm(
+    GemmProblem(8192, 3072, 768),
+    reaches=(Reach(2, 1, 8, True),) * 2,
+    epilogue=Epilogue((PassRequests((), (WRITTEN,)),), widest=8, sum_bytes=2, factor_bytes=0),
+    flops=0,
+    special=0,
+    dram_bytes=(2 * 768 * (8192 + 3072), 2 * 8192 * 3072),
+)
 NOW = GemmConfig((128, 128, 32), (64, 32), 4)
 
 
@@ -66,11 +75,12 @@ def test_what_cannot_be_is_refused_with_figures(knobs: GemmConfig, text: str, of
 
 
 def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
-    short = replace(FFN, k=96)
+    short = replace(FFN, problem=replace(FFN.problem, k=96))
     refusal = what_if(short, replace(NOW, stages=2), replace(NOW, stages=5), "h200").refusal
     assert refusal is not None and refusal.text == "5 stages of 32 depths, and the loop has 3 of 96"
     assert refusal.nearest == replace(NOW, stages=3)
-    refusal = what_if(replace(FFN, m=512), NOW, replace(NOW, split_k=8), "h200").refusal
+    low = replace(FFN, problem=replace(FFN.problem, m=512))
+    refusal = what_if(low, NOW, replace(NOW, split_k=8), "h200").refusal
     assert refusal is not None
     assert refusal.text == "4 stages of 32 depths, and the loop has 3 of 768, shared by 8 blocks"
     assert refusal.nearest == replace(NOW, split_k=6)
@@ -78,12 +88,13 @@ def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
 
 def test_turning_a_knob_cuts_the_tile_anew() -> None:
     """As many warps as before, each with the squarest part; the tile alone where it is too small for them."""
-    assert turn_knob(FFN, NOW, "stages", 2) == replace(NOW, stages=2)
-    assert turn_knob(FFN, NOW, "rows", 256).part == (64, 64) and turn_knob(FFN, NOW, "rows", 256).parts == 8
-    assert turn_knob(FFN, NOW, "warps", 4).part == (64, 64)
-    small = turn_knob(FFN, turn_knob(FFN, NOW, "rows", 16), "columns", 32)
+    product = FFN.problem
+    assert turn_knob(product, NOW, "stages", 2) == replace(NOW, stages=2)
+    assert turn_knob(product, NOW, "rows", 256).part == (64, 64) and turn_knob(product, NOW, "rows", 256).parts == 8
+    assert turn_knob(product, NOW, "warps", 4).part == (64, 64)
+    small = turn_knob(product, turn_knob(product, NOW, "rows", 16), "columns", 32)
     assert small.part == (16, 16) and small.parts == 2
-    assert turn_knob(replace(FFN, unit=""), GemmConfig((32, 32, 16), (2, 4)), "threads", 256).parts == 256
+    assert turn_knob(replace(product, unit=""), GemmConfig((32, 32, 16), (2, 4)), "threads", 256).parts == 256
 
 
 @needs_nvrtc

@@ -12,7 +12,8 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from engine.tile.nodes import BreakIf, operations
 from tests.kernels.test_attention import KINDS, agrees, compiled, is_on_tensor_cores, stored
 from tests.semantics.single import Node, write_model

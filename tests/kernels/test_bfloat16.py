@@ -11,9 +11,10 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
+from engine.execution.nvrtc import compile_cuda, compile_ptx
 from engine.execution.reference import reference_values
 from engine.graph.nodes import BFLOAT16
+from engine.target import ARCHITECTURES
 from engine.tile.source import CudaSource, Parameter
 from engine.verify.tolerance import UNIT
 from tests.semantics.single import Node, write_model

@@ -14,8 +14,9 @@ import pytest
 
 import engine
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.space import product_tasks
-from engine.kernels.gemm.work import fused_gemm, work
+from engine.kernels.gemm.work import work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
 from tests.everything.files import files

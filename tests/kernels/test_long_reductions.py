@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc
 

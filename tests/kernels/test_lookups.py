@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.nvrtc import ARCHITECTURES
+from engine.target import ARCHITECTURES
 from engine.tensor.access import vector_limit
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, Apply, Array, Guard, Literal, Position, TensorProgram

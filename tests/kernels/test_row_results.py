@@ -11,10 +11,11 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
 from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.nodes import Fixed
 from engine.kernels.gemm.row_epilogue import passes
+from engine.target import ARCHITECTURES
 from tests.kernels.test_tensor_cores import halves
 from tests.semantics.single import Node, write_model
 from tests.support.misfits import own_refusal

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from tests.kernels.test_tensor_cores import Shape, advised
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc

@@ -12,9 +12,10 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
 from engine.kernels.gemm.advise import TILES as DEFAULT_TILES
 from engine.recipe import Advice, Entry
+from engine.target import ARCHITECTURES
 from engine.tile.nodes import AsyncCopy, MatrixLoad, MatrixMultiply, operations
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc

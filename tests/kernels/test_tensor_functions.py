@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
+from engine.execution.nvrtc import compile_cuda, compile_ptx
+from engine.target import ARCHITECTURES
 from engine.target.hardware import WARP
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Fragment, Intrinsic

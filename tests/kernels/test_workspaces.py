@@ -14,9 +14,10 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
 from engine.explore.addresses import dummy_inputs
 from engine.suite import read_suite, suite_names
+from engine.target import ARCHITECTURES
 from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.kernels.test_attention_parts import split as split_attention
 from tests.pipeline.test_split_k import split as split_product

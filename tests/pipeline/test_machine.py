@@ -8,7 +8,8 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from tests.kernels.test_tensor_cores import advised, halves, product_group
 from tests.support.needs import needs_compiler, needs_nvrtc
 

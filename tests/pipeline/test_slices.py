@@ -11,7 +11,8 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from tests.kernels.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
 from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.verify.test_planted_faults import Fault, assert_caught

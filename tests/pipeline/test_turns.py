@@ -10,7 +10,8 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import emulate
-from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.execution.nvrtc import compile_cuda
+from engine.target import ARCHITECTURES
 from engine.tile.nodes import AsyncCopy, operations
 from tests.kernels.test_tensor_cores import halves
 from tests.semantics.single import Node, write_model

@@ -8,8 +8,8 @@ import pytest
 
 import engine
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import promise_of
 from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
-from engine.kernels.gemm.work import promise_of
 from engine.support.errors import Unsupported
 from engine.target import target
 from engine.target.devices import H200

@@ -9,7 +9,8 @@ import pytest
 
 import engine
 from engine.kernels.gemm.limits import LIMITS, first_broken
-from engine.kernels.gemm.problem import config_of_tile, gemm_problem_of_tile
+from engine.kernels.gemm.problem import config_of_tile
+from engine.kernels.gemm.promise import fused_gemm_of_tile
 from engine.kernels.gemm.space import product_tasks
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.target import target
@@ -46,10 +47,10 @@ def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) 
 
 def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> None:
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
-    contraction = gemm_problem_of_tile(kernel.program, kernel.tile)
-    assert contraction is not None and contraction.has_whole_rows
-    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"), LIMITS)
+    gemm = fused_gemm_of_tile(kernel.program, kernel.tile)
+    assert gemm is not None and gemm.problem.has_whole_rows
+    broken = first_broken(gemm.problem, GemmConfig((32, 64, 32), (16, 32)), target("h200"), LIMITS)
     assert broken is not None
     assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"
     now = config_of_tile(kernel.tile) or GemmConfig((1, 1, 1), (1, 1))
-    assert first_broken(contraction, now, target("h200"), LIMITS) is None
+    assert first_broken(gemm.problem, now, target("h200"), LIMITS) is None

@@ -14,8 +14,8 @@ import engine
 from engine.cost.alcop_nodes import GemmProblem
 from engine.kernels.gemm.limits import SEARCH_LIMITS
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate, prune_programs, situation
-from engine.kernels.gemm.work import fused_gemm
 from engine.kernels.prune import FEWEST, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program

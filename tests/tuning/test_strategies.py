@@ -51,6 +51,9 @@ class Synthetic:
     def rank(self, program: Program) -> float:
         return 10 * math.exp(self._parts(program)[0])
 
+    def accesses(self, program: Program) -> tuple[int, int]:
+        return 0, 0
+
     def truth(self, program: Program) -> float:
         known, hidden = self._parts(program)
         return 10 * math.exp(self.known * 2 * known + (1 - self.known) * 2 * hidden)

@@ -38,8 +38,8 @@ def softmax() -> ChartDoc:
 
 def answer(name: str, value: int) -> WhatIfDoc:
     doc = gelu()
-    assert doc.contraction is not None and doc.knobs is not None
-    return what_if(doc.contraction, doc.knobs, turn_knob(doc.contraction, doc.knobs, name, value), "h200")
+    assert doc.gemm is not None and doc.knobs is not None
+    return what_if(doc.gemm, doc.knobs, turn_knob(doc.gemm.problem, doc.knobs, name, value), "h200")
 
 
 def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
@@ -140,7 +140,9 @@ def test_a_preview_stands_beside_the_present_and_can_be_applied(qtbot: object) -
     panel.show_answer(answer("stages", 2), gelu())
     assert panel.apply_button.isEnabled() and panel.state.text() == "preview, not applied"
     assert panel._values["stages"].text() == f"{stages} → 2"
-    assert panel.gain.text().startswith("▲ ") and "pipeline model, uncalibrated" in panel.origin.text()
+    assert panel.gain.text().startswith("no change") and panel.alcop.text().count(" → ") == 1
+    panel.show_answer(answer("rows", 16), gelu())
+    assert panel.gain.text().startswith("▲ ") and panel.origin.text() == "predicted, uncalibrated"
     with qtbot.waitSignals([panel.applied, panel.reset]):  # type: ignore[attr-defined]
         panel.apply_button.click()
         panel.reset_button.click()
@@ -150,8 +152,8 @@ def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
     panel = WhatIf()
     panel.show_choices(gelu())
     doc = gelu()
-    assert doc.contraction is not None and doc.knobs is not None
-    panel.show_answer(what_if(doc.contraction, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
+    assert doc.gemm is not None and doc.knobs is not None
+    panel.show_answer(what_if(doc.gemm, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
     assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
     assert "384 KiB of shared memory, a block may have 227 KiB" in panel.refusal.text.text()
     assert panel.refusal.button.text() == "Use 3 stages" and panel.headline.text() == "–"

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidg
 
 from engine.documents.pipeline import ChartDoc
 from views.answer import AnswerPage
-from views.format import figure, origin_of, percent, plural
+from views.format import duration, figure, origin_of, percent, plural
 from views.panel import Elided, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.painting import hatch
@@ -145,9 +145,10 @@ class PipelinePage(AnswerPage):
         share = percent(doc.stalled / doc.cycles) if doc.cycles else ""
         self.stall.setText(f"stall {figure(doc.stalled)} cycles, {share}" if doc.loop else "")
         self.stall.setToolTip("Time of this block with nothing left to do but wait for memory: amber in the chart")
-        self.origin.setText(f"{doc.time.origin}, {doc.time.note.rpartition(', ')[2]}")
+        self.origin.setText(origin_of(doc.time))
         terms = (f"{term.name}  {figure(term.value)} {term.unit}: {term.because}" for term in doc.terms)
-        self.origin.setToolTip("\n".join([origin_of(doc.time), *terms]))
+        models = (f"{origin_of(time)}: {duration(time.microseconds)}" for time in (doc.time, doc.alcop, doc.baseline))
+        self.origin.setToolTip("\n".join([*models, *terms]))
 
     def _show_swatch(self) -> None:
         """Only a block that has a loop waits."""

@@ -83,6 +83,7 @@ class WhatIf(QWidget, Themed):
         self.headline.setText("")
         self.gain.setText("")
         self.origin.setText("")
+        self.alcop.setText("")
         self.plot.show_sweep((), 0, 0)
         self.refusal.hide()
 
@@ -153,7 +154,8 @@ class WhatIf(QWidget, Themed):
         self.origin = label("", "small-hint")
         self.headline = label("", "headline")
         self.gain = label("", "second")
-        for widget in (self.origin, self.headline, self.gain):
+        self.alcop = label("", "small-hint")
+        for widget in (self.origin, self.headline, self.gain, self.alcop):
             left.addWidget(widget)
         row.addLayout(left)
         self.plot = _StagePlot()
@@ -184,6 +186,8 @@ class WhatIf(QWidget, Themed):
         shown = doc.then if is_changed else doc.now
         self.origin.setText(origin_of(shown or doc.now))
         self.headline.setText(duration(shown.microseconds) if shown else "–")
+        models = (duration(time) for time in doc.alcop[: 1 + is_changed] if time is not None)
+        self.alcop.setText(f"ALCOP model: {' → '.join(models)}")
         self.gain.setText("")
         if is_changed and doc.then is not None:
             change = doc.then.microseconds / doc.now.microseconds - 1

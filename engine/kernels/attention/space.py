@@ -108,7 +108,10 @@ class AttentionTemplate(KernelTemplate):
         return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
 
     def work(self, program: Program) -> Work:
-        """From the tiles: every block reads all keys and values of its batch, or its part of them."""
+        """From the tiles: every block reads all keys and values of its batch, or its part of them.
+
+        Bytes through shared memory are put right by the count of `kernel`.
+        """
         base, standing = self.kernel.facts, self.standing
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
         parts, steps, threads = split_of(program), self.steps(program), self.threads(program)
@@ -121,6 +124,9 @@ class AttentionTemplate(KernelTemplate):
         results = rest * self.teams(queries) * queries // (base.blocks // base.team * tiles.queries)
         exchanged = self.exchanged_bytes(blocks, queries, parts)
         requested = self.copied_bytes(blocks, queries, keys, steps) + results + exchanged
+        stands = self.program_of(self.kernel)
+        assert stands is not None, "it is the kernel of this mapping"
+        moved = self._bytes_in_shared(program) * base.shared_bytes_moved // self._bytes_in_shared(stands)
         now = tiles.queries * math.ceil(-(-self.found.key.extent // tiles.keys) / base.team)
         return replace(
             base,
@@ -129,7 +135,7 @@ class AttentionTemplate(KernelTemplate):
             serial_steps=steps,
             stages=stages,
             shared_bytes=self.tile_bytes(queries, keys, stages),
-            shared_bytes_moved=blocks * self._bytes_in_shared(program, steps),
+            shared_bytes_moved=moved,
             registers=ATTENTION_BASE + (keys + self.heads) * queries // threads,
             l2_bytes=requested,
             team=parts,
@@ -184,8 +190,8 @@ class AttentionTemplate(KernelTemplate):
             found += shared_bytes_of(buffers[name]) // there * here
         return found + (queries * (keys * SUM_BYTES + VECTOR_BYTES) if self.intrinsic is None else 0)
 
-    def _bytes_in_shared(self, program: Program, steps: int) -> int:
-        """Bytes that a block moves to and from shared memory.
+    def _bytes_in_shared(self, program: Program) -> int:
+        """Bytes that all blocks move to and from shared memory, in closed form.
 
         It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
         for its own queries.  There all threads of a row read its queries and its weights, for every tile.
@@ -193,11 +199,12 @@ class AttentionTemplate(KernelTemplate):
         depth, heads, element = self.depth, self.heads, self.element_bytes
         queries, keys = program.number("queries"), program.number("keys")
         tile, readers = keys * (depth + heads) * element, queries // program.number("own")
+        steps, blocks = self.steps(program), self.teams(queries) * split_of(program)
         of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
         if self.intrinsic is not None:
-            return moved + 2 * of_queries
+            return blocks * (moved + 2 * of_queries)
         weights = queries * keys * SUM_BYTES * (1 + SHARERS)
-        return moved + of_queries + steps * (SHARERS * of_queries + weights)
+        return blocks * (moved + of_queries + steps * (SHARERS * of_queries + weights))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

@@ -13,8 +13,8 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.problem import gemm_axes
-from engine.kernels.gemm.tiles import Loop, Tile, candidates, promised_best, stages_of
-from engine.kernels.gemm.work import promise_of
+from engine.kernels.gemm.promise import promise_of
+from engine.kernels.gemm.tiles import Loop, Tile, candidates, promised_best
 from engine.recipe import Advice, Entry, Scenario
 from engine.target import Target
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
@@ -213,18 +213,16 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
     anchor = next(s for s in program.statements if is_contraction(s))
     along = ((anchor.name,), anchor.reduced[-1].name)
     tiles = -(-math.prod(i.extent for i in anchor.reduced) // chosen.block[2])
-    # On CUDA cores the tiles of all blocks that share a depth are counted, though each of them walks only its part.
-    tiles = -(-tiles // chosen.split_k) if intrinsic else tiles
-    stages = chosen.stages if intrinsic else stages_of(tiles, on_tensor_cores=False)
+    tiles = -(-tiles // chosen.split_k)  # each block walks its own part of the depth
     because = {
         1: "one tile: there is nothing to overlap",
         2: f"the copy of one tile runs under the use of the other; {tiles} tiles do not fill a longer pipeline",
         3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
         4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
-    }[stages]
+    }[chosen.stages]
     if intrinsic and tiles > 1 and goes_through_registers(anchor, intrinsic):
         because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
-    entries = [mark(*along, "stages", stages, because)]
+    entries = [mark(*along, "stages", chosen.stages, because)]
     if chosen.register_stages > 1 and intrinsic:
         steps = chosen.block[2] // chosen.slices // intrinsic.k
         because = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.nodes import Reach
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import contiguous_along, position, stride
@@ -14,18 +15,6 @@ from engine.tensor.nodes import Access, Array
 
 Run = Sequence[str]
 """Iterators of a side or of the depth, outermost first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What global memory allows of the copies of an operand."""
-
-    element_bytes: int
-    along_side: int
-    """Neighbouring elements along rows or columns that are one aligned vector; 1 where none are."""
-    along_depth: int
-    singly_along_depth: bool
-    """Whether single elements are better copied along the depth: neighbouring threads then read nearer places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ batches alone is asked for once by every thread, unless a mask of ragged tiles s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.nodes import Epilogue, EpilogueRequest, PassRequests
 from engine.kernels.gemm.problem import widest_result
 from engine.kernels.gemm.row_epilogue import passes
 from engine.kernels.reduction.block_reduce import parts_dtype
@@ -17,47 +17,6 @@ from engine.kernels.statement_block import result_statement
 from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import indices_of
 from engine.tensorize.bind import GemmAxes
-
-
-@dataclass(frozen=True, slots=True)
-class EpilogueRequest:
-    """A read or a write of one element or, where lanes of a vector differ, of as many as a vector has."""
-
-    name: str
-    """What is asked for: two reads of the same in one loop are one."""
-    bytes: int
-    """Of an element."""
-    is_write: bool
-    moves: bool
-    """Whether the place depends on any iterator."""
-    with_rows: bool
-    with_columns: bool
-    with_lanes: bool
-    """Whether neighbouring columns are other elements."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassRequests:
-    """One pass over a thread's results: what is asked for each row, and for each element."""
-
-    of_rows: tuple[EpilogueRequest, ...]
-    of_elements: tuple[EpilogueRequest, ...]
-    parts: tuple[int, ...] = ()
-    """Bytes of a part of each reduction that threads combine at the end of the pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Epilogue:
-    """Everything after the sums."""
-
-    passes: tuple[PassRequests, ...]
-    """One, where no rows of the results are reduced."""
-    widest: int
-    """Neighbouring results that can be read and written at once."""
-    sum_bytes: int
-    """Of a sum as it is stored."""
-    factor_bytes: int
-    """That each thread reads before the main loop: what no loop moves of the factors."""
 
 
 def epilogue_of(program: TensorProgram, axes: GemmAxes) -> Epilogue:

@@ -12,6 +12,8 @@ from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise import advise_pipeline, advise_tiles, intrinsic_of, row_pins
 from engine.kernels.gemm.cuda_cores import lower_contraction
+from engine.kernels.gemm.limits import registers_of
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
@@ -22,7 +24,10 @@ from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
 from engine.recipe import Advice, Scenario
 from engine.scheduling.nodes import ScheduleTree
+from engine.target import Target
+from engine.tensor.nodes import TensorProgram
 from engine.tensorize.bind import contraction_misfit
+from engine.tensorize.intrinsics import INTRINSICS
 from engine.tile.nodes import TileProgram
 
 
@@ -55,6 +60,13 @@ class GemmFamily(KernelFamily):
         if intrinsic:
             return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
         return lower_contraction(group, nest, marks)
+
+    def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
+        """As `KernelFamily` says."""
+        config = config_of_tile(tile)
+        if config is None or gemm_axes(program) is None:
+            return None
+        return registers_of(gemm_problem(program, INTRINSICS.get(tile.intrinsic)), config, machine)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""

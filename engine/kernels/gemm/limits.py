@@ -59,6 +59,11 @@ def tiles_of(problem: GemmProblem, config: GemmConfig) -> int:
     return problem.batch * -(-problem.m // rows) * -(-problem.n // columns)
 
 
+def registers_of(problem: GemmProblem, config: GemmConfig, machine: Target) -> int:
+    """Of a thread, as estimated: what it needs, or as many as the compiler may give it, which spills the rest."""
+    return min(estimated_registers(problem, config), allowed_registers(config.parts * problem.lanes, machine))
+
+
 def exchanged_bytes(config: GemmConfig) -> int:
     """Shared memory that one slice needs to hand over its sums, and to turn rows of them on their way out."""
     return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT_SIZE * config.part[1])
@@ -148,10 +153,9 @@ def _threads(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
 
 
 def _room(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
-    threads = config.parts * problem.lanes
-    registers = min(estimated_registers(problem, config), allowed_registers(threads, machine))
+    threads, shared = config.parts * problem.lanes, config.stages * config.stage_bytes(problem.element_bytes)
     try:
-        occupancy(threads, config.stages * config.stage_bytes(problem.element_bytes), registers, machine)
+        occupancy(threads, shared, registers_of(problem, config, machine), machine)
     except Unsupported as error:
         return error.reason
     return ""
@@ -215,23 +219,13 @@ def _copies(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
     if config.stages == 1:
         return ""
-    threads = config.parts * problem.lanes
-    for side, widest in zip(config.block[:2], problem.widths, strict=True):
-        width = _shared_width(side * config.block[2], widest, threads)
-        size, held = width * problem.element_bytes, side * config.block[2] // width // threads
-        if size < SMALLEST_COPY and held > MOST_HELD:
-            copies = f"a thread copies {held} times {size} bytes through {MOST_HELD} registers"
+    for size, count in problem.copies(config):
+        if size < SMALLEST_COPY and count >= MOST_HELD + 1:
+            copies = f"a thread copies {int(count)} times {size} bytes through {MOST_HELD} registers"
             return f"{config.stages} stages, and {copies}"
         if size < SMALLEST_COPY and config.stages > HELD_STAGES:
             return f"{config.stages} stages, and copies of {size} bytes go through registers, which hold one tile"
     return ""
-
-
-def _shared_width(elements: int, width: int, threads: int) -> int:
-    """Elements of one copy, so that all threads of a block share the copies of a tile evenly."""
-    while width > 1 and elements // width % threads:
-        width //= 2
-    return width
 
 
 def _registers(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:

@@ -8,13 +8,13 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.copies import Reach, reach_of
+from engine.kernels.gemm.copies import reach_of
+from engine.kernels.gemm.nodes import Reach
 from engine.kernels.statement_block import result_statement
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Literal, Statement, TensorProgram
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.bind import GemmAxes, axes_of_contraction
-from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
@@ -28,13 +28,6 @@ def gemm_axes(program: TensorProgram) -> GemmAxes | None:
     a contraction."""
     anchor = next((s for s in program.statements if is_contraction(s)), None)
     return axes_of_contraction(anchor, reduced_columns(program.statements, anchor)) if anchor else None
-
-
-def gemm_problem_of_tile(program: TensorProgram, tile: TileProgram) -> GemmProblem | None:
-    """What a kernel multiplies; None for a kernel that is no tiled contraction."""
-    if config_of_tile(tile) is None or gemm_axes(program) is None:
-        return None
-    return gemm_problem(program, INTRINSICS.get(tile.intrinsic))
 
 
 def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:

@@ -19,8 +19,10 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise import advise_tiles, raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
-from engine.kernels.gemm.work import FusedGemm, fused_gemm, work
+from engine.kernels.gemm.promise import fused_gemm
+from engine.kernels.gemm.work import work
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import Named, PruningRule, asked_intrinsic, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (

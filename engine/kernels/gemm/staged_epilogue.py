@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.base import GemmLowering, Owned
+from engine.kernels.gemm.nodes import FEWEST_STAGED
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply
@@ -21,8 +22,6 @@ ROWS = 16
 """Of a warp's tile that are in shared memory at a time: those of one instruction."""
 PAIR = 2
 """Neighbouring sums of a lane."""
-LEAST = 4
-"""Elements of a store for which the way through shared memory pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class WarpTile:
 def store_results(gemm: GemmLowering, tile: WarpTile, owned: Owned) -> None:
     """Store a warp's sums: 16 bytes at once where the arrays allow, else what a lane has."""
     vector = gemm.widest_result()
-    if vector < LEAST:
+    if vector < FEWEST_STAGED:
         gemm.epilogue(owned, tile.is_ours)
         return
     emitter, link, columns = gemm.emitter, gemm.results_link, tile.shape[1]

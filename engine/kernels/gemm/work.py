@@ -7,62 +7,16 @@ CUDA compiler replaces.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from engine.cost.alcop import allowed_registers
-from engine.cost.alcop_nodes import GemmProblem
-from engine.cost.alcop_work import estimated_registers
-from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.kernels.gemm.copies import Reach, TileCopy, choose_copy
-from engine.kernels.gemm.epilogue_requests import Epilogue, EpilogueRequest, epilogue_of
-from engine.kernels.gemm.limits import tiles_of
-from engine.kernels.gemm.problem import gemm_axes, gemm_problem, reaches
-from engine.kernels.gemm.staged_epilogue import LEAST
+from engine.kernels.gemm.copies import TileCopy, choose_copy
+from engine.kernels.gemm.limits import registers_of, tiles_of
+from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, FusedGemm
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
-from engine.tensor.nodes import TensorProgram
-from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
 from engine.tensorize.space import GemmConfig
-
-
-@dataclass(frozen=True, slots=True)
-class FusedGemm:
-    """A group's product and what surrounds it, as far as its kernel's work depends on them."""
-
-    problem: GemmProblem
-    reaches: tuple[Reach, Reach]
-    """Of the first and of the second operand."""
-    epilogue: Epilogue
-    flops: int
-    """On CUDA cores, of the whole launch."""
-    special: int
-    dram_bytes: tuple[int, int]
-    """Read and written, whatever the configuration."""
-
-
-def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
-    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it."""
-    axes, problem = gemm_axes(program), gemm_problem(program, intrinsic)
-    assert axes is not None, program.name
-    flops, special = flop_counts(program)
-    if intrinsic:
-        flops -= 2 * math.prod(axes.statement.extents.values())
-    return FusedGemm(
-        problem, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
-    )
-
-
-def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
-    """The modelled microseconds of a program's kernels by their configuration, with the machine's own figures.
-
-    The function raises Unsupported where no block of a kernel fits an SM.
-    """
-    gemm = fused_gemm(program, intrinsic)
-    return lambda config: model_microseconds(work(gemm, config, machine), machine)
 
 
 def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
@@ -90,7 +44,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
-        registers=min(estimated_registers(problem, config), allowed_registers(tile.threads, machine)),
+        registers=registers_of(problem, config, machine),
         tensor_flops=2 * m * n * k * blocks * tile.steps if problem.unit else 0,
         tensor_type=problem.unit,
         stages=config.stages,
@@ -123,7 +77,7 @@ class _TileWork:
         self.results = math.prod(config.part) // problem.lanes // self.shares
         """Sums that a thread finishes."""
         epilogue, part = gemm.epilogue, config.part
-        self.is_staged = self.on_tensor_cores and epilogue.widest >= LEAST and not problem.has_whole_rows
+        self.is_staged = self.on_tensor_cores and epilogue.widest >= FEWEST_STAGED and not problem.has_whole_rows
         """Whether results go out through shared memory, 16 rows of a warp at a time."""
         if self.on_tensor_cores:
             rows_of_instructions = part[0] // FRAGMENT_SIZE // self.shares

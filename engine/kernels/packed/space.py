@@ -17,7 +17,7 @@ from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation
-from engine.kernels.space import KernelTemplate, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     block_walks,
@@ -104,15 +104,19 @@ class Packed(KernelTemplate):
         return found
 
     def work(self, program: Program) -> Work:
-        """From the walks of the parts; bytes of L2 as many as the points that are visited, an estimate."""
+        """From the walks of the parts, put right by the count of `kernel`; L2 serves every point that is visited."""
+        advised = self.program_of(self.kernel)
+        assert advised is not None, "every packed kernel has threads"
+        found = with_counts(self._form(program), self._form(advised), self.kernel.facts)
+        return replace(found, global_requests=found.l2_bytes // (ELEMENT_BYTES * WARP))
+
+    def _form(self, program: Program) -> Work:
+        """The closed form, where a byte stands for a point."""
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
         walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
-        now = sum(part.points_visited(self.kernel.tile.threads, part.advised_share) for part in self.parts)
-        here = sum(part.points_visited(threads, share) for part, share in shares)
         # Parts never run in one block: the thread that holds most decides the registers of all.
         values = [part.alive * part.now for part in self.parts if not part.walks]
-        requested = facts.l2_bytes * here // now
         return replace(
             facts,
             blocks=sum(part.blocks(threads, share) for part, share in shares),
@@ -121,8 +125,7 @@ class Packed(KernelTemplate):
             shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
             shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
             registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),
-            l2_bytes=requested,
-            global_requests=requested // (ELEMENT_BYTES * WARP),
+            l2_bytes=sum(part.points_visited(threads, share) for part, share in shares),
             global_sectors=0,
         )
 

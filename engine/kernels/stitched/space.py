@@ -19,7 +19,7 @@ from engine.kernels.sketch_rules import (
     Choices,
     Situation,
 )
-from engine.kernels.space import KernelTemplate, Program, Task, Value
+from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
     WalkedParts,
@@ -52,8 +52,8 @@ class Stitched(KernelTemplate):
     walks: BlockWalks
     places: tuple[str, ...]
     """Statements whose result may wait in several ways."""
-    visited: int = 1
-    """Points that all blocks of `kernel` visit, those past the ends of its loops included."""
+    now: Work | None = None
+    """What `work` says of `kernel` in closed form; None while that is computed."""
     plans: dict[tuple[tuple[str, Value], ...], PlacementPlan | str] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -105,12 +105,11 @@ class Stitched(KernelTemplate):
             return error.reason
 
     def work(self, program: Program) -> Work:
-        """From the walks and the places; bytes of L2 as many as the points that are visited, an estimate."""
+        """From the walks and the places, put right by the count of `kernel`; L2 serves every point that is visited."""
         walked, plan = self.walked_parts(program), self.plan(program)
         staged = plan.shared_bytes if isinstance(plan, PlacementPlan) else 0
         facts, blocks = self.kernel.facts, self.walks.points // program.number("points")
-        requested = facts.l2_bytes * blocks * walked.points_visited // self.visited
-        return replace(
+        form = replace(
             facts,
             blocks=blocks,
             threads=program.number("threads"),
@@ -118,10 +117,14 @@ class Stitched(KernelTemplate):
             shared_bytes=walked.scratch_bytes + staged,
             shared_bytes_moved=blocks * (2 * staged + walked.met_bytes),
             registers=STITCHED_BASE + walked.elements_held,
-            l2_bytes=requested,
-            global_requests=requested // (SUM_BYTES * max(part.walk.vector for part in walked.parts) * WARP),
+            l2_bytes=blocks * walked.points_visited,
             global_sectors=0,
         )
+        if self.now is None:
+            return form
+        found = with_counts(form, self.now, facts)
+        width = SUM_BYTES * max(part.walk.vector for part in walked.parts) * WARP
+        return replace(found, global_requests=found.l2_bytes // width)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
@@ -148,7 +151,7 @@ def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Stitched(group, kernel, walks, _open_places(kernel))
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
-    family = replace(family, visited=kernel.facts.blocks * family.walked_parts(advised).points_visited)
+    family = replace(family, now=family.work(advised))
     return [make_task(family, _situation(family), _checks(family), kernel, kernel.target)]
 
 

@@ -150,26 +150,25 @@ def conv(op: Operator, build: StatementBuilder) -> None:
     image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
     factors = (image, (n, channel, *places)), (weight, (m, sliding.reduced, *inside))
-    convolve(op, build, space.writing((n, m, *at)), *factors)
+    convolve(op, build, space.writing((n, m, *at)), factors)
 
 
 def convolve(
     op: Operator,
     build: StatementBuilder,
     space: Domain,
-    image: Factor,
-    weight: Factor,
+    factors: tuple[Factor, Factor],
     bias: int = 2,
     because: str = "convolution",
 ) -> None:
-    """Append the sum of products, then the bias of each channel where there is operand number `bias`."""
+    """Append the sum of products of image and weight, then each channel's bias where operand `bias` is there."""
     target = op.outputs[0]
     if not present(op, bias):
-        multiply_sum(build, target, space, image, weight, because)
+        multiply_sum(build, target, space, *factors, because)
         return
-    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(image[0]))
+    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(factors[0][0]))
     product = build.temporary(target, "product", cells.shape, kind)
-    multiply_sum(build, product, space, image, weight, because)
+    multiply_sum(build, product, space, *factors, because)
     value = cast(build.read(op.inputs[bias], [cells.written[1]]), kind)
     build.emit(target, cells, build.read(product, cells.written) + value, because="bias")
 
@@ -255,7 +254,7 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
     factors = (source, (n, channel, *places)), (weight, (channel, sliding.place, *inside))
-    convolve(op, build, space.writing(written), *factors, because="transposed convolution")
+    convolve(op, build, space.writing(written), factors, because="transposed convolution")
 
 
 @operator("onnx.Col2Im")

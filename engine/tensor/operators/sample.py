@@ -252,4 +252,4 @@ def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
     at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
     channel = m.floordiv(shape[1] // integer(op, "group", 1), space.extents) * filters[1] + channel
     factors = (sampled, (n, channel, *inside, *at)), (weight, (m, rest[rank], *inside))
-    convolve(op, build, space, *factors, bias=3)
+    convolve(op, build, space, factors, bias=3)

@@ -1,0 +1,78 @@
+"""What decides the work of a product's kernel, whatever its configuration: plain values, which documents may carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.cost.alcop_nodes import GemmProblem
+
+FEWEST_STAGED = 4
+"""Elements of a store for which the way through shared memory pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What global memory allows of the copies of an operand."""
+
+    element_bytes: int
+    along_side: int
+    """Neighbouring elements along rows or columns that are one aligned vector; 1 where none are."""
+    along_depth: int
+    singly_along_depth: bool
+    """Whether single elements are better copied along the depth: neighbouring threads then read nearer places."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpilogueRequest:
+    """A read or a write of one element or, where lanes of a vector differ, of as many as a vector has."""
+
+    name: str
+    """What is asked for: two reads of the same in one loop are one."""
+    bytes: int
+    """Of an element."""
+    is_write: bool
+    moves: bool
+    """Whether the place depends on any iterator."""
+    with_rows: bool
+    with_columns: bool
+    with_lanes: bool
+    """Whether neighbouring columns are other elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequests:
+    """One pass over a thread's results: what is asked for each row, and for each element."""
+
+    of_rows: tuple[EpilogueRequest, ...]
+    of_elements: tuple[EpilogueRequest, ...]
+    parts: tuple[int, ...] = ()
+    """Bytes of a part of each reduction that threads combine at the end of the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """Everything after the sums."""
+
+    passes: tuple[PassRequests, ...]
+    """One, where no rows of the results are reduced."""
+    widest: int
+    """Neighbouring results that can be read and written at once."""
+    sum_bytes: int
+    """Of a sum as it is stored."""
+    factor_bytes: int
+    """That each thread reads before the main loop: what no loop moves of the factors."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGemm:
+    """A group's product and what surrounds it, as far as its kernel's work depends on them."""
+
+    problem: GemmProblem
+    reaches: tuple[Reach, Reach]
+    """Of the first and of the second operand."""
+    epilogue: Epilogue
+    flops: int
+    """On CUDA cores, of the whole launch."""
+    special: int
+    dram_bytes: tuple[int, int]
+    """Read and written, whatever the configuration."""

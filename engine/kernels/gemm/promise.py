@@ -1,0 +1,47 @@
+"""The product of a group as the estimate takes it, and the estimate that advisers choose by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from engine.cost.estimate import model_microseconds
+from engine.kernels.gemm.epilogue_requests import epilogue_of
+from engine.kernels.gemm.nodes import FusedGemm
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, reaches
+from engine.kernels.gemm.work import work
+from engine.target import Target
+from engine.tensor.nodes import TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.space import GemmConfig
+from engine.tile.nodes import TileProgram
+
+
+def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
+    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it."""
+    axes, problem = gemm_axes(program), gemm_problem(program, intrinsic)
+    assert axes is not None, program.name
+    flops, special = flop_counts(program)
+    if intrinsic:
+        flops -= 2 * math.prod(axes.statement.extents.values())
+    return FusedGemm(
+        problem, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
+    )
+
+
+def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:
+    """What a kernel multiplies, and what it does beside it; None for a kernel that is no tiled contraction."""
+    if config_of_tile(tile) is None or gemm_axes(program) is None:
+        return None
+    return fused_gemm(program, INTRINSICS.get(tile.intrinsic))
+
+
+def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
+    """The modelled microseconds of a program's kernels by their configuration, with the machine's own figures.
+
+    The function raises Unsupported where no block of a kernel fits an SM.
+    """
+    gemm = fused_gemm(program, intrinsic)
+    return lambda config: model_microseconds(work(gemm, config, machine), machine)
