@@ -103,11 +103,11 @@ def test_text_that_cannot_be_used_is_refused_by_name(text: str, part: str) -> No
     assert part in str(caught.value)
 
 
-def test_a_cut_into_several_kernels_is_refused_with_the_parts() -> None:
+def test_a_cut_at_the_outermost_dimension_has_a_general_kernel_and_names_its_parts() -> None:
     group = softmax()
     apart = engine.entry(cut=(("S0",), ("S1", "S2", "S3")), at="outermost", required=True)
-    with pytest.raises(engine.Unsupported, match=r"S0 \| S1 S2 S3|several kernels"):
-        engine.compile(group, engine.default_recipe(group).advise("user", apart))
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", apart))
+    assert kernel.family == "general" and "S0 | S1 S2 S3" in kernel.tile.misfit
 
 
 def test_a_parallel_sum_that_the_kernel_still_walks_in_turn_is_called_relaxed() -> None:
