@@ -5,6 +5,7 @@
     group   = plan.group("layernorm_1")
     recipe  = engine.default_recipe(group)
     recipe  = recipe.advise("user", engine.entry("S4", pin="j", at="innermost", because="rows are contiguous"))
+    found   = engine.schedule(group, recipe)  # legal, tree, verdicts, because
     kernel  = engine.compile(group, recipe, observe=print)
     report  = engine.check(kernel)
     times   = engine.predict(kernel), engine.measure(kernel)
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         measure,
         nvrtc,
         predict,
+        schedule,
     )
     from engine.calibration import calibrate
     from engine.compilation import default_recipe
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
         write_published,
         write_recipe,
     )
-    from engine.scheduling.nodes import Conflict
+    from engine.scheduling.nodes import Conflict, Scheduled
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
     from engine.target import ARCHITECTURES
@@ -81,13 +83,13 @@ if TYPE_CHECKING:
 __all__ = [
     "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError",
     "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability",
-    "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate",
-    "addresses", "calibrate", "chart", "check", "check_model", "compare", "compile", "compiled_doc",
-    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
-    "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves",
-    "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc",
-    "regroup", "replace_advice", "space", "time_doc", "tune", "variant", "what_if_of_chart", "why_apart",
-    "write_published", "write_recipe", "write_sources",
+    "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Scheduled", "Timing",
+    "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "compare", "compile",
+    "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices",
+    "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice",
+    "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe",
+    "refused_doc", "regroup", "replace_advice", "schedule", "space", "time_doc", "tune", "variant", "what_if_of_chart",
+    "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
 
 

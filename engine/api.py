@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_group, default_microseconds, default_recipe
+from engine.compilation import Observer, compile_group, default_microseconds, default_recipe, schedule_group
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.documents.exploration import WarpDoc
@@ -30,6 +30,7 @@ from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
 from engine.measurements.nodes import Launched
 from engine.recipe import Recipe
+from engine.scheduling.nodes import Scheduled
 from engine.scheduling.text import to_text
 from engine.suite import is_reference, model_file
 from engine.support.errors import BadInput, EngineError, MissingCapability
@@ -63,6 +64,15 @@ def fuse(
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
         return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
+
+
+def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
+    """The schedule that `compile` follows under a recipe, the verdict on every entry, and why it is not legal or has no
+    kernel; no CUDA text is written.
+
+    Raises nothing for a wish that cannot be.
+    """
+    return schedule_group(group, recipe)
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:

@@ -1,6 +1,6 @@
 """The whole compiler on one screen: from a fusion group and a recipe to CUDA text.
 
-    rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> pipeline -> CUDA text -> facts
+rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> pipeline -> CUDA text -> facts
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.cost.estimate import model_microseconds
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -18,15 +18,17 @@ from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.nodes import Kernel
 from engine.pipeline.transform import pipeline_loops
 from engine.poly.dependences import dependences
+from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
+from engine.scheduling.nodes import HONOURED, RELAXED, Conflict, Leaf, Scheduled, ScheduleTree, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import Fault, OverBudget, Unsupported
+from engine.support.errors import Fault, Illegal, OverBudget, Unsupported
 from engine.target import target as find_target
+from engine.tensor.nodes import TensorProgram
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
@@ -67,12 +69,30 @@ def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     return family_of(group).advise(group, setting, _compile_for_advice)
 
 
+def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
+    """The schedule that `compile_group` follows, or why there is none, without CUDA text.
+
+    `legal` speaks of dependences and required entries alone; where a legal schedule has no kernel, `because` says why.
+    Raises nothing for a wish that cannot be; BadInput for entries that say nothing about the group.
+    """
+    recipe = recipe or default_recipe(group)
+    try:
+        found = _search(group, recipe)
+    except Illegal as illegal:  # a Conflict among them
+        names = tuple(s.name for s in group.program.statements)
+        verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
+        because = f"{illegal.subject}: {illegal.reason}"
+        return Scheduled(ScheduleTree(Leaf(names)), verdicts, legal=False, because=because)
+    return found.solved
+
+
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
     """Compile a group under a recipe (by default its advisers').
 
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
-    Raises Conflict when required entries cannot hold together, NotTaken when the kernel cannot take one as given,
-    Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows it.
+    Raises Conflict when required entries cannot hold together, NotTaken when no kernel takes one as given,
+    Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows any
+    legal one.
     """
     recipe = recipe or default_recipe(group)
     kernel = _compile_unchecked(group, recipe, observe)
@@ -80,7 +100,7 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
         return kernel
     raise refusal(
         kernel.program,
-        Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, 0.0, kernel.log),
+        Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
         lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice)).verdicts,
@@ -91,54 +111,131 @@ def _compile_unchecked(
     group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False
 ) -> Kernel:
     """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
+    stages = _Stages(observe)
+    found = _search(group, recipe, stages, fitting_only)
+    program, solved = found.program, found.solved
+    if isinstance(found.tile, Unsupported):
+        raise NoKernel(found.tile, program, solved) from found.tile
+    source = print_cuda(found.tile)
+    stages.tell("cuda", found.tile, source)
+    registers = family_of(group).registers(program, found.tile, find_target(recipe.target))
+    return Kernel(
+        group, recipe, program=program, dependences=found.dependences, schedule=solved.tree, log=solved.log,
+        tile=found.tile, verdicts=solved.verdicts, source=source,
+        facts=work_of_tile(program, found.tile, registers), timings=tuple(stages.timings),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The outcome of a search: a schedule, and the kernel that follows it."""
+
+    program: TensorProgram
+    dependences: tuple[Dependence, ...]
+    solved: Scheduled
+    """With the verdicts after lowering."""
+    tile: TileProgram | Unsupported
+    """The error where no kernel follows the schedule."""
+
+
+def _search(group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, fitting_only: bool = False) -> _Found:
+    """The first path through the constraint tree that has a kernel; else the first legal one.
+
+    Raises Conflict, Illegal, OverBudget, BadInput.
+    """
+    stages = stages or _Stages(None)
     advice = recipe.groups.get(group.name, ())
-    timings: list[tuple[str, float]] = []
-    start = time.perf_counter()
-
-    def tell(stage: str, before: object, after: object, spent: float | None = None) -> None:
-        nonlocal start
-        timings.append((stage, (time.perf_counter() - start) * 1e3 if spent is None else spent))
-        if observe:
-            observe(stage, before, after)
-        start = time.perf_counter()
-
     made = rewritten(group.program, advice)
     program = made.program
-    tell("rewrites", group.program, program)
+    stages.tell("rewrites", group.program, program)
 
     needed = dependences(program)
-    tell("dependences", program, needed)
+    stages.tell("dependences", program, needed)
 
     tree = compose(advice, program, made.verdicts)
-    tell("constraint tree", recipe, tree)
+    stages.tell("constraint tree", recipe, tree)
 
-    solved = schedule(program, needed, tree)  # checks the whole tree, whatever the search believes
-    tell("schedule", tree, solved.tree, solved.milliseconds)
-    tell("legality", solved.tree, (), solved.checking)
+    setting = Setting(find_target(recipe.target), recipe.numerics)
+    codegen = _Codegen(replace(group, program=program), setting, fitting_only)
+    solved = schedule(program, needed, tree, lower=codegen.why_not)
+    stages.tell("schedule", tree, solved.tree, solved.milliseconds)
+    stages.tell("legality", solved.tree, (), solved.checking)
 
-    try:
-        setting = Setting(find_target(recipe.target), recipe.numerics)
-        tile = lower(replace(group, program=program), solved.tree, setting, fitting_only)
-        tell("tile program", solved.tree, tile)
-        alternating, tile = tile, pipeline_loops(tile, setting.machine)
-    except Unsupported as refused:
-        raise NoKernel(refused, program, solved) from refused
-    # Who makes tiles of whole dimensions itself has them as marks.
-    order = solved.tree if tile.family == GENERAL_FAMILY.name else fold_tiles(solved.tree)
-    wrong = check_tile(tile)
+    tile, piped = codegen.program_of(solved.tree)
+    if isinstance(piped, Unsupported):
+        return _Found(program, needed, solved, piped)
+    wrong = check_tile(piped)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
-    tell("pipeline", alternating, tile)
+    stages.tell("tile program", solved.tree, tile, codegen.lowering * 1e3)
+    stages.tell("pipeline", tile, piped, codegen.pipelining * 1e3)
+    # Who makes tiles of whole dimensions itself has them as marks.
+    order = solved.tree if piped.family == GENERAL_FAMILY.name else fold_tiles(solved.tree)
+    verdicts = tuple(_final(v, piped) for v in solved.verdicts)
+    return _Found(program, needed, replace(solved, tree=order, verdicts=verdicts), piped)
 
-    source = print_cuda(tile)
-    tell("cuda", tile, source)
 
-    return Kernel(
-        group, recipe, program=program, dependences=needed, schedule=order, log=solved.log, tile=tile,
-        verdicts=tuple(_final(v, tile) for v in solved.verdicts), source=source,
-        facts=work_of_tile(program, tile, family_of(group).registers(program, tile, setting.machine)),
-        timings=tuple(timings),
-    )  # fmt: skip
+class _Stages:
+    """Times the stages and tells an observer of each."""
+
+    def __init__(self, observe: Observer | None) -> None:
+        self._observe = observe
+        self.timings: list[tuple[str, float]] = []
+        """(stage, milliseconds)."""
+        self._start = time.perf_counter()
+
+    def tell(self, stage: str, before: object, after: object, spent: float | None = None) -> None:
+        """A stage has finished.  spent: milliseconds; by default since the last one did."""
+        self.timings.append((stage, (time.perf_counter() - self._start) * 1e3 if spent is None else spent))
+        if self._observe:
+            self._observe(stage, before, after)
+        self._start = time.perf_counter()
+
+
+class _Codegen:
+    """Lowers the schedules that a search comes to, each once."""
+
+    def __init__(self, group: FusionGroup, setting: Setting, fitting_only: bool) -> None:
+        self._group, self._setting, self._fitting_only = group, setting, fitting_only
+        self._made: list[tuple[ScheduleTree, TileProgram | None, TileProgram | Unsupported]] = []
+        self.lowering = self.pipelining = 0.0
+        """Seconds."""
+
+    def why_not(self, tree: ScheduleTree, verdicts: tuple[Verdict, ...]) -> str:
+        """Why no kernel follows a schedule, or takes what is required; "" where one does."""
+
+        def untaken(tile: TileProgram) -> str:
+            final = [_final(verdict, self._pipelined(tile)) for verdict in verdicts]
+            missed = not_taken(final)
+            because = next((v.because for v in final if v.placed in missed), "")
+            return f"“{missed[0].entry}”: {because}" if missed else ""
+
+        begin, before = time.perf_counter(), self.pipelining
+        self._pipelines: list[tuple[TileProgram, TileProgram]] = []
+        tile: TileProgram | None = None
+        try:
+            tile = lower(self._group, tree, self._setting, self._fitting_only, untaken)
+            piped = self._pipelined(tile)
+            because = "" if self._fitting_only else untaken(tile)
+            self._made.append((tree, tile, piped))
+        except Unsupported as refused:
+            because = refused.reason
+            self._made.append((tree, tile, refused))
+        self.lowering += time.perf_counter() - begin - (self.pipelining - before)
+        return because
+
+    def program_of(self, tree: ScheduleTree) -> tuple[TileProgram | None, TileProgram | Unsupported]:
+        """The program of a schedule before and after the pipeline pass, or the error."""
+        return next((tile, piped) for each, tile, piped in self._made if each is tree)
+
+    def _pipelined(self, tile: TileProgram) -> TileProgram:
+        piped = next((after for before, after in self._pipelines if before is tile), None)
+        if piped is None:
+            begin = time.perf_counter()
+            piped = pipeline_loops(tile, self._setting.machine)
+            self._pipelines.append((tile, piped))
+            self.pipelining += time.perf_counter() - begin
+        return piped
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:

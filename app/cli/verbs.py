@@ -121,17 +121,23 @@ def schedule(job: CompileJob, json: bool) -> bool:
             match kernel:
                 case Kernel():
                     output.say(show(kernel.schedule, kernel.program))
-                    several = f" of {len(kernel.launches)} launches" if len(kernel.launches) > 1 else ""
-                    if kernel.tile.misfit:
-                        output.say(f"a general kernel{several}; {kernel.tile.misfit}\n")
                 case NoKernel() | NotTaken():
                     output.say(show(kernel.scheduled.tree, kernel.program))
-                    output.say(f"legal, but there is no kernel: {kernel.subject}: {kernel.reason}\n")
+            output.table("", ("legal", "kernel", "because"), [_state_cells(document)])
             cells = (tuple(verdict.values()) for verdict in rows[-1]["verdicts"])
             output.table("", ("entry", "verdict", "because"), cells)
     if json:
         output.document(groups=rows)
     return holds
+
+
+def _state_cells(document: KernelDoc) -> tuple[str, str, str]:
+    """Whether a schedule is legal, the family of its kernel, and why no faster one fits or none follows it."""
+    if document.has_kernel:
+        count = len(document.launches)
+        made = f"{document.family}, {count} launches" if count > 1 else document.family
+        return "yes", made, f"no faster family fits: {document.misfit}" if document.misfit else ""
+    return "yes" if document.legal else "no", "none", document.refused
 
 
 def _schedule_row(document: KernelDoc) -> dict[str, Any]:

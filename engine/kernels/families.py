@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
@@ -34,29 +35,43 @@ def family_of(group: FusionGroup) -> KernelFamily:
     return next(family for family in FAMILIES if family.recognises(group))
 
 
-def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting, fitting_only: bool = False) -> TileProgram:
+def lower(
+    group: FusionGroup,
+    tree: ScheduleTree,
+    setting: Setting,
+    fitting_only: bool = False,
+    why_not: Callable[[TileProgram], str] = lambda tile: "",
+) -> TileProgram:
     """The tile program of a group under a schedule: its family's, or the general one where that does not fit.
 
     fitting_only: Unsupported where its own family makes none, as who compares configurations of a family wants it.
+    why_not: what a program lacks of what is required, "" where it has all; may raise Unsupported.  Where no family's
+    has all, the own one's is returned.
     """
     outside = {*group.program.inputs, *group.program.outputs}
     largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
-    family = family_of(group)
-    folded = fold_tiles(tree)
+    own, family, folded = None, family_of(group), fold_tiles(tree)
     try:
         _refuse_tiles(group, folded)
-        tile = replace(_checked(family.lower(group, folded, setting)), family=family.name)
-        if not fitting_only:
-            _refuse_without_splits(group, folded, tile)
-        return tile
-    except Unsupported as misfit:
+        own = replace(_checked(family.lower(group, folded, setting)), family=family.name)
+        misfit = why_not(own)
+        if not misfit or fitting_only:
+            return own
+    except Unsupported as refused:
         if fitting_only:
             raise
-        why = f"{family.name}: {misfit.reason}"
+        misfit = refused.reason
+    try:
         tile = _checked(GENERAL_FAMILY.lower(group, tree, setting))
-        return replace(tile, family=GENERAL_FAMILY.name, misfit=why)
+        tile = replace(tile, family=GENERAL_FAMILY.name, misfit=f"{family.name}: {misfit}")
+        if own is None or not why_not(tile):
+            return tile
+    except Unsupported:
+        if own is None:
+            raise
+    return own
 
 
 def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:
@@ -65,15 +80,6 @@ def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:
         if member.tiling is not None:
             reason = f"the tiles of {member.tiling.whole.name} have loops of their own in the schedule"
             raise Unsupported("codegen", f"schedule of {group.name}", reason, "split dimensions in place only")
-
-
-def _refuse_without_splits(group: FusionGroup, tree: ScheduleTree, tile: TileProgram) -> None:
-    """Unsupported where a kernel leaves out a required split."""
-    for member in _members(tree):
-        for mark in member.marks:
-            if mark.name == "split" and mark.required and mark.path in tile.notes:
-                what = f"split {mark.value} of {member.name}"
-                raise Unsupported("codegen", what, f"it has no {what} ({tile.notes[mark.path]})")
 
 
 def _members(tree: ScheduleTree) -> list[Member]:
@@ -88,4 +94,3 @@ def _checked(tile: TileProgram) -> TileProgram:
             hint = "ask for more threads, or for smaller tiles of a thread"
             raise Unsupported("codegen", f"{buffer.name} of {tile.name}", reason, hint)
     return tile
-

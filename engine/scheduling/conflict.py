@@ -8,6 +8,7 @@ from itertools import groupby
 
 from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, entry_at, replace_entry, with_entries
 from engine.rewrite.apply import apply
+from engine.scheduling.integer import OutOfTime
 from engine.scheduling.nodes import (
     CUT,
     RELAX,
@@ -37,25 +38,29 @@ _RECOMPUTED = 2
 
 def fewest(
     last: ScheduleRule, kept: Sequence[ScheduleRule], hold: Callable[[Sequence[ScheduleRule]], bool]
-) -> tuple[ScheduleRule, ...]:
+) -> tuple[tuple[ScheduleRule, ...], bool]:
     """A minimal set of rules that cannot hold together (an irreducible infeasible subset): some of `kept`, with `last`
-    at the end.
+    at the end; and whether it is minimal.
 
     `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
-    rules are left out one after the other, soft ones and late ones first, until none can be spared.
+    rules are left out one after the other, soft ones and late ones first, until none can be spared.  When `hold` runs
+    out of time, the smallest set so far is returned.
     """
-    if not kept or not hold((last,)):
-        return (last,)
-    single = next((other for other in kept if not hold((other, last))), None)
-    if single is not None:
-        return (single, last)
     left = list(kept)
-    soft_first = sorted(range(len(kept)), key=lambda n: (kept[n].placed.entry.required, -n))
-    for other in (kept[n] for n in soft_first):
-        without = [rule for rule in left if rule is not other]
-        if not hold((*without, last)):
-            left = without
-    return (*left, last)
+    try:
+        if not kept or not hold((last,)):
+            return (last,), True
+        single = next((other for other in kept if not hold((other, last))), None)
+        if single is not None:
+            return (single, last), True
+        soft_first = sorted(range(len(kept)), key=lambda n: (kept[n].placed.entry.required, -n))
+        for other in (kept[n] for n in soft_first):
+            without = [rule for rule in left if rule is not other]
+            if not hold((*without, last)):
+                left = without
+    except OutOfTime:
+        return (*left, last), False
+    return (*left, last), True
 
 
 def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:

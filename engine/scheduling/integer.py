@@ -6,7 +6,7 @@ usually integral.  Branching starts only when it is not.  Results are rounded; w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -27,21 +27,26 @@ class OutOfTime(OverBudget):
 
 @dataclass(slots=True)
 class Deadline:
-    """Wall-clock limit of a solve."""
+    """Limit of a solve, on the wall clock or another one."""
 
     seconds: float
     subject: str
+    clock: Callable[[], float] = perf_counter
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._end = perf_counter() + self.seconds
+        self._end = self.clock() + self.seconds
 
     def seconds_left(self) -> float:
         """Remaining seconds; OutOfTime if there are none."""
-        left = self._end - perf_counter()
+        left = self._end - self.clock()
         if left <= 0:
             raise self.timeout_error()
         return left
+
+    def extend(self, seconds: float) -> None:
+        """Move the limit by what other stages took meanwhile."""
+        self._end += seconds
 
     def timeout_error(self) -> OutOfTime:
         """The error for a passed deadline."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.poly.nodes import Dependence
@@ -191,16 +191,26 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """Result of a solve: a legal tree, verdicts, timings and the log of decisions."""
+    """Result of a search: a tree, verdicts, timings and the log of decisions."""
 
     tree: ScheduleTree
+    """Where it is not legal, the statements alone, without loops."""
     verdicts: tuple[Verdict, ...]
-    milliseconds: float
+    milliseconds: float = 0.0
     """The search for the tree."""
-    checking: float
-    """Milliseconds for the check of the whole tree afterwards."""
+    checking: float = 0.0
+    """Milliseconds for the check of whole trees."""
     log: tuple[str, ...] = field(default=())
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
+    legal: bool = True
+    """Whether all dependences and all required entries hold; kernels have no say in it."""
+    because: str = ""
+    """Why it is not legal, or why no kernel follows it or takes its required entries as given; "" where one does."""
+
+
+Lowering = Callable[[ScheduleTree, tuple[Verdict, ...]], str]
+"""Code generation, as the search for a schedule asks it: why no kernel follows a legal schedule with the verdicts of
+its entries, "" where one does."""
 
 
 RELAX, SWITCH_OFF, REPLACE, CUT, REWRITE = "relax", "switch off", "replace", "cut", "rewrite"
@@ -229,7 +239,8 @@ class Conflict(Illegal):
     """Required entries that cannot hold together.
 
     `verdicts` says what became of every entry, so that a window can show them.  `conflicting` is a set of entries of
-    which none can be left out: without any one of them the rest holds.  `repairs` are single changes that solve it.
+    which none can be left out: without any one of them the rest holds, unless the verdict says that the smallest set
+    was not found in time.  `repairs` are single changes that solve it.
     """
 
     def __init__(

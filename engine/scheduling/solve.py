@@ -6,44 +6,39 @@ entries all hold is taken, deeper alternatives included; when none does, the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import perf_counter, process_time
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Value
-from engine.scheduling.attach import attach, members_meant
-from engine.scheduling.attach_tiles import attach_to_tiles
+from engine.recipe import Path, Value
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
-from engine.scheduling.coefficient_check import coefficients_held
-from engine.scheduling.conflict import fewest, with_repairs
+from engine.scheduling.candidate import Candidate, attach_entries
+from engine.scheduling.conflict import with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import (
     DISABLED,
-    HONOURED,
     INFEASIBLE,
-    NO_MATCH,
     NOT_REACHED,
     RELAXED,
     Conflict,
     ConstraintNode,
     ConstraintTree,
+    Lowering,
     Node,
     Options,
     PlacedEntry,
     Scheduled,
-    ScheduleTree,
     Verdict,
     entries_of,
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
 from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
-from engine.scheduling.terms import COEFFICIENT_FIELDS
-from engine.scheduling.tiling import split_marked
-from engine.scheduling.unsat_core import Blame, partly
+from engine.scheduling.unsat_core import Blame, largest_part
 from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
@@ -51,34 +46,37 @@ _ATTEMPTS = 30_000
 """Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
 _STEERING = 1_000
 """Largest number of different entries that one search obeys."""
+_EXPLAINING, _REPAIRING = 0.5, 0.7
+"""Seconds of the processor for finding out which entries exclude each other, and for trying repairs."""
 _PLAIN = Options()
 
 
 def schedule(
-    program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree, options: Options = _PLAIN
+    program: TensorProgram,
+    dependences: Iterable[Dependence],
+    tree: ConstraintTree,
+    options: Options = _PLAIN,
+    lower: Lowering | None = None,
 ) -> Scheduled:
     """The execution order of a group under its constraints, checked whole.
 
     Every entry of `tree` gets a verdict.  A program that has no order of its loops as they are is scheduled with sums,
-    shifts and reversals of iterators.  Raises Conflict when a required entry cannot hold, Illegal when the program
-    has no schedule even without entries, OverBudget when the search takes too long.  The same arguments give the same
-    tree, verdicts and log, byte for byte.
+    shifts and reversals of iterators.  lower: whether a kernel follows a schedule; an alternative without one gives way
+    to the next, and where no kernel follows any, `because` of the first legal schedule says why.  Raises Conflict when
+    a required entry cannot hold, Illegal when the program has no schedule even without entries, OverBudget when the
+    search takes too long.  The same arguments give the same tree, verdicts and log, byte for byte.
     """
     started = perf_counter()
     dependences = tuple(dependences)
     deadline = Deadline(options.seconds, program.name)
-    solve = _Solve(program, prepare(program, dependences), options, deadline)
+    solve = _Solve(program, prepare(program, dependences), options, deadline, lower=lower)
     solve.open_up()
     try:
-        result, verdicts, log = solve.run(tree)
+        found, verdicts, log = solve.run(tree)
     except Conflict as conflict:
         raise with_repairs(conflict, program, tree, solve.still_conflicting) from None
-    solved = perf_counter()
-    broken = check_schedule(program, dependences, result)
-    if broken:
-        text = f"{broken[0].witness.text}, at {broken[0].level}"
-        raise Fault("schedule", program.name, text, "the scheduler is wrong: report it")
-    return Scheduled(result, verdicts, (solved - started) * 1e3, (perf_counter() - solved) * 1e3, log)
+    spent = perf_counter() - started - solve.checking - solve.lowering
+    return Scheduled(found.tree, verdicts, spent * 1e3, solve.checking * 1e3, log, because=found.because)
 
 
 _Kept = tuple[str, str, Value, frozenset[int]]
@@ -107,41 +105,63 @@ class _Solve:
     log: list[str] = field(default_factory=list)
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
-    claims: dict[tuple[str, frozenset[str]], PlacedEntry] = field(default_factory=dict)
-    """Dimension and statements below it -> the first entry that says whether it is parallel."""
+    lower: Lowering | None = None
+    patience: float = _EXPLAINING
+    """Seconds that are left for explanations."""
+    candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], Candidate] = field(default_factory=dict)
+    """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
+    repairing: Deadline | None = None
+    """Of all trials of repairs together."""
+    refusal: str = ""
+    """Why the last leaf was given up."""
+    checking: float = 0.0
+    lowering: float = 0.0
+    """Seconds that went to checks of whole schedules, and to code generation."""
     clash: tuple[PlacedEntry, ...] = ()
     """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
 
-    def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
-        """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
+    def run(self, tree: ConstraintTree) -> tuple[Candidate, tuple[Verdict, ...], tuple[str, ...]]:
+        """The schedule, the verdicts and the log; Conflict when a required entry cannot hold.
+
+        Where no kernel follows any legal schedule, the first one that was found.
+        """
         self.check_number(entries_of(tree.root))
         self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
         if self.clash:
             raise self.conflict(tree)
-        settled = self.settle(tree.root, _Settled(), strict=False)
-        if settled is None:
+        self.settle(tree.root, _Settled(), strict=False)
+        legal = [each for each in self.candidates.values() if each.unheld is None]
+        if not legal:
+            self._explain_unheld()
             raise self.conflict(tree)
-        node = self.build(settled.rules)
-        assert node is not None, "a settled set of rules has a schedule"
-        node = self.attach_all(node, settled.entries)
-        verdicts = self.verdicts(tree)
-        kept = {placed.path for placed in settled.entries if placed.entry.required}
-        for verdict in verdicts:
-            if verdict.placed.path in kept and verdict.outcome != HONOURED:
-                rule = self._rule(verdict.placed)
-                others = [r for r in settled.rules if r.placed != verdict.placed]
-                if not (self.clash and self.clash[-1] == verdict.placed):
-                    self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
-                raise self.conflict(tree)
-        return ScheduleTree(node), verdicts, (*self.log, *self.built_log(settled.rules))
+        found = next((each for each in legal if not each.because), legal[0])
+        self.found |= {verdict.placed.path: verdict for verdict in found.verdicts}
+        return found, self.verdicts(tree), (*self.log, *self.built_log(found.rules))
+
+    def _explain_unheld(self) -> None:
+        """Find out what excludes the first required entry that every rule allows and no schedule has."""
+        for candidate in self.candidates.values():
+            verdict = candidate.unheld
+            if verdict is None:
+                continue
+            self.found |= {each.placed.path: each for each in candidate.verdicts}
+            rule = self._rule(verdict.placed)
+            others = [r for r in candidate.rules if r.placed != verdict.placed]
+            if candidate.clash and candidate.clash[-1] == verdict.placed:
+                self.clash = candidate.clash
+            else:
+                self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
+            return
 
     def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[PlacedEntry, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
+        self.repairing = self.repairing or Deadline(_REPAIRING, self.program.name, process_time)
+        left = self.repairing.seconds_left()
+        again = _Solve(program, self.problem, self.options, self.repairing, trial=True, patience=left)
         if program is self.program:
-            again = _Solve(program, self.problem, self.options, self.deadline, trial=True, _built=self._built)
+            again._built = self._built
         else:
-            problem = prepare(program, dependences_of(program))
-            again = _Solve(program, problem, self.options, self.deadline, trial=True)
+            again.problem = prepare(program, dependences_of(program))
             again.open_up()
         try:
             again.run(tree)
@@ -174,30 +194,74 @@ class _Solve:
         """The log of the solve under these rules."""
         return self._built[_key(rules)][1]
 
-    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
-        """The entries of a node and of one of its alternatives on top of what holds above.
+    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> bool:
+        """Whether the entries of a node and of one of its alternatives, on top of what holds above, have a kernel.
 
-        strict: every entry must hold.  Otherwise only required ones must; None when they do not.
+        strict: every entry must hold.  Otherwise only required ones must.
         """
         below = any(placed.entry.required for child in node.children for placed in entries_of(child))
         here = self._all(node.entries, above) if strict else self._as_many(node.entries, above, below)
-        if here is None or not node.children:
-            return here
+        if here is None:
+            return False
+        if not node.children:
+            return self._has_kernel(here, node.entries if strict else ())
         for number, child in enumerate(node.children):
-            chosen = self.settle(child, here, strict=True)
-            if chosen is not None:
+            if self.settle(child, here, strict=True):
                 for passed in node.children[number + 1 :]:
                     self._not_reached(passed, "an alternative before it holds")
-                return chosen
-            self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {self._first_reason(child)}")
+                return True
+            reason = self._first_reason(child) or self.refusal
+            self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {reason}")
         if strict:
-            return None
-        for child in node.children:
-            chosen = self.settle(child, here, strict=False)
-            if chosen is not None:
+            return False
+        for number, child in enumerate(node.children):
+            if self.settle(child, here, strict=False):
                 self.log.append("no alternative holds whole; the first one is followed as far as it holds")
-                return chosen
-        return None
+                for passed in node.children[number + 1 :]:
+                    self._not_reached(passed, "an alternative before it is followed as far as it holds")
+                return True
+        return False
+
+    def _has_kernel(self, settled: _Settled, alternative: Iterable[PlacedEntry]) -> bool:
+        """Whether the schedule of a leaf holds all that is required and has a kernel.
+
+        alternative: the entries that are given up where it has none.
+        """
+        key = (_key(settled.rules), tuple(placed.path for placed in settled.entries))
+        if key not in self.candidates:
+            self.candidates[key] = self._follow(settled)
+        candidate = self.candidates[key]
+        unheld = candidate.unheld
+        if unheld is not None:
+            self.refusal = f"{unheld.placed.entry}: {unheld.because}"
+        elif candidate.because:
+            self.refusal = f"no kernel follows it: {candidate.because}"
+        else:
+            return True
+        for placed in alternative:
+            because = unheld.because if unheld and unheld.placed == placed else self.refusal
+            self._record(Verdict(placed, INFEASIBLE, because))
+        return False
+
+    def _follow(self, settled: _Settled) -> Candidate:
+        """The schedule of settled entries, checked whole, and whether a kernel follows it."""
+        node = self.build(settled.rules)
+        assert node is not None, "a settled set of rules has a schedule"
+        found = attach_entries(self.problem, node, settled.rules, settled.entries)
+        if found.unheld is not None or self.trial:
+            return found
+        started = perf_counter()
+        broken = check_schedule(self.program, self.problem.dependences(), found.tree)
+        if broken:
+            text = f"{broken[0].witness.text}, at {broken[0].level}"
+            raise Fault("schedule", self.program.name, text, "the scheduler is wrong: report it")
+        checked = perf_counter()
+        because = self.lower(found.tree, found.verdicts) if self.lower else ""
+        lowered = perf_counter()
+        self.checking += checked - started
+        self.lowering += lowered - checked
+        self.deadline.extend(lowered - checked)
+        return replace(found, because=because)
 
     def _all(self, entries: Iterable[PlacedEntry], above: _Settled) -> _Settled | None:
         entries = tuple(entries)
@@ -242,7 +306,7 @@ class _Solve:
             if placed.entry.required:
                 self.clash = self.clash or self._clash(rule, rules)
                 return None
-            part = None if self.trial and not below else self._part(rule, rules)
+            part = None if self.trial and not below else largest_part(rule, rules, self._exists)
             if part is not None:
                 rules += (part,)
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
@@ -253,39 +317,11 @@ class _Solve:
         return _Settled(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
-        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself."""
-
-        def hold(rules: Sequence[ScheduleRule]) -> bool:
-            node = self._node_or_none(rules)
-            return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
-
-        for other in (rule for rule in kept if rule.placed.entry.required):
-            node = self._node_or_none((other,))
-            finding = None if node is None else self._finding(node, other.placed)
-            if finding is not None and finding.outcome != HONOURED:
-                self._record(finding)
-                return (other.placed,)  # as when its dimension is never there
-        return tuple(rule.placed for rule in fewest(last, kept, hold))
-
-    def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
-        if placed.entry.field in COEFFICIENT_FIELDS:
-            return coefficients_held(self.problem, placed, node)
-        return attach(node, placed, [s.name for s in self.problem.statements])[1]
-
-    def _part(self, rule: ScheduleRule, rules: tuple[ScheduleRule, ...]) -> ScheduleRule | None:
-        """The rule for a largest subset of its statements that can obey it; None if that is empty."""
-        if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
-            return None
-        held: frozenset[int] = frozenset()
-        waiting = [tuple(sorted(rule.statements))]
-        while waiting:  # halves of what fails together: few statements are usually to blame
-            some = waiting.pop()
-            half = len(some) // 2
-            if some != tuple(sorted(rule.statements)) and self._exists((*rules, partly(rule, held.union(some)))):
-                held |= frozenset(some)
-            elif half:
-                waiting += [some[half:], some[:half]]
-        return partly(rule, held) if held else None
+        with self._explaining():
+            clash, finding = Blame(self.problem, self._node_or_none).clash(last, kept)
+        if finding is not None:
+            self._record(finding)
+        return clash
 
     def _rule(self, placed: PlacedEntry) -> ScheduleRule | None:
         return rules_of(self.problem, placed) if placed.entry.field in STEERING else None
@@ -302,7 +338,19 @@ class _Solve:
     def _blame(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
         if self.trial:
             return Verdict(rule.placed, INFEASIBLE, "it cannot hold")
-        return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+        with self._explaining():
+            return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Give builds no more than the time that is left for explanations."""
+        usual, begin = self.deadline, process_time()
+        self.deadline = Deadline(self.patience, self.program.name, process_time)
+        try:
+            yield
+        finally:
+            self.deadline = usual
+            self.patience = max(0.0, self.patience - (process_time() - begin))
 
     def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
@@ -314,42 +362,6 @@ class _Solve:
         if len(steering) > _STEERING:
             hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
             raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
-
-    def attach_all(self, node: Node, entries: Iterable[PlacedEntry]) -> Node:
-        """Attach marks and flags, and record a verdict for every entry that was kept."""
-        names = [s.name for s in self.problem.statements]
-        unmatched: list[PlacedEntry] = []
-        for placed in entries:
-            if placed.entry.field in COEFFICIENT_FIELDS:
-                self._record(coefficients_held(self.problem, placed, node))
-                continue
-            changed, finding = attach(node, placed, names)
-            if placed.entry.field == "parallel" and finding.outcome == HONOURED:
-                finding = self._claim(placed, node, changed, finding)
-            if finding.outcome != INFEASIBLE:
-                node = changed
-            if finding.outcome == NO_MATCH:
-                unmatched.append(placed)
-            self._record(finding)
-        tiled = split_marked(self.program, ScheduleTree(node)).root
-        if tiled is node:
-            return node
-        node, verdicts = attach_to_tiles(self.program, self.problem.dependences(), tiled, unmatched, self._claim)
-        for verdict in verdicts:
-            self._record(verdict)
-        return node
-
-    def _claim(self, placed: PlacedEntry, before: Node, after: Node, finding: Verdict) -> Verdict:
-        """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
-        for member in members_meant(before, placed.entry, [s.name for s in self.problem.statements]):
-            other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
-            if other.entry.value != placed.entry.value:
-                self.clash = self.clash or (other, placed)
-                return Verdict(placed, INFEASIBLE, f"collides with “{other.entry}” ({other.author})")
-        if placed.entry.value is not True:
-            return finding
-        broken = check_schedule(self.program, self.problem.dependences(), ScheduleTree(after))
-        return Verdict(placed, INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict

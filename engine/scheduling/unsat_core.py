@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence
 from engine.scheduling.attach import attach
+from engine.scheduling.coefficient_check import coefficients_held
 from engine.scheduling.conflict import fewest
 from engine.scheduling.infeasibility import broken_by, contradiction
+from engine.scheduling.integer import OutOfTime
 from engine.scheduling.legality import check_schedule, violation
-from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Node, PlacedEntry, ScheduleTree, Verdict, Witness
 from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
+from engine.scheduling.terms import COEFFICIENT_FIELDS
 from engine.scheduling.timeline import TimeComponent
 from engine.scheduling.witness import witness
 from engine.tensor.index import Index
 
 Build = Callable[[Sequence[ScheduleRule]], Node | None]
-"""The tree that obeys some rules; None when there is none."""
+"""The tree that obeys some rules; None when there is none.  Raises OutOfTime when an explanation takes too long."""
+
+
+NOT_MINIMAL = " (some of them may have no part in it: the smallest set was not found in time)"
+_NAMED = 6
+"""Entries that a verdict names at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +40,44 @@ class Blame:
 
     def verdict(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
         """The verdict "infeasible" with the best available reason."""
-        others = self.core(rule, kept)
-        proof = self._witness(rule, kept, others)
+        found, is_minimal = fewest(rule, kept, lambda rules: self.build(rules) is not None)
+        others = found[:-1]
+        proof = None
+        with suppress(OutOfTime):  # the verdict stands without its proof
+            proof = self._witness(rule, kept, others)
         if others:
-            verb = "collides with" if len(others) == 1 else "cannot hold together with"
-            because = f"{verb} {', '.join(_name(other) for other in others)}"
+            verb = "collides with" if len(others) == 1 and is_minimal else "cannot hold together with"
+            because = f"{verb} {', '.join(map(_name, others[:_NAMED]))}"
+            because += f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+            because += "" if is_minimal else NOT_MINIMAL
         elif proof is not None:
             because = f"breaks the {proof.dependence}"
         else:
             because = self._contradiction(rule) or "no schedule was found that obeys it"
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
-    def core(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[ScheduleRule, ...]:
-        """A minimal subset of kept rules that excludes this one; empty if it cannot hold by itself."""
-        return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
+    def clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[tuple[PlacedEntry, ...], Verdict | None]:
+        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself; that one's
+        verdict."""
+
+        def hold(rules: Sequence[ScheduleRule]) -> bool:
+            node = self.build(rules)
+            return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
+
+        for other in (rule for rule in kept if rule.placed.entry.required):
+            try:
+                node = self.build((other,))
+            except OutOfTime:
+                break
+            finding = None if node is None else self._finding(node, other.placed)
+            if finding is not None and finding.outcome != HONOURED:
+                return (other.placed,), finding  # as when its dimension is never there
+        return tuple(rule.placed for rule in fewest(last, kept, hold)[0]), None
+
+    def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
+        if placed.entry.field in COEFFICIENT_FIELDS:
+            return coefficients_held(self.problem, placed, node)
+        return attach(node, placed, [s.name for s in self.problem.statements])[1]
 
     def _contradiction(self, rule: ScheduleRule) -> str:
         """Why a rule contradicts itself, if no dependence is broken."""
@@ -134,3 +167,21 @@ def partly(rule: ScheduleRule, statements: frozenset[int]) -> ScheduleRule:
     """A rule for fewer statements."""
     demand = rule.demand and rule.demand.among(statements)
     return replace(rule, statements=statements, demand=demand)
+
+
+def largest_part(
+    rule: ScheduleRule, kept: tuple[ScheduleRule, ...], exists: Callable[[Sequence[ScheduleRule]], bool]
+) -> ScheduleRule | None:
+    """The rule for a largest subset of its statements that can obey it on top of `kept`; None if that is empty."""
+    if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
+        return None
+    held: frozenset[int] = frozenset()
+    waiting = [tuple(sorted(rule.statements))]
+    while waiting:  # halves of what fails together: few statements are usually to blame
+        some = waiting.pop()
+        half = len(some) // 2
+        if some != tuple(sorted(rule.statements)) and exists((*kept, partly(rule, held.union(some)))):
+            held |= frozenset(some)
+        elif half:
+            waiting += [some[half:], some[:half]]
+    return partly(rule, held) if held else None

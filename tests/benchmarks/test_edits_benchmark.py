@@ -1,4 +1,4 @@
-"""The benchmark of edits: it runs, every kind of outcome occurs, and its document has the figures that goals name."""
+"""The benchmark of edits: it runs, every legal edit has a kernel, and its document has the figures that goals name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def test_one_round_writes_its_document(tmp_path: Path, capsys: pytest.CaptureFix
     edits.main(["--rounds", "1", "--json", str(file)])
     document = json.loads(file.read_text())
     assert {row["edit"] for row in document["rows"]} == set(edits.EDITS) and len(edits.EDITS) >= 12
-    assert {row["outcome"] for row in document["rows"]} == {"a kernel", "refused, with repairs", "no kernel"}
+    assert {row["outcome"] for row in document["rows"]} == {"a kernel", "refused, with repairs"}
     assert all(len(row["documents"]) == len(row["verdicts"]) == 1 for row in document["rows"])
     figures = document["summary"]
+    assert figures["verdicts_milliseconds_worst"] < 3 * edits.BUDGET, "a margin for a busy machine"
     assert 0 < figures["edit_milliseconds_median"] <= figures["edit_milliseconds_worst"]
     assert figures["edit_milliseconds_worst"] < 10 * edits.BUDGET, "tenfold margin for a busy machine"
     assert "edit_milliseconds_worst" in capsys.readouterr().out

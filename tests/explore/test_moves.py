@@ -61,10 +61,11 @@ def test_the_menu_is_sorted_and_what_is_impossible_has_a_reason(file: str) -> No
         assert "report it" not in move.why_not
 
 
-def test_an_interchange_that_breaks_a_dependence_shows_two_instances() -> None:
-    move = titled(engine.moves(group_of(SOFTMAX)).impossible, "Interchange i and j")
-    assert move.why_not == "breaks the flow of y_max: S0 -> S1"
-    assert move.witness == "S0[i=0, j=511] writes y_max[0], S1[i=0, j=0] reads it first"
+def test_an_interchange_that_only_the_general_family_follows_is_possible_and_tells_its_cost() -> None:
+    move = titled(engine.moves(group_of(SOFTMAX)).possible, "Interchange i and j")
+    assert move.gain < 0 and move.entries[0] == "S0, S1, S2, S3 @ outermost: pin j"
+    kernel = engine.compile(group_of(SOFTMAX), advised(group_of(SOFTMAX), move.recipe))
+    assert kernel.family == "general"
     assert titled(engine.moves(group_of("transpose_2x12x64x64")).possible, "Interchange k and l").kind == "order"
 
 
@@ -83,7 +84,7 @@ def test_steps_that_fail_for_one_reason_are_told_once() -> None:
     impossible = engine.moves(group_of("matmul_bias_gelu_128x256x512")).impossible
     reasons = [(m.kind, m.why_not, m.witness) for m in impossible]
     assert len(set(reasons)) == len(reasons)
-    assert "Cut between S1 and S2, and 4 more" in {m.title for m in impossible}
+    assert "Split k by 4, and 1 more" in {m.title for m in impossible}
 
 
 def test_the_users_own_number_gives_way_to_the_new_one() -> None:

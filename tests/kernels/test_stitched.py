@@ -14,7 +14,6 @@ from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import compile_cuda
 from engine.kernels.stitched.walk import shared_out
 from engine.scheduling.nodes import HONOURED, RELAXED
-from engine.support.errors import Unsupported
 from engine.tensor.evaluate import evaluate
 from engine.tile.arena import assign_offsets
 from engine.tile.check import check_tile
@@ -33,6 +32,7 @@ from tests.kernels.stitched_programs import (
     turned,
     values_of,
 )
+from tests.support.misfits import own_refusal
 from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.support.programs import apply, at, layernorm, program, statement
 
@@ -214,9 +214,11 @@ def test_a_sum_finds_the_largest_exponent_of_its_row_by_itself(empty: str) -> No
     np.testing.assert_allclose(found["y"].reshape(expected.shape), expected, rtol=2e-5, atol=1e-9)
 
 
-def test_values_that_fit_nowhere_are_refused_with_their_size() -> None:
-    with pytest.raises(Unsupported, match=r"would keep 262,144 bytes in shared memory \(t 262,144 bytes\)"):
-        kernel_of(turned(blocks=2, size=256))
+@needs_compiler
+def test_values_that_fit_nowhere_are_told_with_their_size_and_go_through_memory() -> None:
+    kernel = kernel_of(turned(blocks=2, size=256))
+    assert "would keep 262,144 bytes in shared memory (t 262,144 bytes)" in own_refusal(kernel).reason
+    assert checked(kernel).status == "pass"
 
 
 # Planted faults

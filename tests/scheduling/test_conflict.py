@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, count
 
 import pytest
 
@@ -15,6 +15,7 @@ from engine.scheduling.compose import compose
 from engine.scheduling.conflict import repair_advice as repaired_advice
 from engine.scheduling.nodes import CUT, HONOURED, RELAX, REWRITE, SWITCH_OFF, Conflict, Repair, Scheduled
 from engine.scheduling.solve import schedule
+from engine.scheduling.unsat_core import NOT_MINIMAL
 from engine.tensor.nodes import TensorProgram
 from tests.support import programs
 
@@ -45,6 +46,19 @@ def must(*statements: str, **fields: object) -> Entry:
 
 OUTER_K = (must("S0", pin="k", at="outermost"), must("S0", parallel=True, at="outermost"))
 THREE = tuple(must("S0", pin=pair, at="outermost") for pair in combinations("ijk", 2))
+
+
+def test_a_set_that_is_not_known_to_be_minimal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any time left the conflict names all that may have a part in it, and so it says."""
+    entries = (must("S2", pin="i", at="outermost"), *OUTER_K)
+    assert NOT_MINIMAL not in conflict(ORDERED, *entries).reason
+    assert len(conflict(ORDERED, *entries).conflicting) == 2
+    monkeypatch.setattr("engine.scheduling.solve.process_time", count(step=10).__next__)
+    hurried = conflict(ORDERED, *entries)
+    assert NOT_MINIMAL in hurried.reason
+    assert len(hurried.conflicting) == 3 and not hurried.repairs
+
+
 CONFLICTS = {
     "one entry against the dependences": (programs.softmax(), (must(cut=("S1", "S0"), at="outermost"),), {0}),
     "two entries": (ORDERED, (must("S2", pin="i", at="outermost"), *OUTER_K), {1, 2}),

@@ -1,4 +1,5 @@
-"""One line above the constraint tree: how many entries came to which outcome, and how long it took."""
+"""Lines above the constraint tree: whether it is legal, which kernel follows it, what came of the entries, how long it
+took."""
 
 from __future__ import annotations
 
@@ -6,17 +7,19 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine.documents.model import EntryDoc
+from engine.documents.model import EntryDoc, KernelDoc
 from views.constraints.rows import summary
 from views.format import figure
-from views.panel import FixedStrip
+from views.panel import Elided, FixedStrip, bar
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.theme import face, semibold
 from views.themed import Themed
 
 GAP = 12
+LEGAL_WIDTH = 64
 QUIET = ("not reached", "disabled", "matches nothing")
 
 
@@ -67,3 +70,35 @@ class OutcomeCounts(FixedStrip, Themed):
         painter.setPen(self.theme.colour("text-3"))
         if left + painter.fontMetrics().horizontalAdvance(self._time) <= right:
             draw_text(painter, QRectF(left, 0, right - left, height), self._time, right=True)
+
+
+class KernelState(QWidget):
+    """Two columns: whether the schedule is legal, and which family made its kernel or why there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.legal, self.kernel = Elided(), Elided("second")
+        self.legal.setFixedWidth(LEGAL_WIDTH)
+        self.setAccessibleName("Legality and kernel")
+        strip, row = bar("subheader", 28)
+        row.addWidget(self.legal)
+        row.addWidget(self.kernel, 1)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(strip)
+
+    def show_kernel(self, kernel: KernelDoc) -> None:
+        """Shows what became of a group's advice."""
+        self.legal.setText("Legal" if kernel.legal else "Not legal")
+        self.kernel.setText(_kernel_text(kernel))
+        self.setAccessibleDescription(f"{self.legal.text()}. {self.kernel.text()}")
+
+
+def _kernel_text(kernel: KernelDoc) -> str:
+    """The family, and what the next better one would need: "General kernel; no faster family fits: gemm: ..."."""
+    if not kernel.legal:
+        return "No kernel: required entries cannot hold"
+    if kernel.refused:
+        return f"No kernel: {kernel.refused}"
+    better = f"; no faster family fits: {kernel.misfit}" if kernel.misfit else ""
+    return f"{kernel.family.capitalize()} kernel{better}"

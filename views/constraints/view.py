@@ -14,7 +14,7 @@ from views.constraints.form import EntryForm
 from views.constraints.menu import fill
 from views.constraints.refused import RefusedEdit
 from views.constraints.rows import EntryRefusal, Links, Offer, as_text, key_of, rows_of
-from views.constraints.summary import OutcomeCounts
+from views.constraints.summary import KernelState, OutcomeCounts
 from views.constraints.text import AdviceText
 from views.constraints.tree import STAGES, ConstraintTreeView
 from views.panel import Elided, Panel, bar
@@ -45,6 +45,7 @@ class ConstraintsView(Panel):
         self._moves: MovesDoc | None = None
         self._decisions: DecisionsDoc | None = None
         self.add_button = self.add_header_icon("plus", "Add an entry: what is possible here (Insert)")
+        self.kernel_state = KernelState()
         self.summary = OutcomeCounts()
         self.form = EntryForm()
         self.form.hide()
@@ -83,6 +84,7 @@ class ConstraintsView(Panel):
         self.pages.addWidget(page)
         self.pages.addWidget(self.text)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(1 if name == TEXT else 0))
+        self.body_layout.addWidget(self.kernel_state)
         self.body_layout.addWidget(self.summary)
         self.body_layout.addWidget(self.pages, 1)
         self.show_empty("Select a group to see what was asked for, by whom, and what came of it")
@@ -94,6 +96,7 @@ class ConstraintsView(Panel):
         self.text.show_text(kernel.group, recipe)
         self.stages.show_stages(_stages_entry(kernel.entries), kernel.stages)
         self.form.show_choices([each.name for each in kernel.statements], _dimensions(kernel))
+        self.kernel_state.show_kernel(kernel)
         self.summary.show_entries(kernel.entries, kernel.milliseconds)
         self.show_body()
 

@@ -342,6 +342,8 @@ class _Lowering:
                     self._add_in_memory(statement, where, link)
         if whole:
             self._finish_sum(statement, ALONE)
+        elif not place.collects and self.is_together and self._touches_memory((statement.name,)):
+            self._meet(link)
 
     def _add_in_memory(self, statement: Statement, where: Where, link: Line) -> None:
         """One term of a sum that memory collects, by one thread."""
@@ -356,8 +358,6 @@ class _Lowering:
             sums = add_in_memory(emitter, statement, rows, where, self._expression(statement, where, link), link)
             with emitter.when(last_term(emitter, statement, rows, where, link), link):
                 self._store(statement, where, sums.finish(ALONE, link))
-        if self.is_together and self._touches_memory((statement.name,)):
-            self._meet(link)
 
     def _value(self, statement: Statement, instance: Instance, mask: str | None, link: Line) -> None:
         """The value of an element-wise statement, in a register, and in memory where somebody reads it there."""

@@ -49,8 +49,6 @@ def places(
         single = [d for d in paths[statement.name] if d.extent == 1]
         ready = _ready(statement, own, (*mapping.taken(statement.name), *single))
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
-        alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
-        in_place = statement.write.array in program.inputs
         readers = {d.sink for d in flows} | {
             s.name for s in program.statements if statement.write.array in s.sources and s is not statement
         }
@@ -58,6 +56,8 @@ def places(
             ready = None if statement.reduction else ready  # later iterations of the loop over the terms read the sum
         collects = ready is not None
         depth = len(own) if ready is None else ready
+        alone = sum(s.write.array == statement.write.array for s in program.statements) == 1
+        in_place = statement.write.array in program.inputs
         near = {
             reader
             for reader in readers
