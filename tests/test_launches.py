@@ -32,7 +32,7 @@ def test_the_schedule_says_how_many_launches_its_kernel_is(files: tuple[str, str
     model, recipe = files
     (found,) = document("schedule", model, "--recipe", recipe)["groups"]
     assert found["kernel"]["family"] == "general" and found["kernel"]["launches"] == 2
-    assert "a general kernel of 2 launches" in loomscope("schedule", model, "--recipe", recipe).stdout
+    assert "general, 2 launches" in loomscope("schedule", model, "--recipe", recipe).stdout
 
 
 @needs_nvrtc

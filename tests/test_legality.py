@@ -13,7 +13,7 @@ from engine.service import Service
 from tests.support.commands import SOFTMAX, document, loomscope
 
 SHIFTED = "required S0 @ outermost: terms (S0, const, 4)"
-NOT_TAKEN = "required S0 @ innermost: mark vector 3"
+NOT_TAKEN = "required S0 @ innermost: mark lane 4096"
 ILLEGAL = "required S1 @ outermost: cut S3 | S0 S1 S2"
 GROUP = "softmax_0"
 
@@ -63,7 +63,7 @@ def test_a_schedule_that_the_own_family_does_not_follow_has_a_general_kernel(tre
 def test_a_required_entry_that_no_kernel_takes_is_no_matter_of_legality(tree) -> None:
     found = row(tree(NOT_TAKEN), code=1)
     assert found["legal"] is True and found["tree"]["children"] and found["repairs"]
-    assert "this kernel takes at most 4" in found["refused"]["because"]
+    assert "a power of two up to 1024" in found["refused"]["because"]
 
 
 def test_entries_that_break_a_dependence_are_not_legal(tree) -> None:

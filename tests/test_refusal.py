@@ -24,10 +24,10 @@ def compiled(text: str) -> engine.Kernel:
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ("all @ j: mark thread 2", "threads of a reduction"),
+        ("all @ j: mark thread 4096", "threads of a reduction"),
         ("all @ i: mark scope shuffle", "find what they use again in registers"),
         ("S1 @ i: mark stages 4", "nothing to copy ahead"),
-        ("S0 @ innermost: mark vector 3", "vector 2: this kernel takes at most 4"),
+        ("S0 @ innermost: mark lane 4096", "lane 1024: this kernel takes a power of two up to 1024"),
     ],
 )
 def test_a_required_entry_that_no_kernel_takes_is_refused_and_a_soft_one_is_relaxed(entry: str, reason: str) -> None:
@@ -40,11 +40,11 @@ def test_a_required_entry_that_no_kernel_takes_is_refused_and_a_soft_one_is_rela
 
 
 def test_every_repair_of_a_refusal_compiles_or_names_what_is_left() -> None:
-    text = "advice user\n  required S0 @ innermost: mark vector 3\n"
+    text = "advice user\n  required S0 @ innermost: mark lane 4096\n"
     with pytest.raises(NotTaken) as caught:
         compiled(text)
     assert caught.value.repairs[0].kind == REPLACE
-    assert str(caught.value.repairs[0].entry) == "required S0 @ innermost: mark vector 2"
+    assert str(caught.value.repairs[0].entry) == "required S0 @ innermost: mark lane 1024"
     group = engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).group("softmax_0")
     with pytest.raises(NotTaken) as alone:
         engine.compile(group, engine.Recipe("h200").with_group(group.name, from_text(text)))

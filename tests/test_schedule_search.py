@@ -131,7 +131,7 @@ def outcomes(found: engine.Scheduled) -> list[str]:
     return [v.outcome for v in found.verdicts if v.placed.author == "user"]
 
 
-REFUSED = "required S0 @ innermost: mark vector 3"
+REFUSED = "required S0 @ innermost: mark lane 4096"
 TAKEN = "required S0 @ innermost: mark vector 2"
 ILLEGAL = "required all @ innermost: cut S3 | S0 S1 S2"
 
@@ -155,13 +155,14 @@ def test_an_alternative_whose_kernel_is_refused_gives_way_to_its_sibling(lines: 
     assert [v.outcome for v in taken] == [HONOURED]
     for verdict in kernel.verdicts:
         if str(verdict.placed.entry) == REFUSED and verdict.outcome == INFEASIBLE:
-            assert "this kernel takes at most 4" in verdict.because
-            assert any("given up" in line and "this kernel takes at most 4" in line for line in kernel.log)
+            assert "a power of two up to 1024" in verdict.because
+            assert any("given up" in line and "a power of two up to 1024" in line for line in kernel.log)
 
 
 def test_analyses_have_alternatives_like_users() -> None:
     group = groups()["softmax_96x512 softmax_0"]
-    marks = [engine.entry("S0", mark=("vector", width), at="innermost", required=True) for width in (3, 2)]
+    asked = (("lane", 4096), ("vector", 2))
+    marks = [engine.entry("S0", mark=mark, at="innermost", required=True) for mark in asked]
     either = Scenario((), tuple(Scenario((mark,)) for mark in marks))
     for author in ("vectorize", "user"):
         kernel = engine.compile(group, Recipe("h200").with_group(group.name, (Advice(author, either),)))
@@ -169,9 +170,9 @@ def test_analyses_have_alternatives_like_users() -> None:
 
 
 def test_the_first_legal_schedule_is_shown_where_no_kernel_follows_any() -> None:
-    group, recipe = advised(f"  either\n    {REFUSED}\n  or\n    required S1 @ i: split 4\n")
+    group, recipe = advised(f"  either\n    {REFUSED}\n  or\n    required S1 @ i: mark stages 4\n")
     found = engine.schedule(group, recipe)
-    assert found.legal and "this kernel takes at most 4" in found.because
+    assert found.legal and "a power of two up to 1024" in found.because
     with pytest.raises(engine.NotTaken) as refused:
         engine.compile(group, recipe)
     assert refused.value.scheduled.tree == found.tree
@@ -193,7 +194,7 @@ def test_an_illegal_wish_raises_nothing() -> None:
 def test_nothing_is_lowered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     import engine.compilation as compilation
 
-    group, recipe = advised(f"  either\n    {REFUSED}\n  or\n    required S1 @ i: split 4\n  or\n    {REFUSED}\n")
+    group, recipe = advised(f"  either\n    {REFUSED}\n  or\n    required S1 @ i: mark stages 4\n  or\n    {REFUSED}\n")
     seen = []
     lower = compilation.lower
     monkeypatch.setattr(compilation, "lower", lambda *given: [seen.append(given[1]), lower(*given)][1])
