@@ -205,7 +205,7 @@ class _Codegen:
         """Why no kernel follows a schedule, or takes what is required; "" where one does."""
 
         def untaken(tile: TileProgram) -> str:
-            final = [_final(verdict, self._pipelined(tile)) for verdict in verdicts]
+            final = [_final(verdict, self._pipeline(tile)) for verdict in verdicts]
             missed = not_taken(final)
             because = next((v.because for v in final if v.placed in missed), "")
             return f"“{missed[0].entry}”: {because}" if missed else ""
@@ -215,7 +215,7 @@ class _Codegen:
         tile: TileProgram | None = None
         try:
             tile = lower(self._group, tree, self._setting, self._fitting_only, untaken)
-            piped = self._pipelined(tile)
+            piped = self._pipeline(tile)
             because = "" if self._fitting_only else untaken(tile)
             self._made.append((tree, tile, piped))
         except Unsupported as refused:
@@ -228,7 +228,7 @@ class _Codegen:
         """The program of a schedule before and after the pipeline pass, or the error."""
         return next((tile, piped) for each, tile, piped in self._made if each is tree)
 
-    def _pipelined(self, tile: TileProgram) -> TileProgram:
+    def _pipeline(self, tile: TileProgram) -> TileProgram:
         piped = next((after for before, after in self._pipelines if before is tile), None)
         if piped is None:
             begin = time.perf_counter()

@@ -193,7 +193,7 @@ def _sweep(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> Iterator[tupl
 
 
 @dataclass(frozen=True, slots=True)
-class _Launch:
+class _Limits:
     """What decides how many blocks an SM holds."""
 
     threads: int
@@ -207,20 +207,20 @@ class _Launch:
     """Microseconds by ALCOP's model."""
 
 
-def _launch(gemm: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Launch:
+def _launch(gemm: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_possible: bool = True) -> _Limits:
     """A kernel at some knobs, its registers estimated and put right by `off`."""
     problem = gemm.problem
     threads, registers = knobs.parts * problem.lanes, max(1, estimated_registers(problem, knobs) + off)
     if not is_possible:
-        return _Launch(threads, knobs.stages * knobs.stage_bytes(problem.element_bytes), registers, None, 0.0, None)
+        return _Limits(threads, knobs.stages * knobs.stage_bytes(problem.element_bytes), registers, None, 0.0, None)
     found = work(gemm, knobs, machine)
     room = occupancy(threads, found.shared_bytes, min(registers, allowed_registers(threads, machine)), machine)
     waves = found.blocks / (machine.sm_count * room.blocks)
     alcop = predict_pipeline(alcop_work_of_config(problem, knobs, registers), machine).microseconds
-    return _Launch(threads, found.shared_bytes, registers, room, waves, alcop)
+    return _Limits(threads, found.shared_bytes, registers, room, waves, alcop)
 
 
-def _quantities(now: _Launch, then: _Launch, machine: Target, known: bool) -> tuple[QuantityDoc, ...]:
+def _quantities(now: _Limits, then: _Limits, machine: Target, known: bool) -> tuple[QuantityDoc, ...]:
     """The figures that decide how many blocks an SM holds.  known: whether the present registers are NVRTC's."""
     limiter = then.occupancy.limiter if then.occupancy else ""
     placed = [_placement(launch, machine) for launch in (now, then)]
@@ -238,12 +238,12 @@ def _quantities(now: _Launch, then: _Launch, machine: Target, known: bool) -> tu
     return (*limits, *rest)
 
 
-def _registers(launch: _Launch, machine: Target, known: bool) -> str:
+def _registers(launch: _Limits, machine: Target, known: bool) -> str:
     spills = ", spills" if launch.registers > allowed_registers(launch.threads, machine) else ""
     return f"{'' if known else '≈ '}{launch.registers}{spills}"
 
 
-def _placement(launch: _Launch, machine: Target) -> tuple[str, str, str]:
+def _placement(launch: _Limits, machine: Target) -> tuple[str, str, str]:
     """Blocks and warps of an SM, and waves of the launch."""
     room = launch.occupancy
     if room is None:

@@ -55,7 +55,7 @@ def lower(
     own, family, folded = None, family_of(group), fold_tiles(tree)
     try:
         _refuse_tiles(group, folded)
-        own = replace(_checked(family.lower(group, folded, setting)), family=family.name)
+        own = replace(_check_registers(family.lower(group, folded, setting)), family=family.name)
         misfit = why_not(own)
         if not misfit or fitting_only:
             return own
@@ -64,7 +64,7 @@ def lower(
             raise
         misfit = refused.reason
     try:
-        tile = _checked(GENERAL_FAMILY.lower(group, tree, setting))
+        tile = _check_registers(GENERAL_FAMILY.lower(group, tree, setting))
         tile = replace(tile, family=GENERAL_FAMILY.name, misfit=f"{family.name}: {misfit}")
         if own is None or not why_not(tile):
             return tile
@@ -86,7 +86,7 @@ def _members(tree: ScheduleTree) -> list[Member]:
     return [member for node in walk(tree.root) if isinstance(node, Band) for member in node.members]
 
 
-def _checked(tile: TileProgram) -> TileProgram:
+def _check_registers(tile: TileProgram) -> TileProgram:
     """The program, unless a thread would keep more than its registers hold."""
     for buffer in (one for launch in tile.launches for one in launch.buffers.values()):
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:

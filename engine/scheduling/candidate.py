@@ -17,7 +17,7 @@ from engine.scheduling.tiling import split_marked
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScheduleCandidate:
     """The schedule of one path through the constraint tree, with the marks and flags of its entries."""
 
     tree: ScheduleTree
@@ -37,7 +37,7 @@ class Candidate:
 
 def attach_entries(
     problem: ScheduleProblem, node: Node, rules: tuple[ScheduleRule, ...], entries: Iterable[PlacedEntry]
-) -> Candidate:
+) -> ScheduleCandidate:
     """The schedule that `rules` give with everything that entries put on it, split dimensions as tiles."""
     program, names = problem.program, [s.name for s in problem.statements]
     found: dict[tuple[int, ...], Verdict] = {}
@@ -74,4 +74,4 @@ def attach_entries(
     if tiled is not node:
         node, verdicts = attach_to_tiles(program, problem.dependences(), tiled, unmatched, claim)
         found |= {verdict.placed.path: verdict for verdict in verdicts}
-    return Candidate(ScheduleTree(node), rules, tuple(found.values()), tuple(clash))
+    return ScheduleCandidate(ScheduleTree(node), rules, tuple(found.values()), tuple(clash))

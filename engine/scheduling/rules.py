@@ -35,6 +35,12 @@ class ScheduleRule:
     def field(self) -> str:
         return self.placed.entry.field
 
+    @property
+    def key(self) -> tuple[str, str, Value, frozenset[int]]:
+        """What it asks for: rules with one key are one rule, whoever wrote them."""
+        entry = self.placed.entry
+        return entry.field, entry.dimension, entry.value, self.statements
+
     def reaches(self, problem: ScheduleProblem, statement: int, rows: Rows) -> bool:
         """Whether the dimension that comes after `rows` is the one the rule speaks of (for an address by position)."""
         match self.address.kind:

@@ -16,7 +16,7 @@ from engine.poly.nodes import Dependence
 from engine.recipe import Path, Value
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
-from engine.scheduling.candidate import Candidate, attach_entries
+from engine.scheduling.candidate import ScheduleCandidate, attach_entries
 from engine.scheduling.conflict import with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
 from engine.scheduling.legality import check_schedule
@@ -108,7 +108,7 @@ class _Solve:
     lower: Lowering | None = None
     patience: float = _EXPLAINING
     """Seconds that are left for explanations."""
-    candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], Candidate] = field(default_factory=dict)
+    candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], ScheduleCandidate] = field(default_factory=dict)
     """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
     repairing: Deadline | None = None
     """Of all trials of repairs together."""
@@ -120,7 +120,7 @@ class _Solve:
     clash: tuple[PlacedEntry, ...] = ()
     """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
 
-    def run(self, tree: ConstraintTree) -> tuple[Candidate, tuple[Verdict, ...], tuple[str, ...]]:
+    def run(self, tree: ConstraintTree) -> tuple[ScheduleCandidate, tuple[Verdict, ...], tuple[str, ...]]:
         """The schedule, the verdicts and the log; Conflict when a required entry cannot hold.
 
         Where no kernel follows any legal schedule, the first one that was found.
@@ -243,7 +243,7 @@ class _Solve:
             self._record(Verdict(placed, INFEASIBLE, because))
         return False
 
-    def _follow(self, settled: _Settled) -> Candidate:
+    def _follow(self, settled: _Settled) -> ScheduleCandidate:
         """The schedule of settled entries, checked whole, and whether a kernel follows it."""
         node = self.build(settled.rules)
         assert node is not None, "a settled set of rules has a schedule"
@@ -265,8 +265,8 @@ class _Solve:
 
     def _all(self, entries: Iterable[PlacedEntry], above: _Settled) -> _Settled | None:
         entries = tuple(entries)
-        known = set(map(_rule_key, above.rules))
-        found = {_rule_key(r): r for r in map(self._rule, entries) if r is not None}
+        known = {r.key for r in above.rules}
+        found = {r.key: r for r in map(self._rule, entries) if r is not None}
         rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
@@ -286,19 +286,19 @@ class _Solve:
         below: whether required entries follow, which what is kept may exclude.
         """
         rules, kept = above.rules, list(above.entries)
-        known = set(map(_rule_key, rules))
+        known = {r.key for r in rules}
         refused: dict[_Kept, Verdict] = {}
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
-            if rule is None or _rule_key(rule) in known:
+            if rule is None or rule.key in known:
                 kept.append(placed)
                 continue
-            if _rule_key(rule) in refused and not placed.entry.required:
-                self._record(replace(refused[_rule_key(rule)], placed=placed))
+            if rule.key in refused and not placed.entry.required:
+                self._record(replace(refused[rule.key], placed=placed))
                 continue
             if self._exists((*rules, rule)):
                 rules += (rule,)
-                known.add(_rule_key(rule))
+                known.add(rule.key)
                 kept.append(placed)
                 continue
             verdict = self._blame(rule, rules)
@@ -312,7 +312,7 @@ class _Solve:
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
                 verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
                 self._record(verdict)
-            refused[_rule_key(rule)] = verdict
+            refused[rule.key] = verdict
             self.log.append(f"given up: {placed.entry}: {verdict.because}")
         return _Settled(rules, tuple(kept))
 
@@ -395,9 +395,4 @@ class _Solve:
 
 
 def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
-    return tuple(dict.fromkeys(map(_rule_key, rules)))
-
-
-def _rule_key(rule: ScheduleRule) -> _Kept:
-    entry = rule.placed.entry
-    return entry.field, entry.dimension, entry.value, rule.statements
+    return tuple(dict.fromkeys(rule.key for rule in rules))

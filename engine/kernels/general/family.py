@@ -8,12 +8,13 @@ from dataclasses import replace
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
-from engine.kernels.general.lower import GeneralConfig, emit_general
+from engine.kernels.general.lower import emit_general
 from engine.kernels.general.paths import Dimension, loops_of, paths
-from engine.kernels.general.places import Place
-from engine.kernels.general.plans import Planner
-from engine.kernels.general.wishes import Wishes, read_marks
+from engine.kernels.general.places import ValuePlace
+from engine.kernels.general.plans import GridPlanner
+from engine.kernels.general.wishes import MarkRequests, read_marks
 from engine.kernels.nodes import Compile
 from engine.poly.dependences import dependences
 from engine.recipe import Advice
@@ -48,7 +49,7 @@ class GeneralFamily(KernelFamily):
         made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
         lacking: dict[int, dict[Dimension | str, str]] = {}
         for part in launch_parts(group, nest, dependences(program)):
-            planner = Planner(part.group.program, part.nest, part.dependences, wishes, setting.machine)
+            planner = GridPlanner(part.group.program, part.nest, part.dependences, wishes, setting.machine)
             for config, where in planner.plans():
                 try:
                     tile = replace(emit_general(part.group, part.nest, where, config), config=config)
@@ -88,7 +89,7 @@ def _microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> floa
 
 
 def missed_wishes(
-    wishes: Wishes, part: LaunchPart, config: GeneralConfig, where: Mapping[str, Place]
+    wishes: MarkRequests, part: LaunchPart, config: GeneralConfig, where: Mapping[str, ValuePlace]
 ) -> dict[Dimension | str, str]:
     """Dimensions that no threads share and statements whose values lie elsewhere than asked -> why."""
     loops = {d for path in paths(part.nest).values() for d in path}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.mapping import map_threads
-from engine.kernels.general.paths import Nest, Parts, paths
+from engine.kernels.general.paths import Nest, NestSequence, paths
 from engine.poly.nodes import Dependence
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import KernelConfig, TileProgram
@@ -41,7 +41,7 @@ class LaunchPart:
 
 def launch_parts(group: FusionGroup, nest: Nest, dependences: Sequence[Dependence]) -> Iterator[LaunchPart]:
     """The whole schedule; of a sequence also each part and each run of neighbours that loses no threads together."""
-    if not isinstance(nest, Parts):
+    if not isinstance(nest, NestSequence):
         yield LaunchPart(group, nest, tuple(dependences), 0, 1)
         return
     count = len(nest.parts)
@@ -62,9 +62,11 @@ def launch_parts(group: FusionGroup, nest: Nest, dependences: Sequence[Dependenc
         first = run.end
 
 
-def _part(group: FusionGroup, nest: Parts, dependences: Sequence[Dependence], first: int, end: int) -> LaunchPart:
+def _part(
+    group: FusionGroup, nest: NestSequence, dependences: Sequence[Dependence], first: int, end: int
+) -> LaunchPart:
     program, parts = group.program, nest.parts[first:end]
-    own = Parts(parts) if len(parts) > 1 else parts[0]
+    own = NestSequence(parts) if len(parts) > 1 else parts[0]
     names = set(paths(own))
     statements = [s for s in program.statements if s.name in names]
     made = replace(program.cut_out(statements, program.needed_outside(statements)), name=program.name)

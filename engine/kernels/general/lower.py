@@ -11,118 +11,42 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.general.config import GeneralConfig
+from engine.kernels.general.emitter import GeneralEmitter
 from engine.kernels.general.instances import Instance, solve_rows
-from engine.kernels.general.mapping import ThreadMapping
-from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, is_cyclic, paths, whole_rows
-from engine.kernels.general.places import Place, spans_of
+from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, is_cyclic, paths, whole_rows
+from engine.kernels.general.places import ValuePlace, spans_of
 from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
 from engine.kernels.reduction.block_reduce import ReductionThreads
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index, delinearize
-from engine.tensor.nodes import Access, Guard, Scalar, Statement
-from engine.tile.emit import Emitter, Staged, Where, at
-from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Declare, KernelConfig, Load, Slot, TileProgram
+from engine.tensor.nodes import Access, Scalar, Statement
+from engine.tile.emit import Staged, Where, at
+from engine.tile.nodes import BLOCK, THREAD, Barrier, Buffer, Declare, TileProgram
 from engine.tile.scope import LANE_OF_VECTOR
-from engine.tile.source import NOWHERE, Line
-
-
-@dataclass(frozen=True, slots=True)
-class GeneralConfig(KernelConfig):
-    """What a general kernel leaves open."""
-
-    mapping: ThreadMapping
-    """What runs beside each other: threads, or blocks where `shared` is not empty."""
-    threads: int
-    """Of a block."""
-    points: int = 0
-    """Of the mapping, that a block runs; threads run as many at a time as there are.  0: one for each of them."""
-    shared: Mapping[Dimension, tuple[Dimension, ...]] = field(default_factory=dict)
-    """Outermost of some nested loops -> all of them, whose iterations the threads of a block share."""
-    strips: Mapping[Dimension, int] = field(default_factory=dict)
-    """Shared loop -> neighbouring iterations that one thread runs."""
-    unrolled: Mapping[Dimension, int] = field(default_factory=dict)
-    """Loop of a thread -> iterations that are written out together."""
-    vector: int = 1
-    """Neighbours along the innermost strip that are computed together, with vector loads and stores."""
-    placed: Mapping[str, str] = field(default_factory=dict)
-    """Statement -> where its value lies that some read from memory: "shared" or "global"."""
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Whether a block runs each point of the mapping, not a thread."""
-        return bool(self.shared)
-
-    @property
-    def per_block(self) -> int:
-        """Points that a block runs."""
-        return self.points or (1 if self.is_cooperative else self.threads)
-
-
-class _Emitter(Emitter):
-    """Reads what this kernel writes to memory where it is needed: no load of it is shared or moved."""
-
-    changing: frozenset[str] = frozenset()
-    """Arrays in memory that the kernel writes."""
-
-    def mask(
-        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
-    ) -> str | None:
-        """As `Scope` says.  Unsupported where a condition tells the lanes of a vector apart."""
-        if any(LANE_OF_VECTOR in c.iterators() and c.bounds(self.extents)[0] < 0 for c in conditions):
-            raise Unsupported("codegen", name, "tells neighbours of one vector apart")
-        return super().mask(name, conditions, at, within)
-
-    def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
-        if self.vector > 1 and any(LANE_OF_VECTOR in v.iterators() for g in guards for n in g.index.iterators()
-                                   if (v := where.get(n)) is not None):
-            raise Unsupported("codegen", "a guard", "tells neighbours of one vector apart")
-        return super()._conditions(guards, where, at, mask)
-
-    def read(
-        self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None,
-        guard: str | None = None,
-    ) -> Access:  # fmt: skip
-        """As `Emitter` says."""
-        if access.array not in self.changing:
-            return super().read(access, where, at, mask, keep, guard)
-        array = self.program.arrays[access.array]
-        mask = self.mask("inside", self._conditions(access.guards, where, at, mask), at, (mask, guard))
-        position = self.position(access, where, at, mask)
-        name = self.register(array.name, array.dtype)
-        if self.buffers[array.name].scope == "global":
-            self.read_from.add(array.name)
-        self.add(Load(Slot(name), array.name, position, 1, mask, access.otherwise, at))
-        return Access(name, ())
-
-    def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
-        """As `Emitter` says, and to a workspace."""
-        super().store(statement, where, value, mask, at)
-        array = statement.write.array
-        if self.buffers[array].scope == "workspace":
-            mask = self.mask("inside", self._conditions(statement.guards, where, at, mask), at, (mask,))
-            self._put(array, self.position(statement.write, where, at), value, mask, at)
+from engine.tile.source import Line
 
 
 def emit_general(
-    group: FusionGroup, nest: Nest, where: Mapping[str, Place], config: GeneralConfig
+    group: FusionGroup, nest: Nest, where: Mapping[str, ValuePlace], config: GeneralConfig
 ) -> TileProgram:
     """The kernel of a config."""
-    return _Lowering(group, nest, where, config).emit()
+    return _GeneralLowering(group, nest, where, config).emit()
 
 
-class _Lowering:
+class _GeneralLowering:
     """One kernel in the making."""
 
-    def __init__(self, group: FusionGroup, nest: Nest, where: Mapping[str, Place], config: GeneralConfig) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, where: Mapping[str, ValuePlace], config: GeneralConfig) -> None:
         self.group, self.program, self.nest, self.where, self.config = group, group.program, nest, where, config
         self.around, self.mapping = paths(nest), config.mapping
         program = group.program
         blocks = -(-self.mapping.points // config.per_block)
-        self.emitter = _Emitter(program, blocks, config.threads)
+        self.emitter = GeneralEmitter(program, blocks, config.threads)
         self.emitter.vector = self.emitter.extents[LANE_OF_VECTOR] = config.vector
         self.point: list[Index] = []
         """The place in each dimension of the mapping, from 0."""
@@ -229,10 +153,10 @@ class _Lowering:
             case Leaf(names):
                 for name in names:
                     self._statement(self.program.statement(name))
-            case Parts(parts):
+            case NestSequence(parts):
                 for part in parts:
                     self._nest(part)
-            case Loop(dimension, names, body):
+            case NestLoop(dimension, names, body):
                 if dimension.extent == 1:
                     self.values[dimension] = Index((), dimension.low)
                 if dimension in self.values:
@@ -253,7 +177,7 @@ class _Lowering:
         place = self.where[statement.name]
         return place.collects and place.loops[place.ready : place.ready + 1] == (loop,)
 
-    def _loop(self, nest: Loop) -> None:
+    def _loop(self, nest: NestLoop) -> None:
         dimension = nest.dimension
         link = Line(nest.statements, (dimension.name,))
         unroll = self.config.unrolled.get(dimension, False)
@@ -267,7 +191,7 @@ class _Lowering:
         taken = {d.name for d in self.mapping.dimensions}
         return f"{dimension.name}_step" if dimension.name in taken else dimension.name
 
-    def _shared_loops(self, nest: Loop, begun: Sequence[Statement]) -> None:
+    def _shared_loops(self, nest: NestLoop, begun: Sequence[Statement]) -> None:
         """Nested loops whose iterations the threads of the block share; then all of them meet."""
         emitter, threads = self.emitter, self.config.threads
         dimensions = self.config.shared[nest.dimension]
@@ -289,7 +213,7 @@ class _Lowering:
                     own = emitter.bind(name if strip == 1 else f"{name}_strip", index, Line((), (dimension.name,)))
                     own = self._neighbours(inside, name, own, dimension.extent, strip)
                     self.values[dimension] = own + dimension.low
-                    while isinstance(body, Loop) and body.dimension in self.values:
+                    while isinstance(body, NestLoop) and body.dimension in self.values:
                         body = body.body
                 self._nest(body)
                 for dimension in dimensions:

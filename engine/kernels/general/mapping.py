@@ -49,7 +49,7 @@ class ThreadMapping:
         """Points of the dimensions, each a strip of neighbours."""
         return math.prod(d.strips for d in self.dimensions)
 
-    def taken(self, statement: str) -> tuple[Dimension, ...]:
+    def dimensions_of(self, statement: str) -> tuple[Dimension, ...]:
         """The dimensions of a statement that are no loops."""
         return tuple(d.of[statement] for d in self.dimensions if statement in d.of)
 

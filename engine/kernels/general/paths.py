@@ -96,7 +96,7 @@ def is_cyclic(around: Iterable[Dimension], statement: Statement) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class NestLoop:
     """One dimension around a subtree."""
 
     dimension: Dimension
@@ -105,13 +105,13 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class NestSequence:
     """Subtrees that run one after the other."""
 
     parts: tuple[Nest, ...]
 
 
-Nest = Loop | Parts | Leaf
+Nest = NestLoop | NestSequence | Leaf
 """A schedule tree with its bands taken apart: one dimension a node."""
 
 
@@ -121,10 +121,10 @@ def loops_of(program: TensorProgram, node: Node) -> Nest:
         case Band(members, _, child):
             body = loops_of(program, child)
             for member in reversed(members):
-                body = Loop(_dimension(program, member), statements_of(node), body)
+                body = NestLoop(_dimension(program, member), statements_of(node), body)
             return body
         case Sequence(children):
-            return Parts(tuple(loops_of(program, child) for child in children))
+            return NestSequence(tuple(loops_of(program, child) for child in children))
         case Leaf():
             return node
 
@@ -142,10 +142,10 @@ def _paths(nest: Nest, above: tuple[Dimension, ...]) -> Iterator[tuple[str, tupl
     match nest:
         case Leaf(names):
             yield from ((name, above) for name in names)
-        case Parts(parts):
+        case NestSequence(parts):
             for part in parts:
                 yield from _paths(part, above)
-        case Loop(dimension, _, body):
+        case NestLoop(dimension, _, body):
             yield from _paths(body, (*above, dimension))
 
 

@@ -21,7 +21,7 @@ from engine.tile.emit import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """Where one statement's value is made and kept."""
 
     loops: tuple[Dimension, ...]
@@ -38,16 +38,17 @@ class Place:
 
 def places(
     program: TensorProgram, paths: Paths, mapping: ThreadMapping, dependences: Sequence[Dependence]
-) -> Mapping[str, Place]:
+) -> Mapping[str, ValuePlace]:
     """The place of every statement's value."""
     loops = {
-        name: tuple(d for d in path if d.extent > 1 and d not in mapping.taken(name)) for name, path in paths.items()
+        name: tuple(d for d in path if d.extent > 1 and d not in mapping.dimensions_of(name))
+        for name, path in paths.items()
     }
-    found: dict[str, Place] = {}
+    found: dict[str, ValuePlace] = {}
     for statement in program.statements:
         own = loops[statement.name]
         single = [d for d in paths[statement.name] if d.extent == 1]
-        ready = _ready(statement, own, (*mapping.taken(statement.name), *single))
+        ready = _ready(statement, own, (*mapping.dimensions_of(statement.name), *single))
         flows = [d for d in dependences if d.kind == "flow" and d.source == statement.name]
         readers = {d.sink for d in flows} | {
             s.name for s in program.statements if statement.write.array in s.sources and s is not statement
@@ -68,7 +69,7 @@ def places(
                 for d in flows if d.sink == reader for loop in own[:depth]
             )
         }  # fmt: skip
-        found[statement.name] = Place(own, depth, collects, frozenset(near), bool(readers - near))
+        found[statement.name] = ValuePlace(own, depth, collects, frozenset(near), bool(readers - near))
     return found
 
 
@@ -78,7 +79,7 @@ def spans_of(program: TensorProgram, paths: Paths, mapping: ThreadMapping, array
     Who reads an element does so at the same point, as no dependence leaves it.
     """
     statement = next(s for s in program.statements if s.write.array == array)
-    taken = mapping.taken(statement.name)
+    taken = mapping.dimensions_of(statement.name)
     rows, _ = whole_rows(statement, ((d, Index.of(f"point{n}")) for n, d in enumerate(taken)))
     extents = {f"point{n}": d.low + d.extent for n, d in enumerate(taken)}
     settled = solve_rows(rows, statement.iterators, extents).values

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
-from engine.kernels.general.lower import GeneralConfig
+from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.mapping import ThreadMapping, map_threads
-from engine.kernels.general.paths import Dimension, Loop, Nest, Parts, Paths, is_kept, moves, paths
-from engine.kernels.general.places import Place, places, spans_of
-from engine.kernels.general.wishes import Wishes
+from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, Paths, is_kept, moves, paths
+from engine.kernels.general.places import ValuePlace, places, spans_of
+from engine.kernels.general.wishes import MarkRequests
 from engine.poly.nodes import Dependence
 from engine.target import Target
 from engine.target.hardware import VECTOR_BYTES, WARP
@@ -23,18 +23,18 @@ ALONE = 128
 TOGETHER = 256
 """Threads of a block that share loops."""
 
-Plan = tuple[GeneralConfig, Mapping[str, Place]]
+Plan = tuple[GeneralConfig, Mapping[str, ValuePlace]]
 """A configuration, and where its values live."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class GridPlanner:
     """The configurations of one nest that follow what marks ask for, as far as each can."""
 
     program: TensorProgram
     nest: Nest
     dependences: Sequence[Dependence]
-    wishes: Wishes
+    wishes: MarkRequests
     machine: Target
 
     def plans(self) -> Iterator[Plan]:
@@ -51,11 +51,11 @@ class Planner:
             outer = ThreadMapping(private[:count])
             where = self._places(around, outer)
             taken = {d for dimension in outer.dimensions for d in dimension.of.values()}
-            shared = dict(_shared(self.program, self.nest, taken, where, self.dependences, around))
+            shared = dict(_find_shared(self.program, self.nest, taken, where, self.dependences, around))
             if shared:
                 yield self._of_blocks(around, outer, where, shared)
 
-    def _places(self, around: Paths, mapping: ThreadMapping) -> dict[str, Place]:
+    def _places(self, around: Paths, mapping: ThreadMapping) -> dict[str, ValuePlace]:
         """Where values live, in memory where a mark asks for that."""
         found = dict(places(self.program, around, mapping, self.dependences))
         for name, mark in self.wishes.scopes.items():
@@ -63,7 +63,7 @@ class Planner:
                 found[name] = replace(found[name], readers=frozenset(), in_memory=True)
         return found
 
-    def _of_threads(self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place]) -> Iterator[Plan]:
+    def _of_threads(self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace]) -> Iterator[Plan]:
         """Each point is a thread's, one element or vectors."""
         wishes = self.wishes
         for vector in self._vectors(mapping, where):
@@ -71,7 +71,7 @@ class Planner:
             threads = wishes.threads or min(
                 ALONE if wishes.points is None else TOGETHER, _whole_warps(wishes.points or strips.points)
             )
-            unrolled = self._unrolled(around, {d for own in strips.dimensions for d in own.of.values()})
+            unrolled = self._unroll_factors(around, {d for own in strips.dimensions for d in own.of.values()})
             placed = {name: "global" for name in where if where[name].in_memory}
             yield (
                 GeneralConfig(
@@ -81,7 +81,7 @@ class Planner:
             )  # fmt: skip
 
     def _of_blocks(
-        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place],
+        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace],
         shared: Mapping[Dimension, tuple[Dimension, ...]],
     ) -> Plan:  # fmt: skip
         """Each point is a block's, whose threads share loops."""
@@ -92,8 +92,8 @@ class Planner:
         most = max(math.prod(-(-d.extent // strips.get(d, 1)) for d in loops) for loops in shared.values())
         threads = wishes.threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
         mapped = {d for own in mapping.dimensions for d in own.of.values()}
-        unrolled = self._unrolled(around, {*mapped, *inside})
-        placed = self._placed(around, mapping, where, inside)
+        unrolled = self._unroll_factors(around, {*mapped, *inside})
+        placed = self._place_values(around, mapping, where, inside)
         return (
             GeneralConfig(mapping, threads, self._points(mapping), shared, strips, unrolled, placed=placed), where
         )  # fmt: skip
@@ -111,7 +111,7 @@ class Planner:
             found.append(replace(dimension, strip=min(strip, dimension.extent)))
         return ThreadMapping(tuple(found))
 
-    def _vectors(self, mapping: ThreadMapping, where: Mapping[str, Place]) -> Iterator[int]:
+    def _vectors(self, mapping: ThreadMapping, where: Mapping[str, ValuePlace]) -> Iterator[int]:
         """Widths of vectors along the last dimension of a mapping, 1 the last."""
         statements = self.program.statements
         if mapping.dimensions and not any(p.in_memory or not p.collects for p in where.values()):
@@ -125,14 +125,14 @@ class Planner:
                 yield width
         yield 1
 
-    def _unrolled(self, around: Paths, mapped: set[Dimension]) -> dict[Dimension, int]:
+    def _unroll_factors(self, around: Paths, mapped: set[Dimension]) -> dict[Dimension, int]:
         """Iterations that are written out of the loops that threads walk by themselves."""
         loops = dict.fromkeys(d for path in around.values() for d in path if d not in mapped)
         asked = {*self.wishes.vectors, *self.wishes.unrolled}
         return {d: self.wishes.neighbours(d) for d in loops if d in asked}
 
-    def _placed(
-        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, Place], inside: Collection[Dimension]
+    def _place_values(
+        self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace], inside: Collection[Dimension]
     ) -> dict[str, str]:
         """Which of the values in memory a block has room for, those asked for first, then the smallest."""
         room = stitched_limit(self.machine)
@@ -159,7 +159,7 @@ class Planner:
 
 
 def _meet_between(
-    writer: Statement, reader: Statement, where: Mapping[str, Place], shared: Collection[Dimension]
+    writer: Statement, reader: Statement, where: Mapping[str, ValuePlace], shared: Collection[Dimension]
 ) -> bool:
     """Whether the threads of the block meet between a store and a load of its element, and before it is overwritten."""
     common = set(where[writer.name].loops) & set(where[reader.name].loops)
@@ -171,30 +171,30 @@ def _whole_warps(threads: int) -> int:
     return -(-threads // WARP) * WARP
 
 
-def _is_private(place: Place) -> bool:
+def _is_private(place: ValuePlace) -> bool:
     return place.collects and not place.in_memory
 
 
-def _shared(
+def _find_shared(
     program: TensorProgram,
     nest: Nest,
     taken: set[Dimension],
-    where: Mapping[str, Place],
+    where: Mapping[str, ValuePlace],
     dependences: Sequence[Dependence],
     around: Paths,
 ) -> Iterator[tuple[Dimension, tuple[Dimension, ...]]]:
     """The outermost loops, not `taken`, whose iterations threads may run in any order, each with those just inside."""
     match nest:
-        case Parts(parts):
+        case NestSequence(parts):
             for part in parts:
-                yield from _shared(program, part, taken, where, dependences, around)
-        case Loop(dimension, _, body):
+                yield from _find_shared(program, part, taken, where, dependences, around)
+        case NestLoop(dimension, _, body):
             if dimension in taken or dimension.extent == 1 or not _is_free(program, nest, nest, where, dependences):
-                yield from _shared(program, body, taken, where, dependences, around)
+                yield from _find_shared(program, body, taken, where, dependences, around)
                 return
             loops = [dimension]
             inner = body
-            while isinstance(inner, Loop):
+            while isinstance(inner, NestLoop):
                 if inner.dimension not in taken and inner.dimension.extent > 1:
                     if not _is_free(program, inner, nest, where, dependences):
                         break
@@ -204,7 +204,11 @@ def _shared(
 
 
 def _is_free(
-    program: TensorProgram, loop: Loop, first: Loop, where: Mapping[str, Place], dependences: Sequence[Dependence]
+    program: TensorProgram,
+    loop: NestLoop,
+    first: NestLoop,
+    where: Mapping[str, ValuePlace],
+    dependences: Sequence[Dependence],
 ) -> bool:
     """Whether the iterations of a loop need nothing from one another but the sums that `first` begins."""
     among = set(loop.statements)

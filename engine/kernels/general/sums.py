@@ -46,21 +46,22 @@ class Sums:
     @staticmethod
     def begin(emitter: Emitter, statement: Statement, lanes: int) -> Sums:
         """Registers with the neutral value, one for each of the lanes of a vector."""
-        summed = _summed(statement)
+        summed = _summands(statement)
         if lanes > 1 and len(summed) > 1:
             raise Unsupported("codegen", statement.name, "is a mean, whose sums are not vectors")
         return Sums(emitter, statement, tuple(accumulator(emitter, s, lanes) for s in summed))
 
     def add(self, term: Scalar, link: Line) -> None:
         """Add one term."""
-        for part, statement, own in zip(self.parts, _summed(self.statement), _terms(self.statement, term), strict=True):
+        terms = _terms(self.statement, term)
+        for part, statement, own in zip(self.parts, _summands(self.statement), terms, strict=True):
             with self.emitter.loop(LANE_OF_VECTOR, self.emitter.vector if part.total.indices else 1, link):
                 accumulate(self.emitter, statement, part, own, None, link)
 
     def finish(self, threads: ReductionThreads, link: Line) -> Access:
         """The result of what some threads added, in all of them, rounded as the statement's array is."""
         emitter, statement = self.emitter, self.statement
-        for part, summed in zip(self.parts, _summed(statement), strict=True):
+        for part, summed in zip(self.parts, _summands(statement), strict=True):
             combine(emitter, summed, part, threads, threads.count > 1 and _can_shuffle(threads.count), link)
         total = self.parts[0].total
         if len(self.parts) > 1:
@@ -99,7 +100,7 @@ def add_in_memory(
             load(f"{kind}s", _reduction(summed).identity),
             load(f"{kind}_largest", -math.inf) if is_shifted(summed) else None,
         )
-        for summed, kind in zip(_summed(statement), ("sum", "weight"), strict=False)
+        for summed, kind in zip(_summands(statement), ("sum", "weight"), strict=False)
     ]
     sums = Sums(emitter, statement, tuple(parts))
     sums.add(term, link)
@@ -131,7 +132,7 @@ def _can_shuffle(threads: int) -> bool:
     return threads % WARP == 0
 
 
-def _summed(statement: Statement) -> tuple[Statement, ...]:
+def _summands(statement: Statement) -> tuple[Statement, ...]:
     """The sums that make a statement's result, as statements."""
     if _reduction(statement).operation != SHIFTED_MEAN:
         return (statement,)

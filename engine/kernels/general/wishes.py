@@ -29,7 +29,7 @@ NO_USE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class MarkRequests:
     """Numbers to follow; none of them means that the kernel may choose."""
 
     threads: int | None
@@ -50,7 +50,7 @@ class Wishes:
         return self.vectors.get(dimension, 1) * self.unrolled.get(dimension, 1)
 
 
-def read_marks(program: TensorProgram, loops: Sequence[Dimension]) -> tuple[Marks, Wishes]:
+def read_marks(program: TensorProgram, loops: Sequence[Dimension]) -> tuple[Marks, MarkRequests]:
     """The marks on the dimensions of a schedule, and what they ask for.
 
     Only what people and searches ask for: analyses advise another family, in whose kernels numbers mean other things.
@@ -77,7 +77,7 @@ def read_marks(program: TensorProgram, loops: Sequence[Dimension]) -> tuple[Mark
             scopes[statement.name] = mark
         elif mark is not None:
             marks.refuse_mark(mark, f"a value lies in {', '.join(WORDS)}")
-    return marks, Wishes(
+    return marks, MarkRequests(
         threads or None, points or None, _by_dimension(marks, "vector", loops), _by_dimension(marks, "unroll", loops),
         tuple(dict.fromkeys(beside)), scopes,
     )  # fmt: skip

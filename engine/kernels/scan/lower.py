@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, combine, parts_buffer, round_result
-from engine.kernels.scan.match import Scan
+from engine.kernels.scan.match import PrefixScan
 from engine.kernels.statement_block import BlockOptions, evaluate_block
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index, delinearize
@@ -54,7 +54,7 @@ class ScanConfig(KernelConfig):
         return self.threads * self.vector * self.rounds
 
 
-def widest_vector(program: TensorProgram, scan: Scan) -> int:
+def widest_vector(program: TensorProgram, scan: PrefixScan) -> int:
     """Neighbours along the axis that one access moves, with no end of the row and no guard between them."""
     statement = scan.statement
     extents = {i.name: i.extent for i in statement.iterators}
@@ -68,20 +68,20 @@ def widest_vector(program: TensorProgram, scan: Scan) -> int:
     return math.gcd(scan.length, VECTOR_BYTES // max(DTYPES[program.arrays[a].dtype] for a in arrays))
 
 
-def lower_scan(group: FusionGroup, scan: Scan, config: ScanConfig) -> TileProgram:
+def lower_scan(group: FusionGroup, scan: PrefixScan, config: ScanConfig) -> TileProgram:
     """One launch where a block has a whole row, else two."""
     if config.chunk >= scan.length:
-        return _Lowering(group, scan, config).finish()
+        return _ScanLowering(group, scan, config).finish()
     name, names = group.program.name, tuple(s.name for s in group.program.statements)
-    parts = replace(_Lowering(group, scan, config).add_up(), name=f"{name}_1", statements=names[:1])
-    second = replace(_Lowering(group, scan, config).finish(), name=f"{name}_2", statements=names)
+    parts = replace(_ScanLowering(group, scan, config).add_up(), name=f"{name}_1", statements=names[:1])
+    second = replace(_ScanLowering(group, scan, config).finish(), name=f"{name}_2", statements=names)
     return replace(parts, later=(second,), placements=second.placements)
 
 
-class _Lowering:
+class _ScanLowering:
     """One launch in the making."""
 
-    def __init__(self, group: FusionGroup, scan: Scan, config: ScanConfig) -> None:
+    def __init__(self, group: FusionGroup, scan: PrefixScan, config: ScanConfig) -> None:
         self.group, self.program, self.scan, self.config = group, group.program, scan, config
         assert scan.statement.reduction is not None
         self.reduction = scan.statement.reduction

@@ -16,7 +16,7 @@ OPERATIONS = ("sum", "prod", "max", "min")
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class PrefixScan:
     """A running sum along one axis, and what is computed from each of its elements."""
 
     statement: Statement
@@ -46,7 +46,7 @@ class Scan:
         return found | {self.step.name: place if self.is_reversed else place * -1}
 
 
-def match_scan(program: TensorProgram) -> Scan | None:
+def match_scan(program: TensorProgram) -> PrefixScan | None:
     """The running sum that a program computes; None for other programs."""
     first, *rest = program.statements
     reduction = first.reduction
@@ -56,7 +56,7 @@ def match_scan(program: TensorProgram) -> Scan | None:
         return None
     step = first.reduced[0]
     found = [
-        Scan(first, axis, step, is_reversed, tuple(rest))
+        PrefixScan(first, axis, step, is_reversed, tuple(rest))
         for axis, iterator in enumerate(first.parallel)
         for is_reversed in (False, True)
         if iterator.extent == step.extent > 1 and _runs_along(first.expression, iterator.name, step.name, is_reversed)

@@ -8,7 +8,7 @@ import engine
 from engine import Entry
 from engine.kernels.families import GENERAL_FAMILY
 from engine.kernels.family import Setting
-from engine.kernels.general.lower import GeneralConfig
+from engine.kernels.general.config import GeneralConfig
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe, entry
 from engine.target import target
