@@ -57,7 +57,7 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     choose(window, qtbot, "a100", "batch=128")
     assert window.menu.device.text().startswith("A100")
     again, other = window.workspace.legal_kernel("softmax_0"), window.workspace.histories["softmax_0"]
-    assert again is not None and again.recipe == edited.recipe and again.grid != edited.grid
+    assert again is not None and again.recipe == edited.recipe and again.launches != edited.launches
     assert [step.title for step in other.steps] == [step.title for step in history.steps]
     assert other.steps[1].predicted is not None and other.steps[1].predicted != history.steps[1].predicted
     assert other.steps[0].predicted is None, "what was known on the other machine is not carried over"

@@ -54,6 +54,9 @@ def test_the_same_operators_with_shapes_that_fit_are_planned() -> None:
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
 def test_one_wrong_shape_is_refused_or_harmless(path: Path) -> None:
     sound, random = load(path), Random(path.stem)
+    # Several kernels may write the parts of one array: each alone leaves elements to the others.
+    in_parts = {fault for group in engine.fuse(sound).groups for fault in check_program(group.program)}
+    assert all(" of the " in fault for fault in in_parts)
     refused = 0
     for _ in range(25):
         broken, name = _with_a_wrong_shape(sound, random)
@@ -63,7 +66,7 @@ def test_one_wrong_shape_is_refused_or_harmless(path: Path) -> None:
             refused += 1
             assert error.subject and error.reason, name
         else:
-            assert all(check_program(group.program) == () for group in plan.groups), name
+            assert all(in_parts.issuperset(check_program(group.program)) for group in plan.groups), name
     assert refused >= 5
 
 

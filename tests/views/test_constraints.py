@@ -16,7 +16,7 @@ SOFTMAX = "softmax_96x512"
 LINES = {
     "own": "all @ i: mark block 2",
     "general": "required S0 @ outermost: terms (S0, const, 4)",
-    "not taken": "required S0 @ innermost: mark vector 3",
+    "not taken": "required S0 @ innermost: mark lane 4096",
     "illegal": "required all @ innermost: cut S3 | S0 S1 S2",
 }
 
@@ -36,7 +36,7 @@ def document(name: str) -> KernelDoc:
     [
         ("own", "Legal", "Reduction kernel"),
         ("general", "Legal", "General kernel; no faster family fits: reduction: S0 runs over i + 4"),
-        ("not taken", "Legal", "No kernel: vector 2: this kernel takes at most 4"),
+        ("not taken", "Legal", "No kernel: lane 1024: this kernel takes a power of two up to 1024"),
         ("illegal", "Not legal", "No kernel: required entries cannot hold"),
     ],
 )
