@@ -47,3 +47,13 @@ def test_legality_and_kernel_are_two_columns(qtbot: object, name: str, legal: st
     assert view.kernel_state.legal.text() == legal
     assert view.kernel_state.kernel.text().startswith(kernel)
     assert legal in view.kernel_state.accessibleDescription()
+
+
+def test_the_two_columns_stand_beside_each_other(qtbot: object) -> None:
+    view = ConstraintsView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    view.show_kernel(document("general"), document("general").recipe)
+    view.resize(400, 300)
+    view.show()
+    legal, kernel = view.kernel_state.legal.geometry(), view.kernel_state.kernel.geometry()
+    assert legal.width() > 0 and legal.right() < kernel.left()

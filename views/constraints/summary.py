@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.documents.model import EntryDoc, KernelDoc
 from views.constraints.rows import summary
@@ -77,7 +77,8 @@ class KernelState(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.legal, self.kernel = Elided(), Elided("second")
+        # Not an elided line, which asks its layout for no room: the next one would stand on top of it.
+        self.legal, self.kernel = QLabel(), Elided("second")
         self.legal.setFixedWidth(LEGAL_WIDTH)
         self.setAccessibleName("Legality and kernel")
         strip, row = bar("subheader", 28)
