@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
@@ -62,22 +62,17 @@ class Scope:
         yield Index.of(name)
         self.add(For(name, extent, tuple(self._close()), unroll, at))
 
-    @contextmanager
-    def when(self, mask: str | None, at: Line = NOWHERE) -> Iterator[None]:
+    def when(self, mask: str | None, at: Line = NOWHERE) -> AbstractContextManager[None]:
         """An `If` around the operations added inside; no mask, no branch."""
-        if mask is None:
-            yield
-            return
-        self.branches.append((mask, len(self.bodies)))
-        self._open()
-        yield
-        self.branches.pop()
-        self.add(If(mask, tuple(self._close()), at))
+        return self._branch(mask, lambda body: If(mask or "", body, at))
+
+    def when_all(self, condition: Index, at: Line = NOWHERE) -> AbstractContextManager[None]:
+        """A branch that all threads of the block take together, where `condition` >= 0: they may meet inside."""
+        return self._branch(self.mask("present", [condition], at), lambda body: UniformIf(condition, body, at))
 
     @contextmanager
-    def when_all(self, condition: Index, at: Line = NOWHERE) -> Iterator[None]:
-        """A branch that all threads of the block take together, where `condition` >= 0: they may meet inside."""
-        mask = self.mask("present", [condition], at)
+    def _branch(self, mask: str | None, make: Callable[[tuple[TileOp, ...]], TileOp]) -> Iterator[None]:
+        """What `make` gives for the operations added inside, which run where `mask` holds; no mask, no branch."""
         if mask is None:
             yield
             return
@@ -85,7 +80,7 @@ class Scope:
         self._open()
         yield
         self.branches.pop()
-        self.add(UniformIf(condition, tuple(self._close()), at))
+        self.add(make(tuple(self._close())))
 
     def _open(self) -> None:
         self.bodies.append([])

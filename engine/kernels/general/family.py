@@ -11,10 +11,10 @@ from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
 from engine.kernels.general.lower import emit_general
+from engine.kernels.general.mark_requests import MarkRequests, read_marks
 from engine.kernels.general.paths import Dimension, loops_of, paths
 from engine.kernels.general.places import ValuePlace
 from engine.kernels.general.plans import GridPlanner
-from engine.kernels.general.wishes import MarkRequests, read_marks
 from engine.kernels.nodes import Compile
 from engine.poly.dependences import dependences
 from engine.recipe import Advice
@@ -38,18 +38,18 @@ class GeneralFamily(KernelFamily):
         return ()
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-        """As `KernelFamily` says: of all plans the one with the shortest estimate."""
+        """As `KernelFamily` says: of the plans that lack least of what marks ask for, the one that takes least time."""
         program = group.program
         nest = loops_of(program, tree.root)
         loops = list(dict.fromkeys(d for path in paths(nest).values() for d in path))
-        marks, wishes = read_marks(program, loops)
+        marks, requests = read_marks(program, loops)
         for dimension in loops:
             taken = [factor for _, factor in dimension.parts]
             marks.accept("split", (1, *taken), "the dimension is split otherwise already", (dimension.member,))
         made: dict[tuple[int, int], tuple[float, TileProgram]] = {}
         lacking: dict[int, dict[Dimension | str, str]] = {}
         for part in launch_parts(group, nest, dependences(program)):
-            planner = GridPlanner(part.group.program, part.nest, part.dependences, wishes, setting.machine)
+            planner = GridPlanner(part.group.program, part.nest, part.dependences, requests, setting.machine)
             for config, where in planner.plans():
                 try:
                     tile = replace(emit_general(part.group, part.nest, where, config), config=config)
@@ -57,9 +57,9 @@ class GeneralFamily(KernelFamily):
                     if config.vector > 1:
                         continue  # the same plan without vectors comes later
                     raise
-                missed = missed_wishes(wishes, part, config, where)
-                is_plain = bool(wishes.vectors) and config.vector == 1
-                time = _microseconds(part, tile, setting) + _NEVER * len(missed) + _SELDOM * is_plain
+                missed = missed_requests(requests, part, config, where)
+                is_plain = bool(requests.vectors) and config.vector == 1
+                time = _microseconds(part, tile, setting) + _MISSED_MARK * len(missed) + _NO_VECTORS * is_plain
                 known = made.get((part.first, part.end))
                 if known is None or time < known[0]:
                     made[part.first, part.end] = time, tile
@@ -70,36 +70,38 @@ class GeneralFamily(KernelFamily):
                 if isinstance(what, Dimension):
                     marks.refuse({"lane": because, "warp": because}, (what.member,))
                 else:
-                    marks.refuse_mark(wishes.scopes[what], because)
+                    marks.refuse_mark(requests.scopes[what], because)
         tile = join(group, chosen)
         assert tile.config is not None
         return marks.describe(tile, tile.config)
 
 
-_SELDOM, _NEVER = 1e9, 1e12
+_NO_VECTORS, _MISSED_MARK = 1e9, 1e12
 """Microseconds that stand for what was asked for: vectors before speed, and everything else before vectors."""
 
 
 def _microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> float:
-    """What a launch is predicted to take."""
+    """What a launch is predicted to take, with whole sectors from L2 in place of the bytes that lanes want of them.
+
+    Plans differ most in that, and `estimate` alone counts bytes: the time that is shown afterwards is its own.
+    """
     work = work_of_tile(part.group.program, tile)
-    # Whole sectors come from L2, however little of each the lanes of a warp want.
     work = replace(work, l2_bytes=max(work.l2_bytes, work.global_sectors * SECTOR))
     return estimate_microseconds(work, setting.machine)
 
 
-def missed_wishes(
-    wishes: MarkRequests, part: LaunchPart, config: GeneralConfig, where: Mapping[str, ValuePlace]
+def missed_requests(
+    requests: MarkRequests, part: LaunchPart, config: GeneralConfig, where: Mapping[str, ValuePlace]
 ) -> dict[Dimension | str, str]:
     """Dimensions that no threads share and statements whose values lie elsewhere than asked -> why."""
     loops = {d for path in paths(part.nest).values() for d in path}
     inside = {d for loops in config.shared.values() for d in loops}
     mapped = {d for own in config.mapping.dimensions for d in own.of.values()}
     found: dict[Dimension | str, str] = {}
-    for dimension in wishes.beside:
+    for dimension in requests.beside:
         if dimension in loops - inside - mapped and dimension.extent > 1:
             found[dimension] = f"one thread runs {dimension.name} in order: its iterations need one another"
-    for name, mark in wishes.scopes.items():
+    for name, mark in requests.scopes.items():
         if name not in where:
             continue
         passed = part.group.program.statement(name).write.array in part.group.program.outputs

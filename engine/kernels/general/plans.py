@@ -10,9 +10,9 @@ from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
 from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.mapping import ThreadMapping, map_threads
+from engine.kernels.general.mark_requests import MarkRequests
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, Paths, is_kept, moves, paths
 from engine.kernels.general.places import ValuePlace, places, spans_of
-from engine.kernels.general.wishes import MarkRequests
 from engine.poly.nodes import Dependence
 from engine.target import Target
 from engine.target.hardware import VECTOR_BYTES, WARP
@@ -34,7 +34,7 @@ class GridPlanner:
     program: TensorProgram
     nest: Nest
     dependences: Sequence[Dependence]
-    wishes: MarkRequests
+    requests: MarkRequests
     machine: Target
 
     def plans(self) -> Iterator[Plan]:
@@ -58,18 +58,18 @@ class GridPlanner:
     def _places(self, around: Paths, mapping: ThreadMapping) -> dict[str, ValuePlace]:
         """Where values live, in memory where a mark asks for that."""
         found = dict(places(self.program, around, mapping, self.dependences))
-        for name, mark in self.wishes.scopes.items():
+        for name, mark in self.requests.scopes.items():
             if mark.value != "register" and not found[name].in_memory:
                 found[name] = replace(found[name], readers=frozenset(), in_memory=True)
         return found
 
     def _of_threads(self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace]) -> Iterator[Plan]:
         """Each point is a thread's, one element or vectors."""
-        wishes = self.wishes
+        requests = self.requests
         for vector in self._vectors(mapping, where):
             strips = self._in_strips(mapping, vector)
-            threads = wishes.threads or min(
-                ALONE if wishes.points is None else TOGETHER, _whole_warps(wishes.points or strips.points)
+            threads = requests.threads or min(
+                ALONE if requests.points is None else TOGETHER, _whole_warps(requests.points or strips.points)
             )
             unrolled = self._unroll_factors(around, {d for own in strips.dimensions for d in own.of.values()})
             placed = {name: "global" for name in where if where[name].in_memory}
@@ -85,12 +85,12 @@ class GridPlanner:
         shared: Mapping[Dimension, tuple[Dimension, ...]],
     ) -> Plan:  # fmt: skip
         """Each point is a block's, whose threads share loops."""
-        wishes = self.wishes
+        requests = self.requests
         mapping = self._in_strips(mapping, 1)
         inside = [d for loops in shared.values() for d in loops]
-        strips = {d: min(n, d.extent) for d in inside if (n := wishes.neighbours(d)) > 1}
+        strips = {d: min(n, d.extent) for d in inside if (n := requests.neighbours(d)) > 1}
         most = max(math.prod(-(-d.extent // strips.get(d, 1)) for d in loops) for loops in shared.values())
-        threads = wishes.threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
+        threads = requests.threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
         mapped = {d for own in mapping.dimensions for d in own.of.values()}
         unrolled = self._unroll_factors(around, {*mapped, *inside})
         placed = self._place_values(around, mapping, where, inside)
@@ -99,13 +99,13 @@ class GridPlanner:
         )  # fmt: skip
 
     def _points(self, mapping: ThreadMapping) -> int:
-        return min(self.wishes.points or 0, mapping.points)
+        return min(self.requests.points or 0, mapping.points)
 
     def _in_strips(self, mapping: ThreadMapping, vector: int) -> ThreadMapping:
         """The mapping in strips of as many neighbours as marks ask for, at least vectors along the last dimension."""
         found = []
         for dimension in mapping.dimensions:
-            strip = max(map(self.wishes.neighbours, dimension.of.values()))
+            strip = max(map(self.requests.neighbours, dimension.of.values()))
             if dimension is mapping.dimensions[-1] and strip == 1:
                 strip = vector
             found.append(replace(dimension, strip=min(strip, dimension.extent)))
@@ -116,11 +116,11 @@ class GridPlanner:
         statements = self.program.statements
         if mapping.dimensions and not any(p.in_memory or not p.collects for p in where.values()):
             last = mapping.dimensions[-1]
-            asked = max(self.wishes.vectors.get(d, 0) for d in last.of.values())
+            asked = max(self.requests.vectors.get(d, 0) for d in last.of.values())
             sizes = [DTYPES[self.program.arrays[a].dtype] for s in statements for a in (s.write.array, *s.sources)]
             width = math.gcd(last.extent, asked or VECTOR_BYTES // max(sizes), VECTOR_BYTES // min(sizes))
             is_indirect = any(i.is_indirect for s in statements for a in s.reads() for i in a.indices)
-            others = asked or any(self.wishes.neighbours(d) > 1 for d in last.of.values())
+            others = asked or any(self.requests.neighbours(d) > 1 for d in last.of.values())
             if width > 1 and not is_indirect and (asked or not others):
                 yield width
         yield 1
@@ -128,15 +128,15 @@ class GridPlanner:
     def _unroll_factors(self, around: Paths, mapped: set[Dimension]) -> dict[Dimension, int]:
         """Iterations that are written out of the loops that threads walk by themselves."""
         loops = dict.fromkeys(d for path in around.values() for d in path if d not in mapped)
-        asked = {*self.wishes.vectors, *self.wishes.unrolled}
-        return {d: self.wishes.neighbours(d) for d in loops if d in asked}
+        asked = {*self.requests.vectors, *self.requests.unrolled}
+        return {d: self.requests.neighbours(d) for d in loops if d in asked}
 
     def _place_values(
         self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace], inside: Collection[Dimension]
     ) -> dict[str, str]:
         """Which of the values in memory a block has room for, those asked for first, then the smallest."""
         room = stitched_limit(self.machine)
-        program, scopes = self.program, {name: mark.value for name, mark in self.wishes.scopes.items()}
+        program, scopes = self.program, {name: mark.value for name, mark in self.requests.scopes.items()}
         writers = [s.write.array for s in program.statements]
         sizes: dict[str, int] = {}
         for statement in program.statements:

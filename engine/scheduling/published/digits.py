@@ -122,6 +122,10 @@ def _open_axis(
 
 
 def digit_of(dimension: int, row: PublishedRow, axis: int, of: Iterator, name: str) -> Digit:
+    """What a row counts of one axis, by its divisions and remainders.  Unsupported for remainders that cut a part.
+
+    dimension: the row's number.  of: the axis as an iterator.  name: the advice's, for messages.
+    """
     low, size, cut = 1, of.extent, False
     for sign, number in row.operations:
         if sign == "/":

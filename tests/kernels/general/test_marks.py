@@ -100,8 +100,8 @@ def test_lanes_share_the_loop_that_is_asked_for() -> None:
 
 
 def test_what_cannot_apply_is_noted_with_the_reason() -> None:
-    wishes = (marked("stages", 3), marked("intrinsic", "mma"), marked("scope", "tape"), marked("thread", 2048))
-    tile = lowered(element_wise(), *wishes)
+    requests = (marked("stages", 3), marked("intrinsic", "mma"), marked("scope", "tape"), marked("thread", 2048))
+    tile = lowered(element_wise(), *requests)
     reasons = " ".join(str(note) for note in tile.notes.values())
     for reason in ("fetched ahead", "tensor cores", "a value lies in register, shared, global", "up to 1024 threads"):
         assert reason in reasons
