@@ -158,7 +158,8 @@ def run(seed: int, number: int, checks: int, tell: Callable[[str], None]) -> lis
     edits: list[Edit] = []
     checked = 0
     for name, group in groups(draw, number):
-        recipe = engine.default_recipe(group)
+        # Advisers know the groups that fusion makes; a random program may be of no such form.
+        recipe = engine.default_recipe(group) if group.graph else Recipe(group.target)
         try:
             plain = engine.compile(group, recipe)
         except EngineError as refused:
