@@ -334,7 +334,7 @@ def show(
         console.print(f"{one.operator}, {one.group}: another order than the text's saves {saved:.1%} of its sectors")
     for line in _reasons((*pairs, *others, *orders), refused):
         console.print(line, highlight=False)
-    console.print("  ".join(f"{name} {_number(value)}" for name, value in figures.items()))
+    console.print("  ".join(report.figures_in_words(figures)))
 
 
 def _table(title: str, verdict: str, found: Sequence[Comparison]) -> Table:
@@ -393,10 +393,6 @@ def _reasons(found: Sequence[Comparison], refused: Mapping[str, str]) -> Iterato
         yield f"{name} does not load: {reason}"
     if not ADVICE.is_dir():
         yield f"nothing to compare: {ADVICE} is absent"
-
-
-def _number(value: float | int | None) -> str:
-    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
 if __name__ == "__main__":

@@ -223,8 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         rows = [asdict(edit) for edit in edits]
         report.write(options.json, "edits_to_kernels", report.environment("islpy"), rows, summary)
-    for name, value in summary.items():
-        print(f"{name}: {value:.3f}" if isinstance(value, float) else f"{name}: {value}")
+    print("\n".join(report.figures_in_words(summary)))
     return 0 if summary["checked"] == summary["passed"] else 1
 
 

@@ -30,3 +30,9 @@ def write(
     beside = path.with_name(f".new-{path.name}")
     beside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     beside.replace(path)
+
+
+def figures_in_words(figures: Mapping[str, Any]) -> list[str]:
+    """Each figure with its name: "share 0.975", "legal 198", "-" for one that there is not."""
+    texts = {n: "-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for n, v in figures.items()}
+    return [f"{name} {text}" for name, text in texts.items()]
