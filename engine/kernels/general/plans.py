@@ -18,9 +18,9 @@ from engine.target import Target
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.nodes import Statement, TensorProgram
 
-ALONE = 128
+THREADS_ALONE = 128
 """Threads of a block whose threads share nothing."""
-TOGETHER = 256
+THREADS_TOGETHER = 256
 """Threads of a block that share loops."""
 
 Plan = tuple[GeneralConfig, Mapping[str, ValuePlace]]
@@ -69,7 +69,7 @@ class GridPlanner:
         for vector in self._vectors(mapping, where):
             strips = self._in_strips(mapping, vector)
             threads = requests.threads or min(
-                ALONE if requests.points is None else TOGETHER, _whole_warps(requests.points or strips.points)
+                THREADS_ALONE if requests.points is None else THREADS_TOGETHER, _whole_warps(requests.points or strips.points)
             )
             unrolled = self._unroll_factors(around, {d for own in strips.dimensions for d in own.of.values()})
             placed = {name: "global" for name in where if where[name].in_memory}
@@ -90,7 +90,7 @@ class GridPlanner:
         inside = [d for loops in shared.values() for d in loops]
         strips = {d: min(n, d.extent) for d in inside if (n := requests.neighbours(d)) > 1}
         most = max(math.prod(-(-d.extent // strips.get(d, 1)) for d in loops) for loops in shared.values())
-        threads = requests.threads or min(TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
+        threads = requests.threads or min(THREADS_TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
         mapped = {d for own in mapping.dimensions for d in own.of.values()}
         unrolled = self._unroll_factors(around, {*mapped, *inside})
         placed = self._place_values(around, mapping, where, inside)
