@@ -68,9 +68,8 @@ class GridPlanner:
         requests = self.requests
         for vector in self._vectors(mapping, where):
             strips = self._in_strips(mapping, vector)
-            threads = requests.threads or min(
-                THREADS_ALONE if requests.points is None else THREADS_TOGETHER, _whole_warps(requests.points or strips.points)
-            )
+            most = THREADS_ALONE if requests.points is None else THREADS_TOGETHER
+            threads = requests.threads or min(most, _whole_warps(requests.points or strips.points))
             unrolled = self._unroll_factors(around, {d for own in strips.dimensions for d in own.of.values()})
             placed = {name: "global" for name in where if where[name].in_memory}
             yield (
