@@ -176,7 +176,7 @@ class DimensionProgram:
         """Linear independence: some product with a row of the orthogonal complement is non-zero.  A disjunction over
         signs where the sign is open."""
         width = self.dimension.problem.rank(statement)
-        basis = complement([coefficients(row, width) for row in self.dimension.rows[statement]], width)
+        basis = complement(tuple(coefficients(row, width) for row in self.dimension.rows[statement]), width)
         columns = self.columns[statement]
         products = [[(columns[k], c) for k, c in enumerate(vector) if c] for vector in basis]
         # Non-negative terms: their sum is positive exactly if one of them is, which needs no integer variables.

@@ -7,7 +7,7 @@ of the chosen iterators.  `DependenceEdge` keeps that relation as bit masks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -91,6 +91,8 @@ class ScheduleProblem:
     """Statement -> extent -> mask of the iterators that have it."""
     own: tuple[tuple[Dependence, ...], ...]
     """Dependences of each statement on itself."""
+    next_rows: dict[Hashable, Mapping[int, Row] | None] = field(default_factory=dict)
+    """What a linear program was asked for -> the rows that it gave, None where it has none."""
     _faces: dict[tuple[int, int, int, Rows, Rows], tuple[Generator, ...]] = field(default_factory=dict)
     _distances: dict[tuple[int, Rows], Mapping[int, int]] = field(default_factory=dict)
 

@@ -288,7 +288,11 @@ class _Solve:
         rules, kept = above.rules, list(above.entries)
         known = {r.key for r in rules}
         refused: dict[_Kept, Verdict] = {}
-        for placed in sorted(entries, key=lambda p: not p.entry.required):
+        ordered = sorted(entries, key=lambda p: not p.entry.required)
+        whole = {r.key: r for r in map(self._rule, ordered) if r is not None and r.key not in known}
+        if len(whole) > 1 and self._exists((*rules, *whole.values())):  # most often all hold: one build, not one each
+            return _Settled((*rules, *whole.values()), (*kept, *ordered))
+        for placed in ordered:
             rule = self._rule(placed)
             if rule is None or rule.key in known:
                 kept.append(placed)
