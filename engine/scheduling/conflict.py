@@ -67,7 +67,9 @@ def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
     """The conflict with every repair that was verified, the smallest loss first."""
     found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
-    return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+    return Conflict(
+        conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found, conflict.is_final
+    )
 
 
 def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:

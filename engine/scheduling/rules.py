@@ -10,9 +10,23 @@ from engine.scheduling.address import Address
 from engine.scheduling.nodes import PlacedEntry
 from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients
 from engine.scheduling.terms import COEFFICIENT_FIELDS, Demand, demand_of
+from engine.support.errors import BadInput
 
 STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
 """Fields that the search obeys; the others are attached or checked afterwards."""
+
+
+_STEERING = 1_000
+"""Largest number of different entries that one search obeys."""
+
+
+def check_number(program: str, entries: Iterable[PlacedEntry]) -> None:
+    """BadInput for more different entries than a search can obey in reasonable time."""
+    wishes = (p.entry for p in entries if p.entry.field in STEERING)
+    steering = {(e.field, e.dimension, e.value, e.statements) for e in wishes}
+    if len(steering) > _STEERING:
+        hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
+        raise BadInput("schedule", program, f"{len(steering):,} different entries steer its search", hint)
 
 
 @dataclass(frozen=True, slots=True)
