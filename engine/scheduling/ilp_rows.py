@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from engine.scheduling.integer import Deadline
-from engine.scheduling.linear import Cone, NextDimension, solve
+from engine.scheduling.linear import Cone, NextDimension, is_infeasible, solve
 from engine.scheduling.nodes import Options
 from engine.scheduling.problem import Row, Rows, ScheduleProblem
 from engine.scheduling.rules import ScheduleRule, support
@@ -79,9 +79,19 @@ class General:
         # Fusion asks for the same groups under one set of rules after the other: most programs were solved before.
         known = self.problem.next_rows
         if asked not in known:
-            attempts = (solve(attempt, self.deadline) for attempt in self._attempts(dimension, rows, freedom))
-            known[asked] = next((found for found in attempts if found is not None), None)
+            known[asked] = self._first_rows(list(self._attempts(dimension, rows, freedom)))
         return known[asked]
+
+    def _first_rows(self, attempts: Sequence[NextDimension]) -> Next | None:
+        """The rows of the first attempt that has any.  The last one allows whatever another does: where it is
+        infeasible, all are."""
+        for number, attempt in enumerate(attempts):
+            if number == 1 and len(attempts) > 2 and is_infeasible(attempts[-1], self.deadline):
+                return None
+            found = solve(attempt, self.deadline)
+            if found is not None:
+                return found
+        return None
 
     def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[ScheduleRule]) -> None:
         """Record the rows that rules `here` constrain, for constraints that relate them to later loops."""
@@ -148,6 +158,8 @@ class General:
         # LEGAL opens distances between statements, which only skewing or shifting can use.
         levels = (PARALLEL,) if parallel else (PARALLEL, ALIGNED, LEGAL) if opened else (PARALLEL, ALIGNED)
         signs = (False, True) if self.options.reverse or dimension.constraints else (False,)
+        if any(len(c.terms) == 1 and c.relation == "=" and c.terms[0][0] * c.number < 0 for c in dimension.constraints):
+            signs = (True,)  # an entry asks for a negative coefficient
         # An earlier start keeps more dependences in the new row, so a longer band stays permutable.
         return tuple(range(since, depth + 1) if skewed else (depth,)), levels, signs
 
