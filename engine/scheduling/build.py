@@ -238,7 +238,9 @@ class ScheduleBuilder:
 
     def _loops_left(self, statement: int, rows: Rows) -> int:
         """Number of unused iterators that are not reduced."""
-        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused_iterators(statement, rows))
+        unused = self.problem.unused_iterators(statement, rows)
+        reduced = self.problem.reduced[statement]
+        return sum(not reduced >> k & 1 for k in unused) if reduced else len(unused)
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
         """Split a component into a sequence of independently scheduled parts; None if that fails too."""

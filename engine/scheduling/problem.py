@@ -103,6 +103,8 @@ class ScheduleProblem:
     def unused_iterators(self, statement: int, rows: Rows) -> list[int]:
         """Iterators that are linearly independent of the rows so far, in order."""
         width = self.rank(statement)
+        if not rows:
+            return list(range(width))
         if all(isinstance(row, int) for row in rows):
             return [k for k in range(width) if k not in rows]
         matrix = [coefficients(row, width) for row in rows]
@@ -135,6 +137,9 @@ class ScheduleProblem:
 
     def row(self, statement: int, index: Index) -> Row:
         """The row of an index; inverse of `index`."""
+        match index:
+            case Index(((str(name), 1),), 0):  # the usual row
+                return self.names[statement].index(name)
         return row_of((index.coefficient(name) for name in self.names[statement]), index.constant)
 
     def face(self, dependence: Dependence, number: int, rows: Rows, others: Rows) -> tuple[Generator, ...]:
