@@ -119,16 +119,18 @@ def check_model(
     recipe: Recipe | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
+    level: str = "source",
 ) -> ModelCheck:
     """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
 
-    progress: called with (group, launches done, launches).  Raises Unsupported when some operators have no kernel.
+    progress: called with (group, launches done, launches).  level: as of `check`.
+    Raises Unsupported when some operators have no kernel.
     """
     from engine.verify.model import check_model as run
 
     if plan.source is not graph:
         raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
-    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress)
+    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress, level=level)
 
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:

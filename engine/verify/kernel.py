@@ -23,7 +23,7 @@ from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
 from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.levels import SOURCE, Run, find_run
+from engine.verify.levels import SOURCE, Run, find_run, work_of
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores
 
 Values = Mapping[str, np.ndarray]
@@ -156,9 +156,8 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
 
     Blocks of later launches need all those before: of a large kernel with several only the first launch runs.
     """
-    total, facts = kernel.source.blocks, kernel.facts
-    work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
-    affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
+    total = kernel.source.blocks
+    affordable = max(SAMPLE, int(WORK * total / max(work_of(kernel), 1)))
     if affordable >= total:
         return tuple(range(total))
     first = kernel.source.launches[0].blocks

@@ -8,22 +8,26 @@ packing of halves and parameters, predicates and address arithmetic are the comp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Emulation
-from engine.execution.nvrtc import compile_ptx
+from engine.execution.nvrtc import compile_ptx, nvrtc_version
 from engine.execution.ptx.execute import execute
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput
 from engine.tile.source import CudaSource
 
-SOURCE, PTX = "source", "ptx"
+AUTO, SOURCE, PTX = "auto", "source", "ptx"
 LEVELS = (SOURCE, PTX)
 LINE_TABLE = ("-lineinfo",)
 """NVRTC's option for the lines of the CUDA text in the PTX."""
+
+PTX_WORK = 4_000_000
+"""Operations and bytes of a kernel up to which its compiled code is run too where nobody chose a level: a second."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -37,15 +41,35 @@ class Run(Protocol):
     ) -> tuple[Emulation, Arrays, Arrays]: ...  # fmt: skip
 
 
-def find_run(level: str, kernel: Kernel, ptx: str | None = None) -> Run:
+def work_of(kernel: Kernel) -> float:
+    """What one run of all blocks costs: operations, and bytes of global and shared memory."""
+    facts = kernel.facts
+    return facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
+
+
+def choose_levels(level: str, kernel: Kernel) -> tuple[str, ...]:
+    """The levels of "source", "ptx" or "both"; of "auto" the compiled code's, too, where it costs little to run.
+
+    Raises BadInput for another word.
+    """
+    if level == AUTO:
+        return LEVELS if work_of(kernel) <= PTX_WORK and nvrtc_version() else (SOURCE,)
+    chosen = {"both": LEVELS}.get(level, (level,))
+    if not set(chosen) <= set(LEVELS):
+        raise BadInput("check", f"level {level!r}", f"is not one of {AUTO}, both, {', '.join(LEVELS)}")
+    return chosen
+
+
+def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> Run:
     """How kernels run at a level, for the target of `kernel`.
 
-    ptx: text in place of what NVRTC makes of this kernel.  Raises BadInput for an unknown level.
+    ptx: text in place of what NVRTC makes of this kernel.  checked: whether CUDA text runs with all checks, which the
+    compiled code always does.  Raises BadInput for an unknown level.
     """
     if level not in LEVELS:
         raise BadInput("check", f"level {level!r}", f"is not one of {', '.join(LEVELS)}")
     if level == SOURCE:
-        return emulate
+        return partial(emulate, checked=checked)
 
     def run(
         source: CudaSource, arrays: Mapping[str, np.ndarray], *, blocks: Sequence[int] | None = None,
