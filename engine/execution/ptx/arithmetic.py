@@ -251,8 +251,24 @@ def decode_permute(i: Instruction, operands: Operands) -> Step:
     return step
 
 
+def decode_insert(i: Instruction, operands: Operands) -> Step:
+    """bfi.TYPE d, a, b, first, count: b with `count` bits of it from `first` on replaced by the lowest ones of a."""
+    if i.opcode not in ("bfi.b32", "bfi.b64"):
+        raise refuse(i)
+    dtype = np.dtype(TYPES[i.parts[1]])
+
+    def insert(a: Values, b: Values, first: Values, count: Values) -> Values:
+        first, count = np.minimum(first & 0xFF, 64).astype(np.uint64), np.minimum(count & 0xFF, 64).astype(np.uint64)
+        ones = np.where(count < 64, (np.uint64(1) << (count & 63)) - np.uint64(1), ~np.uint64(0))
+        mask = np.where(first < 64, ones << (first & 63), np.uint64(0))
+        moved = np.where(first < 64, a.astype(np.uint64) << (first & 63), np.uint64(0))
+        return np.asarray((b & ~mask | moved & mask).astype(dtype))
+
+    return _apply(operands, i, [dtype, dtype, U32, U32], insert)
+
+
 DECODERS = {
     **dict.fromkeys((*_FLOAT, *_BITS, *_INTEGER, "mad", "rem", "shl", "shr"), decode_arithmetic),
-    "setp": decode_compare, "selp": decode_select, "prmt": decode_permute,
+    "setp": decode_compare, "selp": decode_select, "prmt": decode_permute, "bfi": decode_insert,
 }  # fmt: skip
 """Decoder of each first part of an opcode."""

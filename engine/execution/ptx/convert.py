@@ -11,6 +11,7 @@ from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
 from engine.execution.ptx.parse import TYPES
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_WINDOWS = {"global": 0, "shared": 1 << 44, "local": 2 << 44}
 _BITS_OF_HALF = np.dtype(np.uint16)
 
 
@@ -45,11 +46,12 @@ def decode_move(i: Instruction, operands: Operands) -> Step:
 
 
 def decode_address_space(i: Instruction, operands: Operands) -> Step:
-    """cvta[.to].SPACE: a generic address of global memory is the address itself; others would need windows."""
-    if "global" not in i.parts:
-        raise refuse(i, "takes generic addresses of other memory than global")
+    """cvta[.to].SPACE: a generic address is that of global memory itself, or of a window that the space begins at."""
+    window = np.uint64(_WINDOWS[i.parts[-2]])
     read, write = operands.read(i.operands[1], np.dtype(np.uint64)), operands.write(i.operands[0])
-    return lambda lanes: write(lanes, read(lanes))
+    if "to" in i.parts:
+        return lambda lanes: write(lanes, read(lanes) - window)
+    return lambda lanes: write(lanes, read(lanes) + window)
 
 
 def decode_convert(i: Instruction, operands: Operands) -> Step:

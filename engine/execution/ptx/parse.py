@@ -24,7 +24,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{;]*)\{")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _PIECE = re.compile(
-    r"\s*(?:(?P<loc>\.loc[^\n]*)|(?P<brace>[{}])|(?P<label>[$\w]+):(?!:)|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
+    r"\s*(?:(?P<loc>\.loc\s[^\n]*)|(?P<brace>[{}])|(?P<label>[$\w]+):(?!:)|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
 )
 _INSTRUCTION = re.compile(
     r"(?:@(?P<negated>!?)(?P<guard>[%\w$]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
