@@ -197,7 +197,7 @@ def verify(
     ] = "auto",
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
-    """Run kernels on the CPU, as text and as compiled, and compare with a reference: an independent implementation."""
+    """Run kernels on the CPU, as text and as compiled. They are compared with an independent implementation."""
     from app.cli import verbs
 
     return verbs.verify(job(file, target, dim, group, recipe), whole, level, json)

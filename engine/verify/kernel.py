@@ -23,7 +23,7 @@ from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
 from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.levels import SOURCE, Run, find_run, work_of
+from engine.verify.levels import SOURCE, KernelRun, find_run, work_of
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores
 
 Values = Mapping[str, np.ndarray]
@@ -43,7 +43,7 @@ class _KernelRuns:
     kernel: Kernel
     tolerance: Tolerance
     timeout: float
-    run_blocks: Run
+    run_blocks: KernelRun
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
     counts: tuple[SiteCount, ...] = ()
     worst: float = 0.0
