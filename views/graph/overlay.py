@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.graph.items import BOUND_COLOURS, SCHEMES, SceneState
+from views.graph.items import BOUND_COLOURS, PACKING, SCHEMES, SceneState
 from views.graph.scene import GraphScene
 from views.rows import draw_text
 from views.theme import face
@@ -137,15 +137,19 @@ class CostLegend(QWidget):
             x += SWATCH
 
 
+LABELS = {PACKING: "horizontal fusion"}
+"""Schemes that the field calls otherwise than documents do."""
+
+
 class SchemeLegend(QWidget):
     """What the lines inside launches mean; there while a launch is open."""
 
     def __init__(self, parent: QWidget, scene: GraphScene) -> None:
         super().__init__(parent)
         self._scene = scene
-        self.setFixedSize(QSize(96, 20 + 16 * len(SCHEMES)))
+        self.setFixedSize(QSize(132, 20 + 16 * len(SCHEMES)))
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setAccessibleName("Legend of the schemes: register, shuffle, shared memory, packing")
+        self.setAccessibleName("Legend of the schemes: register, shuffle, shared memory, horizontal fusion")
         self.hide()
 
     def fit(self) -> None:
@@ -163,10 +167,10 @@ class SchemeLegend(QWidget):
         painter.fillRect(self.rect(), background)
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(4, 1, self.width() - 8, 15), "handed over in")
+        draw_text(painter, QRectF(4, 1, self.width() - 8, 15), "passed via")
         for number, (name, (author, style, width)) in enumerate(SCHEMES.items()):
             middle = 26.0 + 16 * number
             painter.setPen(QPen(theme.author(author), width, style))
             painter.drawLine(QPointF(5, middle), QPointF(27, middle))
             painter.setPen(theme.colour("text-3"))
-            draw_text(painter, QRectF(34, middle - 8, 60, 16), name)
+            draw_text(painter, QRectF(34, middle - 8, 94, 16), LABELS.get(name, name))
