@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from time import perf_counter
 
 import pytest
 from PySide6.QtCore import Qt
@@ -19,10 +17,10 @@ from app.shell.panels import PERSPECTIVES
 from app.shell.window import SMALLEST, Window
 from tests.app.driving import COMMAND, MODEL, select, settle
 from tests.app.dropping import dragged, file_data
+from tests.xcb.keys import PATIENCE, press, wait_for
 from views.notice import News
 
 PATH = "/somewhere/model.onnx"
-PATIENCE = 15_000
 KEY_MS = 2000
 """From the X server until an action answers."""
 NAMES = {
@@ -30,19 +28,6 @@ NAMES = {
     "/": "slash", "?": "question", "PgUp": "Prior", "PgDown": "Next", "Del": "Delete", "Ins": "Insert",
 }  # fmt: skip
 """Keys that X calls otherwise than Qt."""
-
-
-def wait_for(done: Callable[[], bool], milliseconds: float = PATIENCE) -> bool:
-    """Whether something comes true within a time, while the event loop runs."""
-    end = perf_counter() + milliseconds / 1e3
-    while not done() and perf_counter() < end:
-        QTest.qWait(5)
-    return done()
-
-
-def press(keys: str) -> None:
-    """Keys as the X server sends them."""
-    subprocess.run(["xdotool", "key", "--clearmodifiers", keys], check=True)
 
 
 def x_keys(keys: QKeySequence) -> str:
