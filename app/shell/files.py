@@ -18,7 +18,7 @@ from views.notice import News, Notice
 RECENT = 8
 MODELS = "Models (*.onnx *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
-MEASUREMENTS = "Files of times (*.json)"
+MEASUREMENTS = "Measurements (*.json)"
 RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
 
@@ -61,7 +61,7 @@ class FileActions(QObject):
 
     def ask_records(self) -> None:
         """Asks for a file of records to follow."""
-        self._ask("Attach to records", [RECORDS, ANY], self.records_chosen.emit)
+        self._ask("Open tuning log", [RECORDS, ANY], self.records_chosen.emit)
 
     def save(self) -> None:
         """Saves where it was saved before, else asks."""
@@ -135,4 +135,4 @@ class FileActions(QObject):
             ("Recover", lambda: self._document.recover(orphan)),
             ("Discard", lambda: self._document.discard(orphan)),
         )
-        self._notice.show_news(News(title, "They were not saved when their window ended.", choices))
+        self._notice.show_news(News(title, "Unsaved changes of a window that ended.", choices))

@@ -45,8 +45,8 @@ USUAL = (1440, 900)
 """Pixels of the window at the first start, where the screen has room for them."""
 FRAME = 40
 """Pixels that a desktop may put above a window; how many is known only once it is shown."""
-SHORT = 108
-"""Pixels in which one can still tell what the graph is coloured by."""
+SHORT = 132
+"""Pixels in which one can tell what the graph is coloured by."""
 LAYOUT_VERSION = 3
 
 
@@ -182,8 +182,8 @@ class Window(QMainWindow):
         self.colour_by = QComboBox()
         self.colour_by.setMinimumWidth(SHORT)
         self.colour_by.setAccessibleName("Colour the graph by")
-        self.colour_by.setToolTip("What the bars of the graph show")
-        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setToolTip("What the graph is coloured by")
+        self.colour_by.addItems(list(COLOURS))
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)

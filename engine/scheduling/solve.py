@@ -390,7 +390,7 @@ class _Solve:
         if len(self.clash) > 1 and " with “" not in because:
             others = ", ".join(f"“{p.entry}” ({p.author})" for p in self.clash[:-1])
             because += f"; cannot hold together with {others}"
-        hint = "make it soft, switch it off, or change what it collides with"
+        hint = "make it optional, switch it off, or change what it collides with"
         return Conflict(str(last.entry), because, hint, verdicts, self.clash)
 
 
