@@ -30,7 +30,7 @@ def graph_picture(model: ModelDoc, links: Mapping[str, str]) -> Markup:
     """The model's kernels as boxes with times and arrows.  links: group -> where a click on its box leads to."""
     top = boxes(model)
     drawing = GraphDrawing(model, top).draw(first_open(model, top))
-    picture = _Picture(model, links)
+    picture = _BoxPainter(model, links)
     left, upper, right, bottom = drawing.extent
     width, height = right - left + 2 * BORDER, bottom - upper + 2 * BORDER
     content = [*picture.boxes(drawing), *_lines(drawing)]
@@ -64,7 +64,7 @@ def _head(before: Point, tip: Point) -> Markup:
     return tag("polyline", points=" ".join(f"{left:g},{top:g}" for left, top in corners), class_="edge")
 
 
-class _Picture:
+class _BoxPainter:
     """Paints boxes; knows the times of groups."""
 
     def __init__(self, model: ModelDoc, links: Mapping[str, str]) -> None:
