@@ -16,6 +16,7 @@ import engine
 from app.session.loom_file import SUFFIX, LoomFile, find_model, present_recipe, read_loom
 from app.session.named_models import path_of
 from engine import BadInput, Conflict, EngineError
+from engine.documents.model import ModelDoc, with_times
 from engine.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class CompileJob:
     @cached_property
     def recipe(self) -> Recipe:
         """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
-        recipe = engine.default_recipe(self.plan, target=self.target)
+        recipe = self.advised
         if self._read_recipe is not None:
             given = replace(self._read_recipe, target=self.target)
             if self.recipe_file is None:  # a workspace keeps histories of groups that its plan has no more
@@ -101,6 +102,23 @@ class CompileJob:
             text = engine.read_advice(self.tree_file)
             recipe = engine.merge_advice(recipe, self.groups[0], text, str(self.tree_file))
         return recipe
+
+    @cached_property
+    def model(self) -> ModelDoc:
+        """The plan with the times of the kernels that its recipe makes."""
+        model, advised = engine.model_doc(self.graph, self.plan, target=self.target), self.advised
+        times = {group.name: group.time for group in model.groups if group.time}
+        for group in self.plan.groups:
+            if self.recipe.groups.get(group.name) != advised.groups.get(group.name):
+                times.pop(group.name, None)
+                with contextlib.suppress(EngineError):  # a group whose advice cannot be has no time
+                    times[group.name] = engine.predict(engine.compile(group, self.recipe)).time()
+        return with_times(model, times)
+
+    @cached_property
+    def advised(self) -> Recipe:
+        """The recipe of all advisers, whatever the user says."""
+        return engine.default_recipe(self.plan, target=self.target)
 
     @cached_property
     def _read_recipe(self) -> Recipe | None:

@@ -281,6 +281,18 @@ def compare(
     return run(a, b, model, group, max_slowdown, json)
 
 
+@command("Exit codes: 0 done, whatever differs, 2 bad input.")
+def diff(
+    a: Annotated[str, Argument(metavar="A", help="A model, or a saved workspace (.loom).")],
+    b: Annotated[str, Argument(metavar="B", help="Another.")],
+    target: Target = None, dim: Dims = NOTHING, json: Json = False,
+) -> None:  # fmt: skip
+    """Two models or workspaces side by side. Operators and kernels added, removed and changed, with figures."""
+    from app.cli.diff import diff as run
+
+    run(job(a, target, dim), job(b, target, dim), json)
+
+
 @command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
