@@ -16,7 +16,7 @@ import engine
 from app.session.loom_file import SUFFIX, LoomFile, find_model, present_recipe, read_loom
 from app.session.named_models import path_of
 from engine import BadInput, Conflict, EngineError
-from engine.documents.model import ModelDoc, with_times
+from engine.documents.model import ModelDoc
 from engine.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -106,14 +106,7 @@ class CompileJob:
     @cached_property
     def model(self) -> ModelDoc:
         """The plan with the times of the kernels that its recipe makes."""
-        model, advised = engine.model_doc(self.graph, self.plan, target=self.target), self.advised
-        times = {group.name: group.time for group in model.groups if group.time}
-        for group in self.plan.groups:
-            if self.recipe.groups.get(group.name) != advised.groups.get(group.name):
-                times.pop(group.name, None)
-                with contextlib.suppress(EngineError):  # a group whose advice cannot be has no time
-                    times[group.name] = engine.predict(engine.compile(group, self.recipe)).time()
-        return with_times(model, times)
+        return engine.model_doc_at(self.graph, self.plan, self.recipe)
 
     @cached_property
     def advised(self) -> Recipe:

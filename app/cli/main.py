@@ -103,7 +103,7 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
 @command("Exit codes: 0 done, 2 bad input.")
 def render(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="PNG", help="Picture to write.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Picture to write: .png, or .svg.")],
     panel: Annotated[
         str | None, Option(metavar="NAME", help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.")
     ] = None,
