@@ -9,7 +9,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
-from views.code.highlighter import spans
+from views.code.spans import spans
 from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
 from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
+from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.hierarchy import GraphBox
@@ -68,6 +69,8 @@ class SceneState:
     """The launch or operator that commands are about."""
     edge: tuple[str, str] = ("", "")
     """Keys of the boxes at the ends of the edge that the card describes."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Launch or operator -> "added", "removed" or "changed", while the model stands beside another one."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
@@ -138,7 +141,7 @@ class BoxItem(QGraphicsItem):
 
     def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
-        return QRectF(-2, -10, self.placed.width + 12, self.placed.height + 12)
+        return QRectF(-8, -10, self.placed.width + 18, self.placed.height + 12)
 
     def shape(self) -> QPainterPath:
         """Only the header of an open layer answers the mouse."""
@@ -191,6 +194,9 @@ class BoxItem(QGraphicsItem):
             for shift in (8.0, 4.0):
                 painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
         hull = placed.opened and not placed.box.children
+        change = change_of(self._look.changes, placed.box)
+        if change:
+            pen = QPen(theme.author(CHANGES[change][0]), 1.8)
         if self._look.target[0] == placed.box.key:
             pen = QPen(theme.colour(TARGETS[self._look.target[1]]), 2.4)
         painter.setPen(pen)
@@ -200,6 +206,8 @@ class BoxItem(QGraphicsItem):
         painter.drawRoundedRect(box, radius, radius)
         if placed.box.nodes[0].fixed and not placed.box.children and not placed.box.operator:
             paint_pin(painter, QPointF(placed.width - 1, 1), theme)
+        if change:
+            paint_change(painter, QPointF(0, 0), change, theme)
 
     def _frame_text(self, painter: QPainter, size: float) -> None:
         theme, placed = self._look.theme, self.placed
@@ -342,15 +350,6 @@ class EdgeItem(QGraphicsItem):
         else:
             painter.setPen(theme.colour("text-3"))
             draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
-
-
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme) -> None:
-    """The mark of what the user fixed: a pin whose head is the user's disc."""
-    painter.setPen(QPen(theme.author("user"), 1.4))
-    painter.drawLine(at + QPointF(0, 2), at + QPointF(0, 8))
-    painter.setPen(QPen(theme.colour("panel"), 1.0))
-    painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 4.2, 4.2)
 
 
 def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
