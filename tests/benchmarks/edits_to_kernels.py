@@ -158,8 +158,7 @@ def run(seed: int, number: int, checks: int, tell: Callable[[str], None]) -> lis
     edits: list[Edit] = []
     checked = 0
     for name, group in groups(draw, number):
-        # Advisers know the groups that fusion makes; a random program may be of no such form.
-        recipe = engine.default_recipe(group) if group.graph else Recipe(group.target)
+        recipe = engine.default_recipe(group)
         try:
             plain = engine.compile(group, recipe)
         except EngineError as refused:
