@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.support.errors import BadInput
 from engine.tile.nodes import KernelConfig
@@ -11,6 +12,8 @@ from engine.tile.nodes import KernelConfig
 @dataclass(frozen=True, slots=True)
 class GemmConfig(KernelConfig):
     """What may be chosen of a contraction's kernel: what ALCOP calls its knobs, and who shares the depth."""
+
+    copies_tiles: ClassVar[bool] = True
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""

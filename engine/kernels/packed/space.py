@@ -111,12 +111,13 @@ class Packed(KernelTemplate):
         return replace(found, global_requests=found.l2_bytes // (ELEMENT_BYTES * WARP))
 
     def _form(self, program: Program) -> Work:
-        """The closed form, where a byte stands for a point."""
+        """The closed form, where a byte and a sector stand for a point."""
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
         walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
         # Parts never run in one block: the thread that holds most decides the registers of all.
         values = [part.alive * part.now for part in self.parts if not part.walks]
+        visited = sum(part.points_visited(threads, share) for part, share in shares)
         return replace(
             facts,
             blocks=sum(part.blocks(threads, share) for part, share in shares),
@@ -125,8 +126,8 @@ class Packed(KernelTemplate):
             shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
             shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
             registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),
-            l2_bytes=sum(part.points_visited(threads, share) for part, share in shares),
-            global_sectors=0,
+            l2_bytes=visited,
+            global_sectors=visited,
         )
 
     def program_of(self, kernel: Kernel) -> Program | None:

@@ -118,7 +118,7 @@ class Stitched(KernelTemplate):
             shared_bytes_moved=blocks * (2 * staged + walked.met_bytes),
             registers=STITCHED_BASE + walked.elements_held,
             l2_bytes=blocks * walked.points_visited,
-            global_sectors=0,
+            global_sectors=blocks * walked.points_visited,
         )
         if self.now is None:
             return form

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from engine.tile.nodes.control import LastArrival
 from engine.tile.nodes.operation import TileOp, operations
@@ -40,6 +41,9 @@ class PipelineRequest:
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
     """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
+
+    copies_tiles: ClassVar[bool] = False
+    """As `Work.copies_tiles`."""
 
     def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
         """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
