@@ -11,7 +11,7 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import widest
-from engine.kernels.marks import DEFAULT_THREADS
+from engine.kernels.marks import DEFAULT_THREADS, WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
@@ -23,8 +23,11 @@ from engine.kernels.stitched.block_walks import (
     block_walks,
 )
 from engine.kernels.stitched.family import STITCHED_FAMILY
+from engine.kernels.stitched.placement import plan_parts
 from engine.recipe import Entry
 from engine.scheduling.nodes import Node, ScheduleTree
+from engine.support.errors import Unsupported
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.target.registers import STITCHED_BASE
 from engine.tensor.live_values import most_alive
@@ -72,6 +75,17 @@ class _PackedPart:
     def blocks(self, threads: int, share: int) -> int:
         """Blocks of the part."""
         return -(-self.total // (share if self.walks else threads * self.now * share))
+
+    def longest_loop(self, threads: int, share: int, machine: Target) -> int:
+        """Iterations of the longest loop that is not written out; 1 where a block has no room for its intermediates."""
+        if self.walks is None:
+            return share if share > WRITTEN_OUT else 1
+        program, parts = self.walks.program, self.walks.under(threads, share).parts
+        try:
+            plan = plan_parts(program, parts, self.walks.names, share, {}, machine)
+        except Unsupported:
+            return 1
+        return plan.longest_loop(program.inputs)
 
     def points_visited(self, threads: int, share: int) -> int:
         """Points that all its blocks visit, those past the ends of loops included."""
@@ -122,7 +136,7 @@ class Packed(KernelTemplate):
             facts,
             blocks=sum(part.blocks(threads, share) for part, share in shares),
             threads=threads,
-            serial_steps=max((parts.longest_loop for _, parts in walked), default=1),
+            serial_steps=max((p.longest_loop(threads, n, self.machine) for p, n in shares), default=1),
             shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
             shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
             registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),

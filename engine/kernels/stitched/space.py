@@ -113,7 +113,7 @@ class Stitched(KernelTemplate):
             facts,
             blocks=blocks,
             threads=program.number("threads"),
-            serial_steps=walked.longest_loop,
+            serial_steps=plan.longest_loop(self.kernel.program.inputs) if isinstance(plan, PlacementPlan) else 1,
             shared_bytes=walked.scratch_bytes + staged,
             shared_bytes_moved=blocks * (2 * staged + walked.met_bytes),
             registers=STITCHED_BASE + walked.elements_held,
