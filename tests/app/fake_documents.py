@@ -128,7 +128,7 @@ def _group(row: tuple[str, str, str, str, int, float, str, int, int], instances:
     )
     return GroupDoc(
         name, title, kind, shape, "float16", instances, statements, because, boundaries, size, flops, bound,
-        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0,
+        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0, kind in ("contraction", "attention"),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from engine.kernels.gemm.limits import SEARCH_LIMITS
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate, prune_programs, situation
-from engine.kernels.prune import FEWEST, PROMISE, promising
+from engine.kernels.prune import KEPT_ANYWAY, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
@@ -205,8 +205,8 @@ def test_what_is_promised_far_more_time_is_dropped_but_not_the_advisers_choice()
     funnel = Funnel(300, (), tuple(points))
     slowest = points[-1]
     made = promising(funnel, lambda program: float(program.number("n")), (slowest,))
-    assert made.left == (*points[:FEWEST], slowest)
-    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - FEWEST - 1)
+    assert made.left == (*points[:KEPT_ANYWAY], slowest)
+    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - KEPT_ANYWAY - 1)
     assert promising(funnel, lambda program: 1 + program.number("n") / 400, ()).left == tuple(points)
-    few = Funnel(FEWEST, (), tuple(points[:FEWEST]))
+    few = Funnel(KEPT_ANYWAY, (), tuple(points[:KEPT_ANYWAY]))
     assert promising(few, lambda program: float(program.number("n")), ()) is few

@@ -20,7 +20,7 @@ from views.theme import Theme, face, semibold
 SHARE = 52
 TIME = 58
 BAR = 28
-WIDEST = 0.25
+FULL_SHARE = 0.25
 """Share of the whole model that fills the bar."""
 
 
@@ -123,7 +123,7 @@ def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> No
     edge = right - TIME - SHARE - BAR
     if item.group:
         track = QRectF(edge - 2, box.center().y() - 3.5, BAR, 8)
-        paint_bar(painter, track, item.share / WIDEST, theme.cost_colour(item.cost), theme)
+        paint_bar(painter, track, item.share / FULL_SHARE, theme.cost_colour(item.cost), theme)
     painter.setPen(theme.colour("text"))
     painter.setFont(semibold() if bold else face())
     room = edge - 8 - state.left
