@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from engine.tensorize.space import KernelConfig
 from engine.tile.nodes.control import LastArrival
