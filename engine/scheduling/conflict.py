@@ -128,11 +128,11 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
 
 
 def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
-    """Repairs that lose an entry: made soft first, then switched off."""
+    """Repairs that lose an entry: made optional first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” optional", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
         yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)

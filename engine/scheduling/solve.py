@@ -2,6 +2,7 @@
 
 Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
 entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
+Where no kernel follows then, soft entries of the root are given up that stand in its way.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from time import perf_counter, process_time
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Path, Value
+from engine.recipe import Path
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
-from engine.scheduling.candidate import ScheduleCandidate, attach_entries
+from engine.scheduling.candidate import RuleKey, ScheduleCandidate, SettledEntries, attach_entries, rule_keys
 from engine.scheduling.conflict import with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
 from engine.scheduling.legality import check_schedule
@@ -79,19 +80,6 @@ def schedule(
     return Scheduled(found.tree, verdicts, spent * 1e3, solve.checking * 1e3, log, because=found.because)
 
 
-_Kept = tuple[str, str, Value, frozenset[int]]
-"""Identity of a rule, without its author: field, dimension, value and statements."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """Entries that hold so far on the path down the constraint tree, and the tree they give."""
-
-    rules: tuple[ScheduleRule, ...] = ()
-    entries: tuple[PlacedEntry, ...] = ()
-    """All entries that are not given up, those without a rule included."""
-
-
 @dataclass(slots=True)
 class _Solve:
     program: TensorProgram
@@ -102,15 +90,17 @@ class _Solve:
     """Whether to stop at the first failed required entry, without explaining it: for verifying repairs."""
     table: VerdictTable = field(default_factory=VerdictTable)
     log: list[str] = field(default_factory=list)
-    _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+    _built: dict[tuple[RuleKey, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
     lower: Lowering | None = None
     patience: float = 0.0
     """Seconds that are left for explanations."""
-    candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], ScheduleCandidate] = field(default_factory=dict)
+    candidates: dict[tuple[tuple[RuleKey, ...], tuple[Path, ...]], ScheduleCandidate] = field(default_factory=dict)
     """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
     repairing: Deadline | None = None
     """Of all trials of repairs together."""
+    chosen: ScheduleCandidate | None = None
+    """The last leaf that holds all that is required and has a kernel."""
     refusal: str = ""
     """Why the last leaf was given up."""
     checking: float = 0.0
@@ -124,13 +114,15 @@ class _Solve:
 
         Where no kernel follows any legal schedule, the first one that was found.
         """
-        check_number(self.program.name, entries_of(tree.root))
+        check_number(self.program, entries_of(tree.root))
         refused = [v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required]
         if refused:
             self.clash = Clash((refused[0],))
-            raise self.conflict(tree)
+            raise self.clash.error(self.table.of_tree(tree), is_last_answer=bool(self.options.repairing))
+        log = tuple(self.log)
         try:
-            self.settle(tree.root, _Settled(), strict=False)
+            if not self.settle(tree.root, SettledEntries(), strict=False) and self.candidates:
+                self._drop_soft(tree.root, log)
         except OutOfTime as late:
             if not self._legal_candidates():
                 raise
@@ -138,13 +130,35 @@ class _Solve:
         legal = self._legal_candidates()
         if not legal:
             self._explain_unheld()
-            raise self.conflict(tree)
-        found = next((each for each in legal if not each.because), legal[0])
+            raise self.clash.error(self.table.of_tree(tree), is_last_answer=bool(self.options.repairing))
+        found = self.chosen or legal[0]
         self.table.record(*found.verdicts)
-        return found, self.table.of_tree(tree), (*self.log, *self.built_log(found.rules))
+        return found, self.table.of_tree(tree), (*self.log, *self._built[rule_keys(found.rules)][1])
 
     def _legal_candidates(self) -> list[ScheduleCandidate]:
         return [each for each in self.candidates.values() if each.unheld is None]
+
+    def _drop_soft(self, root: ConstraintNode, log: Sequence[str]) -> None:
+        """Give up soft entries of the root, later ones first, that cost the kernel.  log: before it was settled."""
+        before = self.table, self.log
+
+        def settles(entries: Sequence[PlacedEntry]) -> bool:
+            self.table, self.log = VerdictTable(), list(log)
+            return self.settle(replace(root, entries=tuple(entries)), SettledEntries(), strict=False)
+
+        kept = [placed for placed in root.entries if placed.entry.required]
+        if len(kept) == len(root.entries) or not settles(kept):
+            self.table, self.log = before
+            return
+        dropped: list[Verdict] = []
+        for placed in (placed for placed in root.entries if not placed.entry.required):
+            if settles((*kept, placed)):
+                kept.append(placed)
+            else:
+                dropped.append(Verdict(placed, INFEASIBLE, self.refusal))
+        settles(kept)
+        self.table.record(*dropped)
+        self.log += [f"given up: {verdict.placed.entry}: {verdict.because}" for verdict in dropped]
 
     def _explain_unheld(self) -> None:
         """Find out what excludes the first required entry that every rule allows and no schedule has."""
@@ -191,7 +205,7 @@ class _Solve:
 
     def build(self, rules: Sequence[ScheduleRule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
-        key = _key(rules)
+        key = rule_keys(rules)
         if key not in self._built:
             self.deadline.seconds_left()
             builder = ScheduleBuilder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
@@ -199,11 +213,7 @@ class _Solve:
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
 
-    def built_log(self, rules: Sequence[ScheduleRule]) -> tuple[str, ...]:
-        """The log of the solve under these rules."""
-        return self._built[_key(rules)][1]
-
-    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> bool:
+    def settle(self, node: ConstraintNode, above: SettledEntries, strict: bool) -> bool:
         """Whether the entries of a node and of one of its alternatives, on top of what holds above, have a kernel.
 
         strict: every entry must hold.  Otherwise only required ones must.
@@ -231,12 +241,12 @@ class _Solve:
                 return True
         return False
 
-    def _has_kernel(self, settled: _Settled, alternative: Iterable[PlacedEntry]) -> bool:
+    def _has_kernel(self, settled: SettledEntries, alternative: Iterable[PlacedEntry]) -> bool:
         """Whether the schedule of a leaf holds all that is required and has a kernel.
 
         alternative: the entries that are given up where it has none.
         """
-        key = (_key(settled.rules), tuple(placed.path for placed in settled.entries))
+        key = (rule_keys(settled.rules), tuple(placed.path for placed in settled.entries))
         if key not in self.candidates:
             if self._legal_candidates():
                 self.deadline.seconds_left()  # the first legal schedule is told in any case, late ones are not lowered
@@ -248,13 +258,14 @@ class _Solve:
         elif candidate.because:
             self.refusal = f"no kernel follows it: {candidate.because}"
         else:
+            self.chosen = candidate
             return True
         for placed in alternative:
             because = unheld.because if unheld and unheld.placed == placed else self.refusal
             self.table.record(Verdict(placed, INFEASIBLE, because))
         return False
 
-    def _follow(self, settled: _Settled) -> ScheduleCandidate:
+    def _follow(self, settled: SettledEntries) -> ScheduleCandidate:
         """The schedule of settled entries, checked whole, and whether a kernel follows it."""
         node = self.build(settled.rules)
         assert node is not None, "a settled set of rules has a schedule"
@@ -273,7 +284,7 @@ class _Solve:
         self.lowering += lowered - checked
         return replace(found, because=because)
 
-    def _all(self, entries: tuple[PlacedEntry, ...], above: _Settled) -> _Settled | None:
+    def _all(self, entries: tuple[PlacedEntry, ...], above: SettledEntries) -> SettledEntries | None:
         try:
             return self._all_in_time(entries, above)
         except OutOfTime as late:
@@ -282,13 +293,13 @@ class _Solve:
             self.refusal = late.reason
             return None
 
-    def _all_in_time(self, entries: tuple[PlacedEntry, ...], above: _Settled) -> _Settled | None:
+    def _all_in_time(self, entries: tuple[PlacedEntry, ...], above: SettledEntries) -> SettledEntries | None:
         known = {r.key for r in above.rules}
         found = {r.key: r for r in map(self._rule, entries) if r is not None}
         rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
-            return _Settled(whole, above.entries + entries)
+            return SettledEntries(whole, above.entries + entries)
         kept = above.rules
         for rule in rules:
             if not self._exists((*kept, rule)):
@@ -297,7 +308,7 @@ class _Solve:
             kept = (*kept, rule)
         return None
 
-    def _as_many(self, entries: Iterable[PlacedEntry], above: _Settled, below: bool) -> _Settled | None:
+    def _as_many(self, entries: Iterable[PlacedEntry], above: SettledEntries, below: bool) -> SettledEntries | None:
         """Add required entries first, then soft ones; a soft entry that fails is dropped, or kept for the statements
         that can obey.  Soft entries for which no time is left are dropped, too.
 
@@ -305,12 +316,12 @@ class _Solve:
         """
         rules, kept = above.rules, list(above.entries)
         known = {r.key for r in rules}
-        refused: dict[_Kept, Verdict] = {}
+        refused: dict[RuleKey, Verdict] = {}
         ordered = sorted(entries, key=lambda p: not p.entry.required)
         whole = {r.key: r for r in map(self._rule, ordered) if r is not None and r.key not in known}
         with suppress(OutOfTime):  # most often all hold: one build, not one each
             if len(whole) > 1 and self._exists((*rules, *whole.values())):
-                return _Settled((*rules, *whole.values()), (*kept, *ordered))
+                return SettledEntries((*rules, *whole.values()), (*kept, *ordered))
         for placed in ordered:
             rule = self._rule(placed)
             if rule is None or rule.key in known:
@@ -346,7 +357,7 @@ class _Solve:
                 self.table.record(verdict)
             refused[rule.key] = verdict
             self.log.append(f"given up: {placed.entry}: {verdict.because}")
-        return _Settled(rules, tuple(kept))
+        return SettledEntries(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> Clash:
         with self._explaining():
@@ -386,11 +397,3 @@ class _Solve:
 
     def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
-
-    def conflict(self, tree: ConstraintTree) -> Conflict:
-        """The error for the first required entry that does not hold."""
-        return self.clash.error(self.table.of_tree(tree), is_last_answer=bool(self.options.repairing))
-
-
-def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
-    return tuple(dict.fromkeys(rule.key for rule in rules))

@@ -48,7 +48,7 @@ class Clash:
         if others and " with “" not in because:
             names = ", ".join(f"“{p.entry}” ({p.author})" for p in others)
             because += f"; cannot hold together with {names}"
-        hint = "make it soft, switch it off, or change what it collides with"
+        hint = "make it optional, switch it off, or change what it collides with"
         is_final = is_last_answer and self.is_minimal and all(v.is_final for v in verdicts)
         return Conflict(str(last.entry), because, hint, verdicts, self.entries, is_final=is_final)
 
