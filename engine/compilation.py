@@ -23,7 +23,8 @@ from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import HONOURED, RELAXED, Conflict, Leaf, Scheduled, ScheduleTree, Verdict
+from engine.scheduling.integer import Deadline
+from engine.scheduling.nodes import HONOURED, RELAXED, WHOLE, Conflict, Leaf, Options, Scheduled, ScheduleTree, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
@@ -78,7 +79,7 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     """
     recipe = recipe or default_recipe(group)
     try:
-        found = _search(group, recipe)
+        found = _search(group, recipe, options=Options(repairing=0.0))  # repairs are no part of what is returned
     except Illegal as illegal:  # a Conflict among them
         names = tuple(s.name for s in group.program.statements)
         verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
@@ -87,36 +88,48 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     return found.solved
 
 
-def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
-    """Compile a group under a recipe (by default its advisers').
+def compile_group(
+    group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None, options: Options = WHOLE
+) -> Kernel:
+    """Compile a group under a recipe (by default its advisers').  options: the limits of the search.
 
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
     Raises Conflict when required entries cannot hold together, NotTaken when no kernel takes one as given,
     Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows any
-    legal one.
+    legal one, OverBudget when the search has found nothing within its limits.
     """
     recipe = recipe or default_recipe(group)
     known = None if observe else _find_advised(group, recipe)
     if known:
         return known
-    kernel = _compile_unchecked(group, recipe, observe)
+    kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
         return kernel
+    deadline = Deadline(options.repairing, group.name, options.should_stop)
+
+    def repaired(advice: tuple[Advice, ...]) -> tuple[Verdict, ...]:
+        deadline.seconds_left()
+        return _compile_unchecked(group, recipe.with_group(group.name, advice), options=options).verdicts
+
     raise refusal(
         kernel.program,
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice)).verdicts,
+        repaired if options.repairing else None,
     )
 
 
 def _compile_unchecked(
-    group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False
+    group: FusionGroup,
+    recipe: Recipe,
+    observe: Observer | None = None,
+    fitting_only: bool = False,
+    options: Options = WHOLE,
 ) -> Kernel:
     """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
     stages = _Stages(observe)
-    found = _search(group, recipe, stages, fitting_only)
+    found = _search(group, recipe, stages, fitting_only, options)
     program, solved = found.program, found.solved
     if isinstance(found.tile, Unsupported):
         raise NoKernel(found.tile, program, solved) from found.tile
@@ -142,7 +155,13 @@ class _Found:
     """The error where no kernel follows the schedule."""
 
 
-def _search(group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, fitting_only: bool = False) -> _Found:
+def _search(
+    group: FusionGroup,
+    recipe: Recipe,
+    stages: _Stages | None = None,
+    fitting_only: bool = False,
+    options: Options = WHOLE,
+) -> _Found:
     """The first path through the constraint tree that has a kernel; else the first legal one.
 
     Raises Conflict, Illegal, OverBudget, BadInput.
@@ -161,7 +180,7 @@ def _search(group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, f
 
     setting = Setting(find_target(recipe.target), recipe.numerics)
     codegen = _Codegen(replace(group, program=program), setting, fitting_only)
-    solved = schedule(program, needed, tree, lower=codegen.why_not)
+    solved = schedule(program, needed, tree, options, lower=codegen.why_not)
     stages.tell("schedule", tree, solved.tree, solved.milliseconds)
     stages.tell("legality", solved.tree, (), solved.checking)
 

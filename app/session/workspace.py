@@ -18,6 +18,7 @@ from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.selection import Selection, SelectionBus
+from engine.documents.exploration import ConflictDoc
 from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
@@ -208,6 +209,13 @@ class Workspace(QObject):
         self._answers.checks[group, text] = check
         self.learn(group, text, checked=Checked.of(check))
         self.kernel_changed.emit(group)
+
+    def add_conflict(self, group: str, text: str, found: ConflictDoc) -> None:
+        """Adds the smallest conflicts and the repairs to what is known of this advice."""
+        if self._answers.add_conflict(group, text, found):
+            if text == self.recipe(group):
+                self.clear_problems(group)  # the same ones with shorter reasons follow
+            self._settle(group)
 
     def add_figures(self, group: str, text: str, figures: tuple[CompiledDoc, ...]) -> None:
         """Adds NVRTC's figures to the kernel under this advice."""

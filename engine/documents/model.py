@@ -344,6 +344,9 @@ class KernelDoc:
     """Why no kernel follows a legal schedule, or takes its required entries as given; "" where one does."""
     bound: str = ""
     """What the prediction says limits it: "memory", "compute" or "latency"; "" where nothing is predicted."""
+    complete: bool = True
+    """Whether every reason names as few entries as possible, and repairs were tried; else the question "conflict" has
+    them."""
 
     @property
     def has_kernel(self) -> bool:

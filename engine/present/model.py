@@ -213,7 +213,8 @@ def kernel_doc(kernel: Kernel) -> KernelDoc:
         legal=True,
         dependences=len(kernel.dependences),
         schedule=schedule_doc(kernel.program, kernel.schedule, kernel.tile.notes),
-        entries=_entry_docs(kernel.verdicts),
+        entries=entry_docs(kernel.verdicts),
+        complete=all(verdict.is_final for verdict in kernel.verdicts),
         statements=_statement_docs(kernel.group, kernel.program, kernel.tile.placements),
         cuda=kernel.source.text,
         lines=tuple(
@@ -251,12 +252,13 @@ def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) 
         legal=isinstance(error, NoKernel | NotTaken),
         dependences=0,
         schedule=schedule,
-        entries=_entry_docs(verdicts),
+        entries=entry_docs(verdicts),
         statements=_statement_docs(group, group.program, {}),
         milliseconds=milliseconds,
         explain=str(error),
         conflicting=tuple(placed.path for placed in error.conflicting) if isinstance(error, Conflict) else (),
         repairs=repair_docs(error, advice) if isinstance(error, Conflict) else (),
+        complete=error.is_final if isinstance(error, Conflict) else all(verdict.is_final for verdict in verdicts),
         scenarios=scenario_docs(advice, verdicts),
         refused=error.reason if isinstance(error, NoKernel | NotTaken) else "",
     )
@@ -273,7 +275,7 @@ def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc
     )  # fmt: skip
 
 
-def _entry_docs(verdicts: Sequence[Verdict]) -> tuple[EntryDoc, ...]:
+def entry_docs(verdicts: Sequence[Verdict]) -> tuple[EntryDoc, ...]:
     """Every entry with its verdict, in the order of the text form."""
     return tuple(
         EntryDoc(

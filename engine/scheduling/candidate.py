@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.recipe import Entry
+from engine.recipe import Entry, Value
 from engine.scheduling.attach import attach, members_meant
 from engine.scheduling.attach_tiles import attach_to_tiles
 from engine.scheduling.coefficient_check import coefficients_held
@@ -15,6 +15,23 @@ from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
 from engine.scheduling.terms import COEFFICIENT_FIELDS
 from engine.scheduling.tiling import split_marked
+
+RuleKey = tuple[str, str, Value, frozenset[int]]
+"""Identity of a rule, without its author: field, dimension, value and statements."""
+
+
+def rule_keys(rules: Iterable[ScheduleRule]) -> tuple[RuleKey, ...]:
+    """What some rules ask for, each once."""
+    return tuple(dict.fromkeys(rule.key for rule in rules))
+
+
+@dataclass(frozen=True, slots=True)
+class SettledEntries:
+    """Entries that hold so far on the path down the constraint tree."""
+
+    rules: tuple[ScheduleRule, ...] = ()
+    entries: tuple[PlacedEntry, ...] = ()
+    """All entries that are not given up, those without a rule included."""
 
 
 @dataclass(frozen=True, slots=True)

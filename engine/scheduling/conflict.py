@@ -20,7 +20,6 @@ from engine.scheduling.nodes import (
     ConstraintTree,
     PlacedEntry,
     Repair,
-    Verdict,
 )
 from engine.scheduling.rules import ScheduleRule, cut_parts
 from engine.support.errors import BadInput, OverBudget, Unsupported
@@ -35,17 +34,6 @@ _STATEMENTS = 12
 """Largest number of statements of an entry for which narrower entries are tried."""
 _RECOMPUTED = 2
 """Largest number of recompute repairs tried if no broken dependence is known; each needs a solve of its own."""
-
-
-def explain_clash(clash: Sequence[PlacedEntry], verdicts: tuple[Verdict, ...]) -> Conflict:
-    """The error for the first required entry that does not hold: the last of those that exclude each other."""
-    last = clash[-1]
-    because = next(v.because for v in verdicts if v.placed.path == last.path)
-    if len(clash) > 1 and " with “" not in because:
-        others = ", ".join(f"“{p.entry}” ({p.author})" for p in clash[:-1])
-        because += f"; cannot hold together with {others}"
-    hint = "make it soft, switch it off, or change what it collides with"
-    return Conflict(str(last.entry), because, hint, verdicts, tuple(clash))
 
 
 def fewest(
@@ -79,7 +67,9 @@ def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
     """The conflict with every repair that was verified, the smallest loss first."""
     found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
-    return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+    return Conflict(
+        conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found, conflict.is_final
+    )
 
 
 def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:

@@ -80,6 +80,9 @@ class KernelState(QWidget):
         # Not an elided line, which asks its layout for no room: the next one would stand on top of it.
         self.legal, self.kernel = QLabel(), Elided("second")
         self.legal.setFixedWidth(LEGAL_WIDTH)
+        self._told = ""
+        self.is_looking = False
+        """Whether the smallest conflict is still looked for."""
         self.setAccessibleName("Legality and kernel")
         strip, row = bar("subheader", 28)
         row.addWidget(self.legal)
@@ -91,7 +94,16 @@ class KernelState(QWidget):
     def show_kernel(self, kernel: KernelDoc) -> None:
         """Shows what became of a group's advice."""
         self.legal.setText("Legal" if kernel.legal else "Not legal")
-        self.kernel.setText(_kernel_text(kernel))
+        self._told = _kernel_text(kernel)
+        self._show()
+
+    def show_looking(self, looking: bool) -> None:
+        """The smallest conflict is looked for, or no longer."""
+        self.is_looking = looking
+        self._show()
+
+    def _show(self) -> None:
+        self.kernel.setText(f"Looking for the smallest conflict… {self._told}" if self.is_looking else self._told)
         self.setAccessibleDescription(f"{self.legal.text()}. {self.kernel.text()}")
 
 
