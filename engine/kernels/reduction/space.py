@@ -154,7 +154,7 @@ class RowPrograms(KernelTemplate):
         layout = config.layout
         key = (
             layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
-            layout.lanes, layout.rows_per_block, config.turns > 1,
+            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1,
         )  # fmt: skip
         if key not in self.counted:
             tile = emit_reduction(replace(self.group, program=self.program), self.nest, config)
@@ -224,6 +224,11 @@ def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
     ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
+    for way in ways:
+        # Kernels that differ in the rows of a block alone may meet sectors otherwise: the first one's count stays.
+        stands = way.program_of(kernel)
+        if stands is not None:
+            way.thread_bytes(way.config(stands))
     return [way for way in ways if way.by_row or way.nest.outer]
 
 
