@@ -44,7 +44,7 @@ def explain_clash(clash: Sequence[PlacedEntry], verdicts: tuple[Verdict, ...]) -
     if len(clash) > 1 and " with “" not in because:
         others = ", ".join(f"“{p.entry}” ({p.author})" for p in clash[:-1])
         because += f"; cannot hold together with {others}"
-    hint = "make it soft, switch it off, or change what it collides with"
+    hint = "make it optional, switch it off, or change what it collides with"
     return Conflict(str(last.entry), because, hint, verdicts, tuple(clash))
 
 
@@ -138,11 +138,11 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
 
 
 def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
-    """Repairs that lose an entry: made soft first, then switched off."""
+    """Repairs that lose an entry: made optional first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” optional", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
         yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)

@@ -1,8 +1,9 @@
 """Check a kernel against an independent implementation.
 
-The CUDA text runs on the CPU in two thread and copy orders.  A large launch runs a sample of blocks that holds every
-kind of boundary; then the index maps of all blocks must partition what the group writes, and the same group at a
-smaller size, under the same recipe, runs too: in full, where its axes can be cut far enough.
+The CUDA text, or the PTX that it is compiled to, runs on the CPU in two thread and copy orders.  A large launch runs a
+sample of blocks that holds every kind of boundary; then the index maps of all blocks must partition what the group
+writes, and the same group at a smaller size, under the same recipe, runs too: in full, where its axes can be cut far
+enough.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.compilation import compile_group
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import ORDERS
 from engine.execution.nodes import Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
+from engine.verify.levels import SOURCE, KernelRun, find_run, work_of
 from engine.verify.rounding import with_values
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
 
@@ -40,6 +42,7 @@ class _KernelRuns:
 
     kernel: Kernel
     timeout: float
+    run_blocks: KernelRun
     tolerance: Tolerance
     """Grows where a run's values ask for that."""
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
@@ -64,7 +67,9 @@ class _KernelRuns:
         inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
         footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
         for order in ORDERS:
-            emulation, outputs, masks = emulate(source, inputs, blocks=blocks, order=order, timeout=self.timeout)
+            emulation, outputs, masks = self.run_blocks(
+                source, inputs, blocks=blocks, order=order, timeout=self.timeout
+            )
             ran = emulation.blocks_run
             self.blocks_run = ran if self.blocks_run < 0 else min(self.blocks_run, ran)
             self.counts = self.counts or emulation.counts
@@ -97,7 +102,7 @@ class _KernelRuns:
     def run_smaller(self, small: Shrunk, compiled: Kernel, values: Values, before: Values) -> None:
         """Run the group at a smaller size too: its index maps, and every block that is affordable."""
         whole = {**values, **before}
-        inner = _KernelRuns(compiled, self.timeout, self.tolerance)
+        inner = _KernelRuns(compiled, self.timeout, self.run_blocks, self.tolerance)
         inner.run(
             {name: small.slice(name, whole[name]) for name in small.cuts if name in whole},
             {name: small.slice(name, values[name]) for name in small.group.program.outputs},
@@ -130,14 +135,16 @@ class _KernelRuns:
         return f"largest error {self.worst:.3g}, allowed {self.tolerance.relative:.3g}"
 
 
-def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float = 120.0) -> Check:
-    """Emulate a kernel and compare every element it writes.
+def check_kernel(
+    kernel: Kernel, values: Values, before: Values, timeout: float = 120.0, level: str = SOURCE, ptx: str | None = None
+) -> Check:
+    """Run a kernel on the CPU and compare every element it writes.
 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
-    differs (buffers updated in place).  timeout: seconds for one run.
+    differs (buffers updated in place).  timeout: seconds for one run.  level, ptx: as of `find_run`.
     """
     whole = {**values, **before}
-    runs = _KernelRuns(kernel, timeout, kernel_tolerance(kernel))
+    runs = _KernelRuns(kernel, timeout, find_run(level, kernel, ptx), kernel_tolerance(kernel))
     small = smaller(kernel)
     blocks = sample_blocks(kernel) if small or not kernel.source.later else range(kernel.source.blocks)
     runs.run(whole, {name: values[name] for name in kernel.group.program.outputs}, blocks)
@@ -164,9 +171,8 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
 
     Blocks of later launches need all those before: of a large kernel with several only the first launch runs.
     """
-    total, facts = kernel.source.blocks, kernel.facts
-    work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
-    affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
+    total = kernel.source.blocks
+    affordable = max(SAMPLE, int(WORK * total / max(work_of(kernel), 1)))
     if affordable >= total:
         return tuple(range(total))
     first = kernel.source.launches[0].blocks

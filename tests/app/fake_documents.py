@@ -258,7 +258,7 @@ def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
             soft, off = text.replace(entry.text, wish), text.replace(entry.text, f"off {entry.text}")
             found += [
                 RepairDoc("rewrite", (), "let S2 add the terms of s in any order", f"{text}  rewrite associative S2\n", True),
-                RepairDoc("relax", entry.path, f"make “{wish}” soft", soft, True),
+                RepairDoc("relax", entry.path, f"make “{wish}” optional", soft, True),
                 RepairDoc("switch off", entry.path, f"switch off “{entry.text}”", off, True),
             ]
     return tuple(found)

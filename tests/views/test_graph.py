@@ -189,7 +189,7 @@ def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     look.sums[placed.box.key] = 12.5
     image = QImage(400, 400, QImage.Format.Format_ARGB32)
     painter = QPainter(image)
-    BoxItem(placed, look)._frame_text(painter)
+    BoxItem(placed, look)._frame_text(painter, 12.0)
     painter.end()
     (time, (_, of_time, _)) = next((text, at) for text, at in drawn_at.items() if text.endswith("µs"))
     box, needed, _ = drawn_at[long]

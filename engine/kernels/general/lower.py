@@ -20,7 +20,7 @@ from engine.kernels.general.emitter import GeneralEmitter
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, is_cyclic, paths, whole_rows
 from engine.kernels.general.places import ValuePlace, spans_of
-from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
+from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term, whole_block
 from engine.kernels.reduction.block_reduce import ReductionThreads
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
@@ -244,7 +244,7 @@ class _GeneralLowering:
                     del self.values[dimension]
             emitter.extents[THREAD] = threads  # `shared` is the thread itself where there is one turn
         self.is_together = True
-        sharers = ReductionThreads(threads, Index.of(THREAD))
+        sharers = whole_block(threads)
         for statement in begun:
             if emitter.branches or len(emitter.bodies) > 1:
                 self._meet(link)  # the loop around may still read the parts of the last sum
