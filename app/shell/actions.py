@@ -38,6 +38,8 @@ A_STEP = "select a group whose kernel is known"
 ACTIONS = (
     ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
+    ActionInfo("reload", "&Reload", "Read the model's file again; edits and selection stay where they still apply",
+               ("F5",), needs=A_MODEL),
     ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
                needs=A_MODEL),
     ActionInfo("save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL),
@@ -143,7 +145,9 @@ EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "")
 """What the sub-menu Export of File lists above the pictures of the panels."""
 
 MENUS = (
-    ("&File", ("open", "recent", "example", "", "save", "save-as", "", "compare-model", "export", "", "quit")),
+    ("&File", (
+        "open", "recent", "example", "reload", "", "save", "save-as", "", "compare-model", "export", "", "quit",
+    )),
     ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
     ("&View", (
         "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
