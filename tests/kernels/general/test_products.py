@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 import engine
-import engine.kernels.general.family as family
 from engine import Entry, entry
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import Setting
-from engine.kernels.general.config import GeneralConfig
-from engine.kernels.general.launches import LaunchPart
+from engine.kernels.general.plans import GridPlanner, Plan
 from engine.tensor.nodes import TensorProgram
-from engine.tile.nodes import TileProgram
 from tests.kernels.general.test_lower import compiled
 from tests.kernels.general.test_marks import config_of, sums
 from tests.support.checked_programs import check_program
@@ -34,13 +30,13 @@ def product(rows: int, columns: int, depth: int) -> TensorProgram:
 
 
 def prefer_jams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the widest plan be the fastest, however small the program is."""
+    """Let the plan be the fastest by which a thread has most results, however small the program is."""
+    plans = GridPlanner.plans
 
-    def microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> float:
-        assert isinstance(tile.config, GeneralConfig)
-        return -1.0 * tile.config.jam * tile.config.vector
+    def widest(planner: GridPlanner) -> list[Plan]:
+        return [max(plans(planner), key=lambda plan: plan[0].jam * plan[0].vector)]
 
-    monkeypatch.setattr(family, "_microseconds", microseconds)
+    monkeypatch.setattr(GridPlanner, "plans", widest)
 
 
 @needs_compiler
