@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.sources import ROOT, trees
+
 BASELINE = Path(__file__).parent / "goldens" / "names.txt"
 MOST_PARAMETERS, MOST_LINES = 6, 400
 
@@ -49,23 +49,19 @@ WIDE = {
 """Functions that may have more parameters, each with its reason."""
 
 
-@cache
-def trees() -> dict[Path, ast.Module]:
-    """Every module of the program, parsed."""
-    files = (file for folder in ("engine", "app", "views") for file in sorted((ROOT / folder).rglob("*.py")))
-    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
-
-
 def package(file: Path) -> str:
     """The two outermost folders of a module: places that stay while modules are moved."""
     return ".".join(file.relative_to(ROOT).with_suffix("").parts[:2])
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for file, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                yield package(file), node
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef]]:
+    return [
+        (package(file), node)
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
 
 
 def is_property(function: ast.FunctionDef) -> bool:

@@ -13,26 +13,15 @@ from collections.abc import Iterator as Iterator_
 from dataclasses import dataclass
 from functools import cached_property
 
-from engine.graph.nodes import DTYPES
+from engine.graph.nodes import Tensor
 from engine.support.grouping import group_by
 from engine.tensor.index import Index
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Tensor):
     """An array of a program: name, row-major shape, element type."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * DTYPES[self.dtype]
+    __slots__ = ()
 
     def __str__(self) -> str:
         return f"{self.dtype} {self.name}[{', '.join(map(str, self.shape))}]"

@@ -18,6 +18,7 @@ TRIES = 3
 """Of which the least stall counts: other programs of the machine hold up one or the other."""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_trials_stream_in_are_sorted_and_leave_memory_as_it_was(
     qtbot: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,8 +11,8 @@ import pytest
 import engine
 from engine.target import DEFAULT_TARGET, DEVICES, hardware, registers
 from tests.kernels.test_tensor_cores import product_group
+from tests.support.sources import ROOT, trees
 
-ROOT = Path(__file__).parents[2]
 WIDE = """advice user
   all @ i: mark block 256
   all @ j: mark block 256
@@ -24,15 +24,10 @@ WIDE = """advice user
 """Six stages of 32 KiB: 192 KiB of shared memory."""
 
 
-@cache
-def parsed(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"))
-
-
 def assigned(module: Path) -> set[str]:
     """Names in capitals that a module assigns at its top level."""
     found: set[str] = set()
-    for statement in parsed(module).body:
+    for statement in trees()[module].body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         names = [n for t in targets if t is not None for n in ast.walk(t) if isinstance(n, ast.Name)]
         found |= {name.id.lstrip("_") for name in names if name.id.isupper()}
@@ -43,10 +38,9 @@ def assigned(module: Path) -> set[str]:
 def homes() -> dict[str, list[str]]:
     """Name in capitals -> the modules that assign it."""
     found: dict[str, list[str]] = {}
-    for package in ("app", "engine", "views"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for name in assigned(path):
-                found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    for path in trees():
+        for name in assigned(path):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
     return found
 
 
@@ -66,8 +60,9 @@ def test_no_module_has_a_limit_or_a_base_of_its_own(name: str) -> None:
 def test_the_limit_of_shared_memory_is_a_figure_of_each_target() -> None:
     literals = {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "engine").rglob("*.py")
-        for node in ast.walk(parsed(path))
+        for path, tree in trees().items()
+        if path.is_relative_to(ROOT / "engine")
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in (163, 227, 163 * 1024, 227 * 1024)
     }
     assert literals == {"engine/target/devices.py"}
@@ -77,8 +72,9 @@ def test_the_limit_of_shared_memory_is_a_figure_of_each_target() -> None:
 def test_no_function_of_the_engine_but_fuse_has_a_default_target() -> None:
     found = {
         f"{path.relative_to(ROOT)} {node.name}"
-        for path in (ROOT / "engine").rglob("*.py")
-        for node in ast.walk(parsed(path))
+        for path, tree in trees().items()
+        if path.is_relative_to(ROOT / "engine")
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
         if isinstance(default, ast.Name) and (default.id == "DEFAULT_TARGET" or default.id.lower() in DEVICES)

@@ -101,13 +101,14 @@ def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
 
 
 def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
-    made, _ = sketch(situation(template(CORES)))
+    cores = template(CORES)
+    made, _ = sketch(situation(cores))
     said = told(CORES)
     assert "no instruction" in said["partial multi-level tiling"].because and is_applied(said["multi-level tiling"])
     assert len(made) == len(set(made.points())) == 4 * (5 * 3) * 4**2 * 6**2
     assert {program.number("register_stages") for program in made.points()} == {1}
     assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
-    left = [template(CORES).config(program) for program in prune_programs(template(CORES), made.points()).left]
+    left = [cores.config(program) for program in prune_programs(cores, made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)
 

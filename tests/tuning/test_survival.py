@@ -146,6 +146,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
         yield address, [start(*worker) for _ in range(2)]
 
 
+@pytest.mark.slow(sentinel=True)  # test_cluster kills one of two workers, too, in half a second
 def test_a_lost_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask's distributed is not installed: there is no cluster to lose from")
     from distributed import Client

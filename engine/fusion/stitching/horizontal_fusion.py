@@ -41,7 +41,8 @@ def unpack_kernels(assessor: Assessor, graph: KernelGraph, pays: Pays) -> Kernel
     """The kernels, those whose parts no value connects in as many launches where one does not pay."""
     found: list[CandidateKernel] = []
     for kernel in graph.kernels:
-        fit = assessor.fit(assessor.first(kernel))
+        # One step is no pack; that of an operator without a kernel has no statements that could fit.
+        fit = assessor.fit(assessor.first(kernel)) if len(kernel.members) > 1 else None
         parts = _parts(graph, kernel) if isinstance(fit, Fit) and fit.shape.kind is PACKED else ()
         found += parts if len(parts) > 1 and not pays(kernel, parts) else (kernel,)
     return KernelGraph(graph.flow, found) if len(found) > len(graph.kernels) else graph
