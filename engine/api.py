@@ -93,10 +93,13 @@ def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
     return compile_cuda(kernel.source.text, architecture)
 
 
-def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
-    """Emulate the kernel on the CPU in two orders and compare with the reference implementation.
+def check(
+    kernel: Kernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
+) -> Check:
+    """Run the kernel on the CPU in two orders and compare with the reference implementation.
 
-    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler.
+    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to.  ptx: text in place of NVRTC's.
+    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
 
@@ -104,7 +107,7 @@ def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     try:
         expected, before = group_values(kernel.group, seed)
-        return check_kernel(kernel, expected, before, timeout)
+        return check_kernel(kernel, expected, before, timeout, level, ptx)
     except EngineError as error:
         if error.exit_code == 3:
             raise
@@ -117,16 +120,18 @@ def check_model(
     recipe: Recipe | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
+    level: str = "source",
 ) -> ModelCheck:
     """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
 
-    progress: called with (group, launches done, launches).  Raises Unsupported when some operators have no kernel.
+    progress: called with (group, launches done, launches).  level: as of `check`.
+    Raises Unsupported when some operators have no kernel.
     """
     from engine.verify.model import check_model as run
 
     if plan.source is not graph:
         raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
-    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress)
+    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress, level=level)
 
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:

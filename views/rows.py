@@ -168,6 +168,7 @@ class RowView(QTreeView, Themed, Tabular):
         self.chevrons = True
         self.marked: frozenset[str] = frozenset()
         self._silent = False
+        self._announcing = False
         self._toggled: dict[str, bool] = {}
         """Rows that were opened or closed by hand stay so when the rows are replaced."""
         self.setModel(self.rows)
@@ -188,13 +189,22 @@ class RowView(QTreeView, Themed, Tabular):
         self.doubleClicked.connect(lambda index: self.row_activated.emit(self.rows.row_at(index)))
 
     def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = lambda row: True) -> None:
-        """Replaces the rows; those for which `opened` says so start expanded."""
+        """Replaces the rows; those for which `opened` says so start expanded, the keyboard stays where it was."""
         self._silent = True
+        current = self.current_key
         self.rows.show_rows(rows)
         for key, row in self.rows.parents():
             if self._toggled.get(key, opened(row)):
                 self.expand(self.rows.index_of(key))
+        if (index := self.rows.index_of(current)).isValid():
+            self.setCurrentIndex(index)
         self._silent = False
+
+    @property
+    def current_key(self) -> str:
+        """Key of the row that has the keyboard, or ""."""
+        index = self.currentIndex()
+        return self.rows.row_at(index).key if index.isValid() else ""
 
     def renew(self, rows: Iterable[TreeRow]) -> None:
         """Shows other values of the same rows; what is open, in sight and marked stays."""
@@ -208,8 +218,9 @@ class RowView(QTreeView, Themed, Tabular):
         if first is not None:
             self._silent = True
             index = self.rows.index_of(first)
-            current = self.currentIndex()
-            if not (current.isValid() and self.rows.row_at(current).key in self.marked):
+            current = self.current_key
+            # Where somebody is at the rows, the keyboard stays: a row may stand for what is marked in its children.
+            if not current or (current not in self.marked and not self._announcing and not self.hasFocus()):
                 self.setCurrentIndex(index)
             self._silent = False
             if not self.viewport().rect().contains(self.visualRect(index)):
@@ -260,7 +271,9 @@ class RowView(QTreeView, Themed, Tabular):
 
     def _announce(self, index: QModelIndex) -> None:
         if index.isValid() and not self._silent:
+            self._announcing = True
             self.row_selected.emit(self.rows.row_at(index))
+            self._announcing = False
 
 
 class _RowDelegate(QStyledItemDelegate):

@@ -206,12 +206,15 @@ def generate(
 def verify(
     file: File,
     whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
+    level: Annotated[
+        str, Option(metavar="LEVEL", help="source, ptx (the compiled code), both, or auto: ptx where it is quick.")
+    ] = "auto",
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
-    """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
+    """Run kernels on the CPU, as text and as compiled. They are compared with an independent implementation."""
     from app.cli import verbs
 
-    return verbs.verify(job(file, target, dim, group, recipe), whole, json)
+    return verbs.verify(job(file, target, dim, group, recipe), whole, level, json)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")

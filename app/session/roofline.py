@@ -12,9 +12,6 @@ from views.hierarchy import ambiguous_titles
 from views.roofline.nodes import OriginPoints, Point, Roofline
 
 MICRO = 1e-6
-HALVES = ("float16", "bfloat16")
-PRODUCTS = ("contraction", "attention")
-"""Kinds of groups whose work is matrix products."""
 MEASURED = ("measured", "synthetic")
 
 Times = Mapping[str, Time]
@@ -27,7 +24,7 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
     times, baselines: of the present advice and of the pinned steps, each group once in a mapping of one origin or more;
     only times of one origin are compared.
     """
-    halves = any(_is_tensor(group) for group in model.groups)
+    halves = any(group.fits_tensor_cores for group in model.groups)
     ceilings = [("CUDA cores", machine.fp32_rate.value)]
     ceilings += [("tensor cores", machine.tensor_rate.value)] if halves else []
     bandwidth = machine.dram_bandwidth.value
@@ -57,7 +54,7 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
 def _point(group: GroupDoc, title: str, now: Time, baseline: Time | None, roofs: Roofline) -> Point:
     intensity = group.flops / group.bytes
     worth = group.flops or group.bytes * roofs.left
-    ceiling = dict(roofs.ceilings)["tensor cores" if _is_tensor(group) else "CUDA cores"]
+    ceiling = dict(roofs.ceilings)["tensor cores" if group.fits_tensor_cores else "CUDA cores"]
     ghost = worth / (baseline.microseconds * MICRO) if baseline and baseline.microseconds > 0 else None
     return Point(
         group=group.name, title=title, intensity=intensity, height=worth / (now.microseconds * MICRO), ghost=ghost,
@@ -69,11 +66,6 @@ def _point(group: GroupDoc, title: str, now: Time, baseline: Time | None, roofs:
 def _of(times: Sequence[Times], group: str, origin: str) -> Time | None:
     found = (each[group] for each in times if group in each)
     return next((time for time in found if time.origin == origin), None)
-
-
-def _is_tensor(group: GroupDoc) -> bool:
-    """Whether a group's products can go to the tensor cores."""
-    return group.kind in PRODUCTS and group.dtype in HALVES
 
 
 def where(times: Iterable[Time], machine: Target) -> str:

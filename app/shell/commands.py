@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.session.check import run_check
 from app.session.fusion_constraints import fixed_now
-from app.session.history import without_figures
 from app.session.named_models import EXAMPLE
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
@@ -82,7 +81,7 @@ class Commands(QObject):
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
             **tuning.action_states(),
-            **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
+            **dict.fromkeys(("save", "save-as", "reload", "script-all", "machine"), workspace.model is not None),
             **dict.fromkeys((*VERBS, "export-tables", "compare-model"), workspace.model is not None),
         }
         for name, can in enabled.items():
@@ -94,14 +93,15 @@ class Commands(QObject):
         timing, grouping, tuning = window.wiring.timing, window.wiring.fusion, window.wiring.tuning
         reactions = {
             "open": files.ask_open,
-            "example": lambda: window.open_file(EXAMPLE),
+            "example": lambda: files.open(EXAMPLE),
+            "reload": window.document.reload,
             "save": files.save,
             "save-as": files.ask_save,
             **{name: partial(window.exports.ask, name) for name in VERBS},
             **{info.picture_action: partial(window.exports.ask_picture, info.name) for info in PANELS},
             "export-tables": window.exports.ask_tables,
             "compare-model": files.ask_other,
-            "quit": window.close,
+            "quit": lambda: files.settle_edits(window.close),
             "undo": lambda: window.undo_stack.undo(window.wiring.group),
             "redo": lambda: window.undo_stack.redo(window.wiring.group),
             "pin": stepping.pin,
@@ -190,15 +190,8 @@ class Commands(QObject):
 
     def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
         """Opens a model for another machine; what was known of its steps on this one is not carried over."""
-        workspace = self._workspace
-        opening = self._asked
-        if opening is None:
-            trails, view = without_figures(workspace.trails()), dict(self._window.document.view)
-            opening = replace(
-                workspace.opened, trails=trails, asleep=tuple(workspace.asleep), selection=workspace.bus.selection,
-                view=view, unsaved=bool(trails),
-            )  # fmt: skip
-        workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
+        opening = self._asked or self._window.document.present()
+        self._workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
 
     def _ask_machine(self, opening: OpenRequest | None = None) -> None:
         self._asked = opening

@@ -24,7 +24,7 @@ from engine.support.files import read_text
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
-from views.tuning.view import ABLATION
+from views.tuning.view import ABLATION, PROMISE
 from views.tuning.view import TABS as TUNING
 
 UNREADABLE = "recipe"
@@ -34,7 +34,7 @@ LARGEST = 8192
 """Pixels of a side of the window, at most."""
 LIMIT_MS = 300_000
 _PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
-_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
+_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)} | {"promise": PROMISE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ USUAL = (1440, 900)
 """Pixels of the window at the first start, where the screen has room for them."""
 FRAME = 40
 """Pixels that a desktop may put above a window; how many is known only once it is shown."""
-SHORT = 108
-"""Pixels in which one can still tell what the graph is coloured by."""
+SHORT = 132
+"""Pixels in which one can tell what the graph is coloured by."""
 LAYOUT_VERSION = 3
 
 
@@ -86,7 +86,7 @@ class Window(QMainWindow):
         self.resize(*USUAL)
         arrange(self, self.docks, self.perspective)
         self.exports = Exports(self)
-        self.drops = FileDrops(self, self.docks.values(), self.open_file)
+        self.drops = FileDrops(self, self.docks.values(), self.files.open)
         self.commands = Commands(self)
         self.set_theme(self.theme.name)
         self._show_counts()
@@ -150,7 +150,11 @@ class Window(QMainWindow):
             self._restore(state)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Remembers the layout and ends the worker."""
+        """Remembers the layout and ends the worker; a person is asked about unsaved edits first."""
+        if event.spontaneous() and self.document.is_modified:
+            event.ignore()
+            self.files.settle_edits(self.close)
+            return
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
@@ -189,8 +193,8 @@ class Window(QMainWindow):
         self.colour_by = QComboBox()
         self.colour_by.setMinimumWidth(SHORT)
         self.colour_by.setAccessibleName("Colour the graph by")
-        self.colour_by.setToolTip("What the bars of the graph show")
-        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setToolTip("What the graph is coloured by")
+        self.colour_by.addItems(list(COLOURS))
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
@@ -202,6 +206,7 @@ class Window(QMainWindow):
         self.addToolBar(self.notice_bar)
         self.status = StatusBar()
         self.setStatusBar(self.status)
+        self.undo_stack.acted.connect(self.status.say)
 
     def _fill_menu(self, menu: QMenu, names: tuple[str, ...]) -> None:
         for name in names:
@@ -268,7 +273,7 @@ class Window(QMainWindow):
         panels.timing.live.replay_requested.connect(self.files.ask_replay)
         for view in (panels.tuning, panels.run):
             view.attach_requested.connect(self.files.ask_records)
-        panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
+        panels.outline.example_requested.connect(lambda: self.files.open(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
 

@@ -218,7 +218,7 @@ def test_an_edit_after_an_undo_is_a_branch(window: Window, qtbot: object) -> Non
     apply(window, qtbot, first.replace("vector 8", "vector 4"))
     history = window.workspace.histories["softmax_0"]
     assert [(step.title, step.parent) for step in history.steps] == [
-        ("As advised", -1),
+        ("Default schedule", -1),
         ("Block 8 → 4 at i", 0),
         ("Vector 8 → 4 on S1, S3", 0),
     ]
@@ -256,15 +256,6 @@ def test_an_edit_under_way_survives_a_cancel_as_a_draft(window: Window, qtbot: o
     window.action("redo").trigger()
     settle(window, qtbot)
     assert advice(window) == changed and window.workspace.histories["softmax_0"].current == 1
-
-
-def test_undo_is_that_of_the_selected_group(window: Window, qtbot: object) -> None:
-    select(window, qtbot)
-    apply(window, qtbot, advice(window).replace("block 8", "block 4"))
-    select(window, qtbot, "matmul_4")
-    assert not window.action("undo").isEnabled()
-    select(window, qtbot)
-    assert window.action("undo").isEnabled()
 
 
 def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: object) -> None:

@@ -28,11 +28,11 @@ from views.themed import Themed
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
 EMPTY = "Select a group to see what its solver could decide"
-WORDS = {"parallel": "parallel", "legal": "in order", "impossible": "impossible", "used": "used outside"}
+WORDS = {"parallel": "parallel", "legal": "sequential", "impossible": "impossible", "used": "used by outer loop"}
 """State -> what a cell says."""
 MEANINGS = {
     "parallel": "all its values may run at the same time",
-    "legal": "it runs in order",
+    "legal": "its values run one after the other",
     "impossible": "the dependences forbid it, with the outer dimensions as they are",
     "used": "a dimension further out runs along it already",
 }

@@ -21,8 +21,8 @@ AFTER = (GROUP, MAPPING, RESULT)
 WORDS = AFTER
 """Columns that are read from the left."""
 HEADS = {
-    NUMBER: "Trial", SPREAD: SPREAD, TO_BEST: "To best", PROMISED: "Promised", GROUP: "Group", MAPPING: "Mapping",
-    RESULT: "Result",
+    NUMBER: "Trial", SPREAD: SPREAD, TO_BEST: "vs. best", PROMISED: "Model estimate", GROUP: "Group",
+    MAPPING: "Mapping", RESULT: "Result",
 }  # fmt: skip
 NO_TIME = "—"
 
@@ -133,7 +133,7 @@ class TrialModel(QAbstractTableModel):
         if column == RESULT:
             kind = trials.text("kind", row)
             reused = trials.column("state")[row] == REUSED
-            said = kind if failed else "known before" if reused else "new"
+            said = kind if failed else "cached" if reused else "OK"
             return Cell(said, failed=failed, wrong="wrong" in kind)
         return Cell(trials.text(column, row), failed=failed)
 

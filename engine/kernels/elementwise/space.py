@@ -170,7 +170,7 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         walks = Walks(group, kernel, named, elements, alive)
         offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREAD_CHOICES, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREAD_CHOICES[0], "steps": 1}
-        whole = PruningRule("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
+        whole = PruningRule("elements per block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):

@@ -157,7 +157,7 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.walks else {*STEPS}
         shares[part.name] = tuple(sorted(own))
     offers: dict[str, Choices] = {TILING: {"threads": THREAD_CHOICES, **shares}, INLINE: {}}
-    few = PruningRule("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
+    few = PruningRule("elements per block", lambda p: _too_few(family, p), "one block takes all of them as well")
     situation = Situation(NAME, {"threads": DEFAULT_THREADS, **_shares(parts)}, offers)
     return [make_task(family, situation, (few,), kernel, kernel.target)]
 
@@ -172,9 +172,9 @@ def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) 
     alive = most_alive(program.statements).values
     if not is_stitched:
         total = math.prod(target.extents.values())
-        return _PackedPart(f"steps of part {number}", everyone, target.name, total, now, alive, None)
+        return _PackedPart(f"part {number}: steps", everyone, target.name, total, now, alive, None)
     walks = block_walks(program, ScheduleTree(node))
-    return _PackedPart(f"points of part {number}", everyone, target.name, walks.points, now, alive, walks)
+    return _PackedPart(f"part {number}: elements", everyone, target.name, walks.points, now, alive, walks)
 
 
 def _too_few(family: Packed, program: Program) -> str:

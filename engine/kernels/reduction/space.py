@@ -213,7 +213,7 @@ def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
     """What kernels of reductions take, cheapest first."""
     return (
         PruningRule("turns", lambda p: _turns(family, p), "copies run ahead from turn to turn"),
-        PruningRule("rows of a block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
+        PruningRule("rows per block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
         PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
         PruningRule("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
         PruningRule("staging", lambda p: _staging(family, p), "both names would be the same kernel"),

@@ -233,8 +233,10 @@ class _StitchedEmitter:
         link = at(statement, *_link(part).dimensions)
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
-        sharers = ReductionThreads(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
-        combine(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
+        sharers = ReductionThreads(
+            walk.sharers, turn.lane, walk.beside, turn_of_two, turns, by_row=walk.by_row, vector=walk.vector
+        )
+        combine(emitter, statement, parts, sharers, link)
         value = round_result(emitter, statement, parts.total, link)
         array = statement.write.array
         if array in self.plan.held and walk.steps > 1:
