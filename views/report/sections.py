@@ -10,7 +10,7 @@ from views.format import amount, duration, moment, origin_of, percent, plural
 from views.report.graph import graph_picture
 from views.report.markup import Child, Markup, tag
 from views.report.plots import progress_plot, roofline_plot
-from views.roofline.nodes import Roofline
+from views.roofline.nodes import OriginPoints, Roofline
 
 SHOWN = 40
 """Rows of a table that are in sight; the rest is folded."""
@@ -175,8 +175,7 @@ def plots_section(roofline: Roofline, searches: Sequence[SearchDoc]) -> Markup:
     """The roofline of every origin that has points, and the curves of the searches."""
     sides = [side for side in roofline.sides if side.points]
     figures: list[Child] = [
-        tag("figure", tag("figcaption", f"Roofline, {side.origin}: {side.note}"), roofline_plot(roofline, side))
-        for side in sides
+        tag("figure", tag("figcaption", _roofline_caption(side)), roofline_plot(roofline, side)) for side in sides
     ]
     for search in searches:
         for curve in search.curves:
@@ -187,6 +186,12 @@ def plots_section(roofline: Roofline, searches: Sequence[SearchDoc]) -> Markup:
             )
             figures.append(tag("figure", tag("figcaption", caption), progress_plot(curve, search.origin)))
     return section("Plots", "plots", tag("div", figures, class_="plots") if figures else None)
+
+
+def _roofline_caption(side: OriginPoints) -> str:
+    idle = sum(not point.intensity for point in side.points)
+    note = f"; at the left edge {plural(idle, 'kernel')} without arithmetic" if idle else ""
+    return f"Roofline, {side.origin}: {side.note}{note}"
 
 
 def machine_section(report: ReportDoc) -> Markup:
