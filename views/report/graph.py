@@ -32,7 +32,7 @@ MOST_BOXES = 64
 def graph_picture(model: ModelDoc, links: Mapping[str, str]) -> Markup:
     """The model's kernels as boxes with times and arrows.  links: group -> where a click on its box leads to."""
     top = boxes(model)
-    drawing = GraphDrawing(model, top).draw(_opened(top))
+    drawing = GraphDrawing(model, top).draw(_choose_open(top))
     picture = _BoxPainter(model, links)
     left, upper, right, bottom = drawing.extent
     width, height = right - left + 2 * BORDER, bottom - upper + 2 * BORDER
@@ -43,7 +43,7 @@ def graph_picture(model: ModelDoc, links: Mapping[str, str]) -> Markup:
     )  # fmt: skip
 
 
-def _opened(top: Sequence[GraphBox]) -> frozenset[str]:
+def _choose_open(top: Sequence[GraphBox]) -> frozenset[str]:
     """Keys of the boxes that are drawn open: level by level, as long as the picture does not grow too long."""
     opened: set[str] = set()
     waiting, shown = deque(top), len(top)

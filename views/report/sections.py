@@ -71,9 +71,13 @@ def _figures(report: ReportDoc) -> Iterator[tuple[Child, str]]:
     if report.baseline and model.total and report.baseline.microseconds:
         part = 1 - model.total.microseconds / report.baseline.microseconds
         yield gain_text(part), f"gained by edits, from {duration(report.baseline.microseconds)} {model.total.origin}"
-    yield f"{len(model.nodes):,}", f"kernels of {plural(len(model.groups), 'group')}"
-    yield f"{len(model.operators):,}", "operators"
+    yield f"{len(model.nodes):,}", f"{_noun(len(model.nodes), 'kernel')} of {plural(len(model.groups), 'group')}"
+    yield f"{len(model.operators):,}", _noun(len(model.operators), "operator")
     yield amount(sum(group.bytes * group.instances for group in model.groups)), "moved at least, all kernels"
+
+
+def _noun(count: int, noun: str) -> str:
+    return plural(count, noun).partition(" ")[2]
 
 
 def graph_section(model: ModelDoc, links: Mapping[str, str]) -> Markup:
