@@ -16,6 +16,11 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 ILLEGAL = "  required S2 @ j: parallel true"
 
 
+@pytest.fixture
+def window(quiet: Window) -> Window:
+    return quiet
+
+
 def apply(window: Window, qtbot: object, text: str) -> None:
     """Types advice and presses Apply."""
     window.panels.constraints.text.edit.setPlainText(text)
