@@ -100,6 +100,17 @@ def test_kinds_attributes_and_shapes_that_differ_are_told() -> None:
     assert len(told) == 2
 
 
+def test_a_launch_whose_operators_are_the_same_is_unchanged_whatever_group_it_is_of() -> None:
+    name, *_ = {node.group for node in bert().nodes if node.group == "matmul_0"}
+    nodes = tuple(
+        replace(node, group="other_0", id="other_0#0") if node.id == f"{name}#1" else node for node in bert().nodes
+    )  # fmt: skip
+    group = next(each for each in bert().groups if each.name == name)
+    twin = replace(group, name="other_0", statements=tuple(text.replace("x", "z") for text in group.statements))
+    found = engine.compare_models(bert(), replace(bert(), nodes=nodes, groups=(*bert().groups, twin)))
+    assert (found.operators, found.launches) == ((), ())
+
+
 def test_times_and_launches_that_differ_are_told_once_for_each_group() -> None:
     name = "matmul_0"
     times = {group.name: group.time for group in bert().groups if group.time}

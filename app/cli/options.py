@@ -8,6 +8,7 @@ The engine and Qt are imported inside functions, so that `--help` is quick.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,9 @@ File = Annotated[
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
+Csv = Annotated[
+    Path | None, Option("--csv", metavar="FILE", help="Write the rows of --json as comma-separated values.")
+]
 Gpu = Annotated[str | None, Option(metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100.")]
 Target = Annotated[
     str | None, Option(metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
@@ -71,11 +75,15 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
     """
 
     @functools.wraps(body)
-    def run(*arguments: Any, **options: Any) -> None:
+    def run(*arguments: Any, csv: Path | None = None, **options: Any) -> None:
         from engine.support.errors import EngineError, MissingCapability, OverBudget
 
         try:
-            is_good = body(*arguments, **options)
+            if csv is None:
+                is_good = body(*arguments, **options)
+            else:
+                with output.rows_to(csv):
+                    is_good = body(*arguments, **{**options, "json": True})
             output.flush()
         except EngineError as error:
             failed = error
@@ -103,6 +111,10 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
         output.failure(failed)
         raise typer.Exit(failed.exit_code)
 
+    declared = inspect.signature(body, eval_str=True)
+    if "json" in declared.parameters:  # whatever prints rows can write them
+        added = inspect.Parameter("csv", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Csv)
+        vars(run)["__signature__"] = declared.replace(parameters=[*declared.parameters.values(), added])
     return run
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rich.console import Console
@@ -43,8 +45,50 @@ stdout = _Console(highlight=False, soft_wrap=True, width=None if _is_terminal el
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+_csv: Path | None = None
+"""Where the rows of the next document go instead of standard output."""
+
+
+@contextlib.contextmanager
+def rows_to(path: Path) -> Iterator[None]:
+    """While it is open, the first list of rows in a document is written to a CSV file, whole or not at all."""
+    from engine.support.files import check_place
+
+    global _csv
+    check_place(path, "command line")
+    _csv = path
+    try:
+        yield
+    finally:
+        _csv = None
+
+
+def _write_rows(path: Path, document: Mapping[str, Any]) -> None:
+    """Figures as they are; what is a list or a document itself stands as JSON in its cell."""
+    from engine.support.files import write_whole
+
+    lists = (each for each in document.values() if isinstance(each, list | tuple))
+    rows = next((each for each in lists if each and isinstance(each[0], dict)), [])
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in row.items()})
+    write_whole(path, text.getvalue(), "command line")
+    say(f"{path}: {len(rows):,} rows")
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
 def document(**keys: Any) -> None:
     """The one document of a `--json` run."""
+    if _csv is not None:
+        _write_rows(_csv, keys)
+        return
     is_narrow = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     with _writing():
         sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=is_narrow) + "\n")

@@ -124,7 +124,7 @@ def _edits(group: FusionGroup, job: CompileJob, advised: Recipe, trail: HistoryR
         steps = [trail.steps[number] for number in history.path(trail.current)]
     else:
         texts = (to_text(recipe.groups.get(group.name, ())) for recipe in (advised, job.recipe))
-        titles = ("Baseline", str(job.recipe_file or job.tree_file or "edited"))
+        titles = ("Default schedule", str(job.recipe_file or job.tree_file or "edited"))
         steps = [HistoryStep(text, title, 0) for text, title in zip(texts, titles, strict=True)]
     before = advised.with_group(group.name, from_text(steps[0].text))
     first: Time | None = None

@@ -58,7 +58,7 @@ class GroupChange:
     bytes: tuple[int, int]
     """Moved at least."""
     entries: tuple[str, ...] = ()
-    """"- AUTHOR: ENTRY" and "+ AUTHOR: ENTRY" of groups of equal statements, where both recipes are known."""
+    """"- AUTHOR: ENTRY" and "+ AUTHOR: ENTRY" of groups of as many statements, where both recipes are known."""
     nodes: tuple[str, str] = ("", "")
     """The first such launch in each model."""
 

@@ -14,6 +14,8 @@ SERVICE = Path(__file__).with_name("fake_service.py")
 COMMAND = (sys.executable, str(SERVICE))
 MODEL = "bert_base_b8_s512.onnx"
 PATIENCE = 15_000
+LONG = 120_000
+"""Milliseconds for the real worker on a machine where much else runs."""
 
 
 numbers = count()
@@ -26,18 +28,18 @@ def afresh(window: Window, qtbot: object) -> None:
     assert window.workspace.histories == {}
 
 
-def settle(window: Window, qtbot: object) -> None:
+def settle(window: Window, qtbot: object, patience: int = PATIENCE) -> None:
     """Waits until the worker has answered everything, the smallest conflict of an edit included."""
     client, scene, state = window.workspace.client, window.panels.graph.scene, window.panels.constraints.kernel_state
     qtbot.waitUntil(  # type: ignore[attr-defined]
-        lambda: client.is_idle and not scene.is_building and not state.is_looking, timeout=PATIENCE
+        lambda: client.is_idle and not scene.is_building and not state.is_looking, timeout=patience
     )
 
 
-def select(window: Window, qtbot: object, group: str = "softmax_0") -> KernelDoc:
+def select(window: Window, qtbot: object, group: str = "softmax_0", patience: int = PATIENCE) -> KernelDoc:
     """Selects a group and waits for its kernel."""
     window.workspace.bus.select_group(group)
-    settle(window, qtbot)
+    settle(window, qtbot, patience)
     kernel = window.workspace.legal_kernel(group)
     assert kernel is not None
     return kernel

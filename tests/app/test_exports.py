@@ -19,7 +19,7 @@ from app.shell.panels import PANELS
 from app.shell.render import PictureOptions, render
 from app.shell.window import Window
 from engine.support.errors import BadInput
-from tests.app.driving import advice, select, settle
+from tests.app.driving import LONG, advice, select, settle
 from tests.support.commands import SOFTMAX, document
 
 GROUP = "softmax_0"
@@ -32,10 +32,10 @@ def edited(make: Callable[..., Window], qtbot: object) -> Window:
     window = make(command=COMMAND)
     window.workspace.start()
     window.open_file(SOFTMAX)
-    settle(window, qtbot)
-    select(window, qtbot, GROUP)
+    settle(window, qtbot, LONG)
+    select(window, qtbot, GROUP, LONG)
     window.workspace.edit(GROUP, advice(window, GROUP) + EDIT)
-    settle(window, qtbot)
+    settle(window, qtbot, LONG)
     assert len(window.workspace.histories[GROUP].steps) == 2
     return window
 
@@ -43,7 +43,7 @@ def edited(make: Callable[..., Window], qtbot: object) -> Window:
 def write(window: Window, qtbot: object, action: str, out: Path) -> None:
     window.exports.write(action, str(out))
     assert window.exports.is_busy and window.action("cancel").isEnabled()
-    qtbot.waitUntil(lambda: not window.exports.is_busy, timeout=60_000)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: not window.exports.is_busy, timeout=LONG)  # type: ignore[attr-defined]
     assert not window.workspace.problems, window.workspace.problems
 
 
@@ -64,7 +64,7 @@ def test_a_report_and_sources_tell_the_edits_that_no_file_holds(
 
 def test_what_cannot_be_written_is_told_and_leaves_nothing(edited: Window, qtbot: object, tmp_path: Path) -> None:
     edited.exports.write("export-report", str(tmp_path / "no" / "report.html"))
-    qtbot.waitUntil(lambda: bool(edited.workspace.problems), timeout=60_000)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: bool(edited.workspace.problems), timeout=LONG)  # type: ignore[attr-defined]
     ((_, problem),) = edited.workspace.problems
     assert problem.stage == "export" and "no folder" in problem.reason
     edited.exports.write("export-report", str(tmp_path / "report.html"))
@@ -102,7 +102,7 @@ def test_actions_ask_where_and_stand_in_one_menu(edited: Window, qtbot: object) 
         dialogs = [each for each in edited.findChildren(QFileDialog) if each.isVisible()]
         assert len(dialogs) == 1, name
         dialogs[0].reject()
-        qtbot.waitUntil(lambda: not edited.findChildren(QFileDialog), timeout=5000)  # type: ignore[attr-defined]
+        qtbot.waitUntil(lambda: not edited.findChildren(QFileDialog), timeout=LONG)  # type: ignore[attr-defined]
     titles = {menu.title(): menu for menu in edited.findChildren(QMenu)}
     listed = [action.text() for action in titles["&Export"].actions() if not action.isSeparator()]
     assert listed == [*(edited.action(name).text() for name in EXPORTS if name), "P&icture"]

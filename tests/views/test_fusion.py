@@ -16,7 +16,8 @@ from views.fusion.chooser import Chooser, Option
 from views.graph.canvas import READABLE
 from views.graph.drawing import keys_to_reopen
 from views.graph.handles import Handle
-from views.graph.items import SCHEMES, distance
+from views.graph.items import SCHEMES
+from views.graph.polylines import distance
 from views.graph.view import GraphView
 from views.overview import overview
 from views.theme import load_theme

@@ -20,6 +20,7 @@ from views.panel import SUBHEADER, Elided, Panel, bar
 from views.rows import RowState, RowView, TreeRow, draw_text
 from views.tables import Cell
 from views.theme import Theme, face, load_theme, semibold
+from views.themed import Themed
 
 KERNELS, OPERATORS = "kernels", "operators"
 COLUMN = 84
@@ -27,7 +28,7 @@ COLUMN = 84
 EQUAL = "No difference"
 
 
-class ModelSide(QWidget):
+class ModelSide(QWidget, Themed):
     """One of the two graphs, with its name above."""
 
     def __init__(self, name: str) -> None:
@@ -50,6 +51,11 @@ class ModelSide(QWidget):
         self.scene.look.changes = changes
         self.canvas.fit_when_built()
         self.scene.show_model(overview)
+
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
+        self.scene.look.theme = theme
+        self.scene.update()
 
     def reveal(self, node: str) -> None:
         """Goes to a launch, and opens the layers around it."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
@@ -16,12 +15,12 @@ from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
+from views.graph.polylines import RADIUS, rounded_path
 from views.hierarchy import GraphBox
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
 from views.theme import Theme, face, semibold
 
-RADIUS = 4.0
 HULL_RADIUS = 10.0
 TARGETS = {"honoured": "accent", "infeasible": "wrong", "not reached": "text-3"}
 """Verdict on a drop -> the outline of where it would land."""
@@ -291,7 +290,7 @@ class EdgeItem(QGraphicsItem):
         self._line = line
         self._look = look
         self._touches = touches
-        self._path = _rounded_path(line.points)
+        self._path = rounded_path(line.points)
         self.setZValue(150)
         self.setToolTip(_edge_tip(line))
 
@@ -352,18 +351,6 @@ class EdgeItem(QGraphicsItem):
             draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
 
 
-def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
-    """Between a point and a polyline."""
-    best = math.inf
-    for (x, y), (to_x, to_y) in pairwise(points):
-        along, across = to_x - x, to_y - y
-        length = along * along + across * across
-        part = ((at.x() - x) * along + (at.y() - y) * across) / length if length else 0.0
-        part = min(max(part, 0.0), 1.0)
-        best = min(best, math.hypot(x + part * along - at.x(), y + part * across - at.y()))
-    return best
-
-
 def _text_size(scale: float, room: float) -> float:
     """Scene pixels of a title: 12, and more where the picture is small; steps of one, as each size is another font."""
     return min(max(12.0, round(LEGIBLE / scale)), math.floor(room * 0.8))
@@ -388,22 +375,6 @@ def _paint_title(painter: QPainter, row: QRectF, box: GraphBox, theme: Theme, fo
         painter.setFont(light)
         painter.setPen(theme.colour("text-3"))
         draw_text(painter, QRectF(row.x() + width, row.y(), beside, row.height()), suffix)
-
-
-def _rounded_path(points: tuple[tuple[float, float], ...]) -> QPainterPath:
-    """A polyline with its corners rounded by the box's radius."""
-    path = QPainterPath(QPointF(*points[0]))
-    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        path.lineTo(_toward(corner, before))
-        path.quadTo(QPointF(*corner), _toward(corner, after))
-    path.lineTo(QPointF(*points[-1]))
-    return path
-
-
-def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
-    length = math.hypot(other[0] - corner[0], other[1] - corner[1]) or 1.0
-    part = min(RADIUS, length / 2) / length
-    return QPointF(corner[0] + (other[0] - corner[0]) * part, corner[1] + (other[1] - corner[1]) * part)
 
 
 def _tip(placed: PlacedBox, look: SceneState) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from engine.documents.model import GroupDoc, ModelDoc
-from views.format import compact_shape, duration
-from views.graph.drawing import HEADER, Drawing, GraphDrawing, PlacedBox, first_open
+from views.format import compact_shape, duration, plural
+from views.graph.drawing import HEADER, Drawing, GraphDrawing, PlacedBox
 from views.graph.layout import Point
 from views.hierarchy import GraphBox, boxes, groups_by_name
 from views.report.markup import Markup, tag
@@ -24,12 +25,14 @@ SHADOWS = (8.0, 4.0)
 """Offsets of the outlines behind a box that stands for several copies."""
 COSTS = 7
 """Classes of the cost scale."""
+MOST_BOXES = 64
+"""Boxes of a picture, where there are not more on the top level already: nobody can open one on paper."""
 
 
 def graph_picture(model: ModelDoc, links: Mapping[str, str]) -> Markup:
     """The model's kernels as boxes with times and arrows.  links: group -> where a click on its box leads to."""
     top = boxes(model)
-    drawing = GraphDrawing(model, top).draw(first_open(model, top))
+    drawing = GraphDrawing(model, top).draw(_choose_open(top))
     picture = _BoxPainter(model, links)
     left, upper, right, bottom = drawing.extent
     width, height = right - left + 2 * BORDER, bottom - upper + 2 * BORDER
@@ -38,6 +41,19 @@ def graph_picture(model: ModelDoc, links: Mapping[str, str]) -> Markup:
         "svg", tag("title", f"Graph of {model.name}"), content, class_="graph", role="img", width=width, height=height,
         viewBox=f"{left - BORDER:g} {upper - BORDER:g} {width:g} {height:g}",
     )  # fmt: skip
+
+
+def _choose_open(top: Sequence[GraphBox]) -> frozenset[str]:
+    """Keys of the boxes that are drawn open: level by level, as long as the picture does not grow too long."""
+    opened: set[str] = set()
+    waiting, shown = deque(top), len(top)
+    while waiting:
+        box = waiting.popleft()
+        if box.children and shown + len(box.children) <= MOST_BOXES:
+            opened.add(box.key)
+            shown += len(box.children)
+            waiting.extend(box.children)
+    return frozenset(opened)
 
 
 def elide(text: str, width: float, letter: float = LETTER) -> str:
@@ -95,7 +111,8 @@ class _BoxPainter:
         yield from _row(placed, 18.0, placed.box.title, _copies(placed.box), self._figure(placed.box))
         width = placed.width - 24
         if group is None:
-            yield tag("text", elide(f"{len(placed.box.copy)} kernels each", width), x=12.0, y=34.0, class_="dim")
+            inside = plural(len(placed.box.copy), "kernel") + " each" * (placed.box.count > 1)
+            yield tag("text", elide(inside, width), x=12.0, y=34.0, class_="dim")
             return
         cost = group.time.microseconds / self._dearest if group.time else 0.0
         shape = elide(compact_shape(group.shape), width - BAR - 14 - SMALL * len(group.bound), SMALL)

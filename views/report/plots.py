@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from engine.documents.report import CurveDoc
-from views.format import duration, figure, plural
+from views.format import duration, plural
 from views.report.markup import Markup, tag
 from views.roofline.nodes import OriginPoints, Point, Roofline
 
@@ -121,12 +121,11 @@ def _axes(across: Scale, up: Scale, below: str, beside: str, unit: float) -> Ite
     for tick in across.ticks:
         x = across(tick)
         yield tag("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM, class_="grid")
-        yield tag("text", figure(tick), x=x, y=HEIGHT - BOTTOM + 15, class_="dim middle")
+        yield tag("text", f"{tick:,g}", x=x, y=HEIGHT - BOTTOM + 15, class_="dim middle")
     for tick in up.ticks:
         y = up(tick)
         yield tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid")
-        yield tag("text", figure(tick / unit) if tick / unit >= 0.0005 else f"{tick / unit:.0e}", x=LEFT - 6, y=y + 4,
-                  class_="dim end")  # fmt: skip
+        yield tag("text", f"{tick / unit:,g}", x=LEFT - 6, y=y + 4, class_="dim end")
     middle = (TOP + HEIGHT - BOTTOM) / 2
     yield tag("text", below, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="dim middle")
     yield tag("text", beside, x=14.0, y=middle, transform=f"rotate(-90 14 {middle:g})", class_="dim middle")

@@ -10,7 +10,7 @@ from views.format import amount, duration, moment, origin_of, percent, plural
 from views.report.graph import graph_picture
 from views.report.markup import Child, Markup, tag
 from views.report.plots import progress_plot, roofline_plot
-from views.roofline.nodes import Roofline
+from views.roofline.nodes import OriginPoints, Roofline
 
 SHOWN = 40
 """Rows of a table that are in sight; the rest is folded."""
@@ -71,9 +71,13 @@ def _figures(report: ReportDoc) -> Iterator[tuple[Child, str]]:
     if report.baseline and model.total and report.baseline.microseconds:
         part = 1 - model.total.microseconds / report.baseline.microseconds
         yield gain_text(part), f"gained by edits, from {duration(report.baseline.microseconds)} {model.total.origin}"
-    yield f"{len(model.nodes):,}", f"kernels of {plural(len(model.groups), 'group')}"
-    yield f"{len(model.operators):,}", "operators"
+    yield f"{len(model.nodes):,}", f"{_noun(len(model.nodes), 'kernel')} of {plural(len(model.groups), 'group')}"
+    yield f"{len(model.operators):,}", _noun(len(model.operators), "operator")
     yield amount(sum(group.bytes * group.instances for group in model.groups)), "moved at least, all kernels"
+
+
+def _noun(count: int, noun: str) -> str:
+    return plural(count, noun).partition(" ")[2]
 
 
 def graph_section(model: ModelDoc, links: Mapping[str, str]) -> Markup:
@@ -175,8 +179,7 @@ def plots_section(roofline: Roofline, searches: Sequence[SearchDoc]) -> Markup:
     """The roofline of every origin that has points, and the curves of the searches."""
     sides = [side for side in roofline.sides if side.points]
     figures: list[Child] = [
-        tag("figure", tag("figcaption", f"Roofline, {side.origin}: {side.note}"), roofline_plot(roofline, side))
-        for side in sides
+        tag("figure", tag("figcaption", _roofline_caption(side)), roofline_plot(roofline, side)) for side in sides
     ]
     for search in searches:
         for curve in search.curves:
@@ -187,6 +190,12 @@ def plots_section(roofline: Roofline, searches: Sequence[SearchDoc]) -> Markup:
             )
             figures.append(tag("figure", tag("figcaption", caption), progress_plot(curve, search.origin)))
     return section("Plots", "plots", tag("div", figures, class_="plots") if figures else None)
+
+
+def _roofline_caption(side: OriginPoints) -> str:
+    idle = sum(not point.intensity for point in side.points)
+    note = f"; at the left edge {plural(idle, 'kernel')} without arithmetic" if idle else ""
+    return f"Roofline, {side.origin}: {side.note}{note}"
 
 
 def machine_section(report: ReportDoc) -> Markup:

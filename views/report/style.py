@@ -47,7 +47,7 @@ pre { margin: 6px 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 .text-2 { color: var(--text-2); }
 svg { display: block; max-width: 100%; height: auto; margin: 8px 0; } svg.graph { margin: 8px auto; }
 svg text { font: 11px Inter, system-ui, sans-serif; fill: var(--text); } svg text.dim { fill: var(--text-2); font-size: 10.5px; }
-svg .name { font-weight: 600; } svg .end { text-anchor: end; } svg .middle { text-anchor: middle; } svg a { text-decoration: none; }
+svg text.small { paint-order: stroke; stroke: var(--panel); stroke-width: 3px; } svg .name { font-weight: 600; } svg .end { text-anchor: end; } svg .middle { text-anchor: middle; } svg a { text-decoration: none; }
 .box { fill: var(--chrome); stroke: var(--edge); } .frame { fill: none; stroke: var(--edge); } .shadow { fill: var(--panel); stroke: var(--line); }
 a:hover .box { stroke: var(--accent); } .rule, .grid { stroke: var(--line); } .track { fill: var(--raised); }
 .edge { fill: none; stroke: var(--edge); stroke-width: 1.2; } .roof { fill: none; stroke: var(--text-2); stroke-width: 1.4; }

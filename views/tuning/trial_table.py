@@ -212,6 +212,8 @@ class _TrialDelegate(QStyledItemDelegate):
             painter.fillRect(box, theme.colour("accent-bg"))
             if index.column() == 0:
                 painter.fillRect(QRectF(box.x(), box.y(), 2, box.height()), theme.colour("accent"))
+        elif option.state & QStyle.StateFlag.State_Selected:  # one of several, to be copied
+            painter.fillRect(box, theme.colour("accent-bg"))
         elif option.state & QStyle.StateFlag.State_MouseOver:
             painter.fillRect(box, theme.colour("raised"))
         cell = model.cell(row, column)
