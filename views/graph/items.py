@@ -68,6 +68,8 @@ class SceneState:
     """The launch or operator that commands are about."""
     edge: tuple[str, str] = ("", "")
     """Keys of the boxes at the ends of the edge that the card describes."""
+    pinned: frozenset[str] = frozenset()
+    """Keys of the boxes that the user keeps apart from a neighbour."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
@@ -117,6 +119,11 @@ class SceneState:
             return handle_of(placed.box) == self.cursor
         return self.selected in placed.box.groups and not (placed.opened and placed.box.children)
 
+    def is_pinned(self, placed: PlacedBox) -> bool:
+        """Whether the user fixed what a launch is made of, or keeps it apart from a neighbour."""
+        box = placed.box
+        return not box.children and not box.operator and (box.nodes[0].fixed or box.key in self.pinned)
+
     def is_dimmed(self, placed: PlacedBox) -> bool:
         """Whether a search is on that does not match the box."""
         return bool(self.found) and placed.box.groups.isdisjoint(self.found)
@@ -138,7 +145,7 @@ class BoxItem(QGraphicsItem):
 
     def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
-        return QRectF(-2, -10, self.placed.width + 12, self.placed.height + 12)
+        return QRectF(-12, -12, self.placed.width + 22, self.placed.height + 14)
 
     def shape(self) -> QPainterPath:
         """Only the header of an open layer answers the mouse."""
@@ -164,6 +171,8 @@ class BoxItem(QGraphicsItem):
         if self._look.is_dimmed(self.placed):
             painter.setOpacity(0.35)
         self._outline(painter)
+        if self._look.is_pinned(self.placed):
+            paint_pin(painter, QPointF(), self._look.theme, scale)
         if scale < FAR:
             return
         if self.placed.opened:
@@ -198,8 +207,6 @@ class BoxItem(QGraphicsItem):
         painter.setBrush(theme.colour(surface))
         radius = HULL_RADIUS if hull else RADIUS
         painter.drawRoundedRect(box, radius, radius)
-        if placed.box.nodes[0].fixed and not placed.box.children and not placed.box.operator:
-            paint_pin(painter, QPointF(placed.width - 1, 1), theme)
 
     def _frame_text(self, painter: QPainter, size: float) -> None:
         theme, placed = self._look.theme, self.placed
@@ -313,10 +320,11 @@ class EdgeItem(QGraphicsItem):
             angle = math.atan2(tip.y() - before.y(), tip.x() - before.x())
             wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
             painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
-        if option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
+        scale = option.levelOfDetailFromTransform(painter.worldTransform())
+        if scale >= NEAR:
             self._paint_bytes(painter, selected)
-        if any(tensor.fixed for tensor in line.tensors):
-            paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme)
+        if line.is_fixed:
+            paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme, scale)
 
     @property
     def _is_packing(self) -> bool:
@@ -344,13 +352,14 @@ class EdgeItem(QGraphicsItem):
             draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
 
 
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme) -> None:
-    """The mark of what the user fixed: a pin whose head is the user's disc."""
-    painter.setPen(QPen(theme.author("user"), 1.4))
-    painter.drawLine(at + QPointF(0, 2), at + QPointF(0, 8))
-    painter.setPen(QPen(theme.colour("panel"), 1.0))
+def paint_pin(painter: QPainter, at: QPointF, theme: Theme, scale: float) -> None:
+    """The mark of what the user pinned: a pin whose head is the user's disc, of about ten pixels at any scale."""
+    size = min(max(1 / scale, 1.0), 2.0)
+    painter.setPen(QPen(theme.author("user"), 1.6 * size))
+    painter.drawLine(at + QPointF(0, 2) * size, at + QPointF(0, 11) * size)
+    painter.setPen(QPen(theme.colour("panel"), 1.2 * size))
     painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 4.2, 4.2)
+    painter.drawEllipse(at, 5.2 * size, 5.2 * size)
 
 
 def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
