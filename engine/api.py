@@ -17,6 +17,7 @@ import numpy as np
 from engine.compilation import Observer, compile_group, default_microseconds, default_recipe, schedule_group
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
+from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
@@ -140,6 +141,29 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """
     facts = kernel.facts if registers is None else replace(kernel.facts, registers=registers)
     return estimate(facts, kernel.target)
+
+
+def compare_plans(
+    a: tuple[FusionPlan, Mapping[str, str]], b: tuple[FusionPlan, Mapping[str, str]]
+) -> ModelComparisonDoc:
+    """Two plans side by side, of one graph or of two, each under the advice given as text for some of its groups.
+
+    Advice for groups that a plan does not have is left out.  Raises BadInput for advice that cannot be read.
+    """
+    from engine.present.model import model_doc_at
+    from engine.present.model_difference import compare_models
+    from engine.recipe_files import replace_advice
+
+    models, recipes = [], []
+    for one, advice in (a, b):
+        recipe = default_recipe(one, target=one.target)
+        for group in one.groups:
+            if group.name in advice:
+                recipe = replace_advice(recipe, group, advice[group.name])
+        assert one.source is not None, "plans are made from graphs"
+        models.append(model_doc_at(one.source, one, recipe))
+        recipes.append(replace(recipe, target=a[0].target))
+    return ModelComparisonDoc(models[1], compare_models(models[0], models[1], (recipes[0], recipes[1])))
 
 
 def measure(

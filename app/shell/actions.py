@@ -38,9 +38,19 @@ A_STEP = "select a group whose kernel is known"
 ACTIONS = (
     ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
+    ActionInfo("reload", "&Reload", "Read the model's file again; edits and selection stay where they still apply",
+               ("F5",), needs=A_MODEL),
     ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
                needs=A_MODEL),
     ActionInfo("save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL),
+    ActionInfo("export-report", "&Report…", "Write one HTML file: graph, kernels, edits and gains, schedules, code",
+               needs=A_MODEL),
+    ActionInfo("export-cuda", "&CUDA Sources…", "Write the .cu files, what they include, and a manifest",
+               needs=A_MODEL),
+    ActionInfo("export-torch", "&PyTorch Operators…", "Write the kernels with a module that calls them from PyTorch",
+               needs=A_MODEL),
+    ActionInfo("export-tables", "&Tables as CSV…", "Write every table of the window into a folder", needs=A_MODEL),
+    ActionInfo("compare-model", "Com&pare with…", "Another model or workspace beside the open one", needs=A_MODEL),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
     ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo, "Ctrl+Y", "Ctrl+Shift+Z"), "redo",
@@ -125,10 +135,19 @@ ACTIONS = (
         ActionInfo(info.action, info.title, info.tip, (info.keys,) if info.keys else (), checkable=True)
         for info in PANELS
     ),
+    *(
+        ActionInfo(info.picture_action, f"Picture of {info.title}…", f"Write the {info.name} panel as SVG or PNG")
+        for info in PANELS
+    ),
 )  # fmt: skip
 
+EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "")
+"""What the sub-menu Export of File lists above the pictures of the panels."""
+
 MENUS = (
-    ("&File", ("open", "recent", "example", "", "save", "save-as", "", "quit")),
+    ("&File", (
+        "open", "recent", "example", "reload", "", "save", "save-as", "", "compare-model", "export", "", "quit",
+    )),
     ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
     ("&View", (
         "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
@@ -147,9 +166,12 @@ MENUS = (
     )),
     ("&Help", ("keys", "about")),
 )  # fmt: skip
-"""Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
-LISTED = (*MENUS, ("&Panels", tuple(info.action for info in PANELS)))
-"""The menus with that of the panels: what the palette and the sheet of shortcuts list."""
+"""Menu -> its actions in order; "" is a separator; "recent", "export", "panels" are sub-menus that the window fills."""
+LISTED = (
+    *MENUS, ("&Export", (*EXPORTS, *(info.picture_action for info in PANELS))),
+    ("&Panels", tuple(info.action for info in PANELS)),
+)  # fmt: skip
+"""The menus with those of exports and panels: what the palette and the sheet of shortcuts list."""
 
 EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("dark", "light"))
 

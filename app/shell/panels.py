@@ -73,6 +73,11 @@ class PanelInfo:
         """Name of the action that shows and hides it."""
         return f"panel-{self.name}"
 
+    @property
+    def picture_action(self) -> str:
+        """Name of the action that writes its picture."""
+        return f"picture-{self.name}"
+
 
 PANELS = (
     PanelInfo("outline", "views.outline.view:OutlineView", "Groups of the model with their times",

@@ -195,6 +195,10 @@ class ScheduleDoc:
     chips: tuple[str, ...]
     """Marks in few words: "block 6144", "lane 32", "vector 4", "3 stages"."""
     children: tuple[ScheduleDoc, ...]
+    extent: int = 0
+    """For a band: how many values its dimension has."""
+    rows: tuple[str, ...] = ()
+    """For a band: its dimension in iterators, where that is no plain one: ("i + j",)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -83,6 +84,19 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
+
+
+def model_doc_at(graph: OperatorGraph, plan: FusionPlan, recipe: Recipe) -> ModelDoc:
+    """`model_doc` with the times of the kernels that a complete recipe makes; what it cannot have has no time."""
+    machine = find_target(recipe.target)
+    model, advised = model_doc(graph, plan, recipe.target), default_recipe(plan, recipe.target)
+    times = {group.name: group.time for group in model.groups if group.time}
+    for group in plan.groups:
+        if recipe.groups.get(group.name) != advised.groups.get(group.name):
+            times.pop(group.name, None)
+            with suppress(EngineError):
+                times[group.name] = estimate(compile_group(group, recipe).facts, machine).time()
+    return with_times(model, times)
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.support.errors import BadInput
 
@@ -10,6 +11,9 @@ from engine.support.errors import BadInput
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
     """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
+
+    copies_tiles: ClassVar[bool] = False
+    """As `Work.copies_tiles`."""
 
     def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
         """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
@@ -19,6 +23,8 @@ class KernelConfig:
 @dataclass(frozen=True, slots=True)
 class GemmConfig(KernelConfig):
     """What may be chosen of a contraction's kernel: what ALCOP calls its knobs, and who shares the depth."""
+
+    copies_tiles: ClassVar[bool] = True
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""

@@ -21,10 +21,10 @@ from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
-from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.levels import SOURCE, Run, find_run, work_of
-from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores
+from engine.verify.levels import SOURCE, KernelRun, find_run, work_of
+from engine.verify.rounding import with_values
+from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
 
 Values = Mapping[str, np.ndarray]
 
@@ -41,9 +41,10 @@ class _KernelRuns:
     """A kernel emulated over a sample of its blocks, and what the runs have shown."""
 
     kernel: Kernel
-    tolerance: Tolerance
     timeout: float
-    run_blocks: Run
+    run_blocks: KernelRun
+    tolerance: Tolerance
+    """Grows where a run's values ask for that."""
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
     counts: tuple[SiteCount, ...] = ()
     worst: float = 0.0
@@ -75,26 +76,33 @@ class _KernelRuns:
             for finding in emulation.findings:
                 self.add(finding)
             for name, should in footprints.items():
-                self._compare(name, outputs[name].reshape(-1), masks[name].reshape(-1), should, expected[name])
+                wrote = masks[name].reshape(-1)
+                self._compare_masks(name, wrote, should)
+                self._compare(name, outputs[name].reshape(-1), wrote, expected[name], arrays)
 
-    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, should: np.ndarray, right: np.ndarray) -> None:
-        """Compare one array with its reference.  wrote, should: masks of what was stored and of what had to be."""
+    def _compare_masks(self, name: str, wrote: np.ndarray, should: np.ndarray) -> None:
+        """Compare what was stored of an array with what had to be."""
         source = self.kernel.source
         if (wrote != should).any():
             element = int(np.flatnonzero(wrote != should)[0])
             kind = "not written" if should[element] else "stray write"
             message = f"element {element} of {name}: the index maps and the run disagree"
             self.add(Finding(kind, _store_line(source, name), message))
+
+    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
+        """Compare one array with its reference.  wrote: mask of what was stored.  given: values before the launch."""
         errors = self.tolerance.errors(got[wrote], right.reshape(-1)[wrote], magnitude(right))
         self.compared += errors.size
         self.worst = max(self.worst, float(errors.max(initial=0.0)))
         if self.worst > self.tolerance.relative and not any(f.kind == "wrong result" for f in self.findings.values()):
-            self.add(_wrong(source, name, np.flatnonzero(wrote), errors, self.tolerance))
+            self.tolerance = _with_values(self.tolerance, self.kernel, given)
+            if self.worst > self.tolerance.relative:
+                self.add(_wrong(self.kernel.source, name, np.flatnonzero(wrote), errors, self.tolerance))
 
     def run_smaller(self, small: Shrunk, compiled: Kernel, values: Values, before: Values) -> None:
         """Run the group at a smaller size too: its index maps, and every block that is affordable."""
         whole = {**values, **before}
-        inner = _KernelRuns(compiled, self.tolerance, self.timeout, self.run_blocks)
+        inner = _KernelRuns(compiled, self.timeout, self.run_blocks, self.tolerance)
         inner.run(
             {name: small.slice(name, whole[name]) for name in small.cuts if name in whole},
             {name: small.slice(name, values[name]) for name in small.group.program.outputs},
@@ -102,6 +110,7 @@ class _KernelRuns:
             range(compiled.source.blocks) if compiled.source.later else sample_blocks(compiled),
         )
         self.worst, self.compared = max(self.worst, inner.worst), self.compared + inner.compared
+        self.tolerance = inner.tolerance
         for finding in inner.findings.values():
             self.add(replace(finding, message=f"at a smaller size: {finding.message}"))
 
@@ -135,7 +144,7 @@ def check_kernel(
     differs (buffers updated in place).  timeout: seconds for one run.  level, ptx: as of `find_run`.
     """
     whole = {**values, **before}
-    runs = _KernelRuns(kernel, kernel_tolerance(kernel, whole), timeout, find_run(level, kernel, ptx))
+    runs = _KernelRuns(kernel, timeout, find_run(level, kernel, ptx), kernel_tolerance(kernel))
     small = smaller(kernel)
     blocks = sample_blocks(kernel) if small or not kernel.source.later else range(kernel.source.blocks)
     runs.run(whole, {name: values[name] for name in kernel.group.program.outputs}, blocks)
@@ -144,10 +153,16 @@ def check_kernel(
     return runs.check()
 
 
-def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
-    """Allowed error of a correct kernel.  values: of the arrays that it reads, at least."""
-    found = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
-    return with_exponents(found, kernel.group.program, values)
+def kernel_tolerance(kernel: Kernel) -> Tolerance:
+    """Allowed error of a correct kernel, whatever its values are."""
+    return on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+
+
+def _with_values(found: Tolerance, kernel: Kernel, given: Values) -> Tolerance:
+    """The allowed error where `found` is not met.  given: values before the launch, of the kernel's inputs at least."""
+    program = kernel.group.program
+    inputs = {name: given[name].reshape(program.arrays[name].shape) for name in program.inputs}
+    return with_values(found, program, inputs, operand_roundoff(kernel.tile.intrinsic))
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
@@ -181,11 +196,13 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     """What is wrong with a launch's outputs, or "".  expected: values of what is read, too."""
-    wanted = kernel_tolerance(kernel, expected)
+    wanted = kernel_tolerance(kernel)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], magnitude(expected[name]))
         worst = float(errors.max(initial=0.0))
+        if worst > wanted.relative:
+            wanted = _with_values(wanted, kernel, expected)
         if not worst <= wanted.relative:
             return f"{name} is off by {worst:.3g}, allowed {wanted.relative:.3g}"
     return ""

@@ -32,7 +32,7 @@ PTX_WORK = 4_000_000
 Arrays = dict[str, np.ndarray]
 
 
-class Run(Protocol):
+class KernelRun(Protocol):
     """Runs some blocks of a kernel; arguments and results as of `emulate`."""
 
     def __call__(
@@ -60,7 +60,7 @@ def choose_levels(level: str, kernel: Kernel) -> tuple[str, ...]:
     return chosen
 
 
-def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> Run:
+def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> KernelRun:
     """How kernels run at a level, for the target of `kernel`.
 
     ptx: text in place of what NVRTC makes of this kernel.  checked: whether CUDA text runs with all checks, which the

@@ -17,7 +17,7 @@ from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import Fault, Unsupported
 from engine.verify.footprint import own_part
-from engine.verify.levels import SOURCE, Run, find_run
+from engine.verify.levels import SOURCE, KernelRun, find_run
 from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -115,7 +115,7 @@ class _ModelRun:
 
 
 def run_launch(
-    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], run: Run, timeout: float = 120.0
+    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], run: KernelRun, timeout: float = 120.0
 ) -> dict[str, np.ndarray]:
     """Run one launch on the values of tensors; the whole tensors that it wrote to.
 

@@ -16,6 +16,11 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 ILLEGAL = "  required S2 @ j: parallel true"
 
 
+@pytest.fixture
+def window(quiet: Window) -> Window:
+    return quiet
+
+
 def apply(window: Window, qtbot: object, text: str) -> None:
     """Types advice and presses Apply."""
     window.panels.constraints.text.edit.setPlainText(text)
@@ -256,15 +261,6 @@ def test_an_edit_under_way_survives_a_cancel_as_a_draft(window: Window, qtbot: o
     window.action("redo").trigger()
     settle(window, qtbot)
     assert advice(window) == changed and window.workspace.histories["softmax_0"].current == 1
-
-
-def test_undo_is_that_of_the_selected_group(window: Window, qtbot: object) -> None:
-    select(window, qtbot)
-    apply(window, qtbot, advice(window).replace("block 8", "block 4"))
-    select(window, qtbot, "matmul_4")
-    assert not window.action("undo").isEnabled()
-    select(window, qtbot)
-    assert window.action("undo").isEnabled()
 
 
 def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: object) -> None:

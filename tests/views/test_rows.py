@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel
 from engine.documents.exploration import FigureDoc
 from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
-from views.code.highlighter import spans
+from views.code.spans import spans
 from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
 from views.constraints.tree import is_opened
 from views.diff.figures import change

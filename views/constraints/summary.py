@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.documents.model import EntryDoc, KernelDoc
 from views.constraints.rows import summary
-from views.format import figure
+from views.format import figure, made_by
 from views.panel import Elided, FixedStrip, bar
 from views.rows import draw_text
 from views.shapes import paint_verdict
@@ -96,10 +96,11 @@ class KernelState(QWidget):
 
 
 def _kernel_text(kernel: KernelDoc) -> str:
-    """The family, and what the next better one would need: "General kernel; no faster family fits: gemm: ..."."""
+    """The family, and what keeps the next better one from it: "General kernel. Gemm does not fit: ..."."""
     if not kernel.legal:
         return "No kernel: required entries cannot hold"
     if kernel.refused:
         return f"No kernel: {kernel.refused}"
-    better = f"; no faster family fits: {kernel.misfit}" if kernel.misfit else ""
-    return f"{kernel.family.capitalize()} kernel{better}"
+    family, _, because = kernel.misfit.partition(": ")
+    better = f". {family.capitalize()} does not fit: {because}" if because else ""
+    return made_by(kernel).capitalize() + better

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
+from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.hierarchy import GraphBox
@@ -70,6 +71,8 @@ class SceneState:
     """Keys of the boxes at the ends of the edge that the card describes."""
     pinned: frozenset[str] = frozenset()
     """Keys of the boxes that the user keeps apart from a neighbour."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Launch or operator -> "added", "removed" or "changed", while the model stands beside another one."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
@@ -145,7 +148,7 @@ class BoxItem(QGraphicsItem):
 
     def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
-        return QRectF(-12, -12, self.placed.width + 22, self.placed.height + 14)
+        return QRectF(-12, -12, self.placed.width + 24, self.placed.height + 14)
 
     def shape(self) -> QPainterPath:
         """Only the header of an open layer answers the mouse."""
@@ -172,7 +175,7 @@ class BoxItem(QGraphicsItem):
             painter.setOpacity(0.35)
         self._outline(painter)
         if self._look.is_pinned(self.placed):
-            paint_pin(painter, QPointF(), self._look.theme, scale)
+            paint_pin(painter, QPointF(self.placed.width, 0), self._look.theme, scale)
         if scale < FAR:
             return
         if self.placed.opened:
@@ -200,6 +203,9 @@ class BoxItem(QGraphicsItem):
             for shift in (8.0, 4.0):
                 painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
         hull = placed.opened and not placed.box.children
+        change = change_of(self._look.changes, placed.box)
+        if change:
+            pen = QPen(theme.author(CHANGES[change][0]), 1.8)
         if self._look.target[0] == placed.box.key:
             pen = QPen(theme.colour(TARGETS[self._look.target[1]]), 2.4)
         painter.setPen(pen)
@@ -207,6 +213,8 @@ class BoxItem(QGraphicsItem):
         painter.setBrush(theme.colour(surface))
         radius = HULL_RADIUS if hull else RADIUS
         painter.drawRoundedRect(box, radius, radius)
+        if change:
+            paint_change(painter, QPointF(0, 0), change, theme)
 
     def _frame_text(self, painter: QPainter, size: float) -> None:
         theme, placed = self._look.theme, self.placed
@@ -350,16 +358,6 @@ class EdgeItem(QGraphicsItem):
         else:
             painter.setPen(theme.colour("text-3"))
             draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
-
-
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme, scale: float) -> None:
-    """The mark of what the user pinned: a pin whose head is the user's disc, of about ten pixels at any scale."""
-    size = min(max(1 / scale, 1.0), 2.0)
-    painter.setPen(QPen(theme.author("user"), 1.6 * size))
-    painter.drawLine(at + QPointF(0, 2) * size, at + QPointF(0, 11) * size)
-    painter.setPen(QPen(theme.colour("panel"), 1.2 * size))
-    painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 5.2 * size, 5.2 * size)
 
 
 def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:

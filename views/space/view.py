@@ -84,7 +84,7 @@ class SpacePage(AnswerPage):
 
     def show_kernel(self, kernel: KernelDoc, stale: bool) -> None:
         """Shows the schedule in use under the picture."""
-        self.in_use.show_schedule(*kernel.schedule.children)
+        self.in_use.show_schedule(*kernel.schedule.children, statements=kernel.statements)
         self._stale.setText("last legal one" if stale else "")
         self._legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
 

@@ -102,6 +102,17 @@ class TrialModel(QAbstractTableModel):
         name = f"{self.origin} µs" if column == TIME else column.replace("_", " ")
         return HEADS.get(column, name[:1].upper() + name[1:])
 
+    def value(self, row: int, column: str) -> str | int | float:
+        """One cell of a row of the trials as it goes out: figures exact, "" for none."""
+        trials = self.trials
+        if column == NUMBER:
+            return int(trials.number[row])
+        figures = {TIME: trials.microseconds, PROMISED: trials.promised}
+        if column in figures:
+            known = float(figures[column][row])
+            return "" if np.isnan(known) else known
+        return self.cell(row, column).text
+
     def cell(self, row: int, column: str) -> Cell:
         """One cell of a row of the trials."""
         trials = self.trials

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.execution.ptx.lanes import Lanes
+from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction
 from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
 from engine.execution.ptx.parse import TYPES
@@ -24,7 +24,7 @@ BOOL = np.dtype(np.bool_)
 U32 = np.dtype(np.uint32)
 
 
-def _fused(x: Values, y: Values, z: Values) -> Values:
+def _multiply_add(x: Values, y: Values, z: Values) -> Values:
     return np.asarray(x.astype(F64) * y + z)
 
 
@@ -39,7 +39,7 @@ _FLOAT: Mapping[str, tuple[int, Function, frozenset[str]]] = {
         ("sub", 2, np.subtract, "rn"),
         ("mul", 2, np.multiply, "rn"),
         ("div", 2, np.divide, "rn full approx"),
-        ("fma", 3, _fused, "rn rm"),
+        ("fma", 3, _multiply_add, "rn rm"),
         ("max", 2, np.fmax, "NaN"),
         ("min", 2, np.fmin, "NaN"),
         ("neg", 1, np.negative, ""),
@@ -78,9 +78,9 @@ def _decode_float(i: Instruction, operands: Operands, name: str, modifiers: froz
         function = np.maximum if name == "max" else np.minimum
     reads = [operands.read(text, dtype) for text in i.operands[1 : 1 + arity]]
     write = operands.write(i.operands[0])
-    flush, saturate, down = "ftz" in modifiers, "sat" in modifiers, "rm" in modifiers
+    flush, saturates, down = "ftz" in modifiers, "sat" in modifiers, "rm" in modifiers
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         values = [read(lanes) for read in reads]
         if flush:
             values = [flush_subnormals(value) for value in values]
@@ -90,7 +90,7 @@ def _decode_float(i: Instruction, operands: Operands, name: str, modifiers: froz
             result = np.where(result.astype(F64) > exact, np.nextafter(result, dtype.type(-np.inf)), result)
         if flush:
             result = flush_subnormals(result)
-        write(lanes, saturated(result) if saturate else result)
+        write(lanes, saturate(result) if saturates else result)
 
     return step
 
@@ -100,7 +100,7 @@ def flush_subnormals(values: Values) -> Values:
     return np.where(np.abs(values) < np.finfo(values.dtype).tiny, np.copysign(values.dtype.type(0), values), values)
 
 
-def saturated(values: Values) -> Values:
+def saturate(values: Values) -> Values:
     """Values cut to 0..1; 0 for NaN."""
     return np.asarray(np.where(np.isnan(values), 0, np.clip(values, 0, 1)), values.dtype)
 
@@ -201,7 +201,7 @@ def decode_compare(i: Instruction, operands: Operands) -> Step:
     first, _, second = i.operands[0].partition("|")
     writes = operands.write(first), operands.write(second or "_")
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         x, y = (read(lanes) for read in reads)
         for write, value in zip(writes, (found := compare(x, y), ~found), strict=True):
             write(lanes, _BITS[joins[0]][1](value, third(lanes)) if third else value)
@@ -238,7 +238,7 @@ def decode_permute(i: Instruction, operands: Operands) -> Step:
     first, second, picks = (operands.read(text, U32) for text in i.operands[1:4])
     write = operands.write(i.operands[0])
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         both = first(lanes).astype(np.uint64) | second(lanes).astype(np.uint64) << np.uint64(32)
         pick, result = picks(lanes), np.zeros(both.shape, np.uint32)
         for byte in range(4):

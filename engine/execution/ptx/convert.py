@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.execution.ptx.arithmetic import F32, F64, flush_subnormals, saturated
-from engine.execution.ptx.lanes import Lanes
+from engine.execution.ptx.arithmetic import F32, F64, flush_subnormals, saturate
+from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction
 from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
 from engine.execution.ptx.parse import TYPES
@@ -24,7 +24,7 @@ def decode_move(i: Instruction, operands: Operands) -> Step:
         small = np.dtype(f"u{dtype.itemsize // len(parts)}")
         read, writes = operands.read(source, np.dtype(f"u{dtype.itemsize}")), [operands.write(part) for part in parts]
 
-        def unpack(lanes: Lanes) -> None:
+        def unpack(lanes: RunningLanes) -> None:
             values = np.ascontiguousarray(read(lanes)).view(small).reshape(-1, len(parts))
             for number, write in enumerate(writes):
                 write(lanes, values[:, number])
@@ -36,7 +36,7 @@ def decode_move(i: Instruction, operands: Operands) -> Step:
         small = np.dtype(f"u{dtype.itemsize // len(parts)}")
         reads = [operands.read(part, small) for part in parts]
 
-        def pack(lanes: Lanes) -> None:
+        def pack(lanes: RunningLanes) -> None:
             held = np.stack(np.broadcast_arrays(*(read(lanes) for read in reads)), axis=1)
             write(lanes, held.view(np.dtype(f"u{dtype.itemsize}")).reshape(-1))
 
@@ -62,7 +62,7 @@ def decode_convert(i: Instruction, operands: Operands) -> Step:
         high, low = (operands.read(text, F32) for text in i.operands[1:3])
         narrow = to_bfloat16 if to == "bf16x2" else to_half
 
-        def pair(lanes: Lanes) -> None:
+        def pair(lanes: RunningLanes) -> None:
             upper, lower = narrow(high(lanes)).astype(np.uint32), narrow(low(lanes)).astype(np.uint32)
             write(lanes, upper << np.uint32(16) | lower)
 
@@ -91,21 +91,21 @@ def _decode_plain(
         raise refuse(i)
     read, write = operands.read(i.operands[1], source), operands.write(i.operands[0])
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         values = read(lanes)
         if "ftz" in modifiers and source == F32:
             values = flush_subnormals(values)
         if whole is not None:
             values = whole(values)
-        result = _clipped(values, to) if source.kind == "f" and to.kind != "f" else values.astype(to)
+        result = _to_integer(values, to) if source.kind == "f" and to.kind != "f" else values.astype(to)
         if "sat" in modifiers:
-            result = saturated(result)
+            result = saturate(result)
         write(lanes, result.view(_BITS_OF_HALF) if to == np.float16 else result)
 
     return step
 
 
-def _clipped(values: Values, to: Dtype) -> Values:
+def _to_integer(values: Values, to: Dtype) -> Values:
     """Whole floats as integers; those outside as the nearest one, NaN as 0 (of 64 bits, its largest negative)."""
     bits = 8 * to.itemsize - (to.kind == "i")
     low, high = -(1 << bits) if to.kind == "i" else 0, (1 << bits) - 1

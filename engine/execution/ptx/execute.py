@@ -15,9 +15,9 @@ import numpy as np
 
 from engine.execution.nodes import Emulation, Finding
 from engine.execution.ptx import arithmetic, convert, transfers, warp
-from engine.execution.ptx.lanes import Lanes, LaunchState
+from engine.execution.ptx.lanes import LaunchState, RunningLanes
 from engine.execution.ptx.memory import GlobalMemory
-from engine.execution.ptx.nodes import Entry, Instruction, PtxFault
+from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
 from engine.execution.ptx.operands import Operands, Read, Step, Write, refuse
 from engine.execution.ptx.ordering import GridOrder
 from engine.execution.ptx.parse import parse
@@ -68,7 +68,7 @@ def execute(
     missing = [launch.entry for launch in source.launches if launch.entry not in entries]
     if missing:
         raise BadInput("run", "the PTX", f"has no kernel {missing[0]}; it has {', '.join(entries)}")
-    run = _Run(source, entries, arrays, order == "early", time.monotonic() + timeout)
+    run = _PtxRun(source, entries, arrays, order == "early", time.monotonic() + timeout)
     chosen = range(source.blocks) if blocks is None else blocks
     finding = run.launches(chosen)
     outputs: Arrays = {}
@@ -83,11 +83,11 @@ def execute(
     return Emulation(order, run.ended, source.blocks, findings, ()), outputs, masks
 
 
-class _Run:
+class _PtxRun:
     """One run of all launches."""
 
     def __init__(
-        self, source: CudaSource, entries: Mapping[str, Entry], arrays: Mapping[str, np.ndarray], early: bool,
+        self, source: CudaSource, entries: Mapping[str, PtxKernel], arrays: Mapping[str, np.ndarray], early: bool,
         until: float,
     ) -> None:  # fmt: skip
         self._source, self._entries, self._early, self._until = source, entries, early, until
@@ -140,9 +140,9 @@ class _Run:
         batches = [(first, blocks[first : first + size]) for first in range(0, len(blocks), size)]
         clock = 0
         for first, batch in reversed(batches) if self._early else batches:
-            lanes = Lanes(state, batch, first, self._early)
+            lanes = RunningLanes(state, batch, first, self._early)
             lanes.clock = clock
-            machine = _Machine(code, lanes, self._early, self._until)
+            machine = _BatchControl(code, lanes, self._early, self._until)
             try:
                 with np.errstate(all="ignore"):  # infinities and NaN are values here as on a GPU
                     machine.run()
@@ -161,7 +161,7 @@ class _Placed:
     bytes: int
 
 
-def _place(entry: Entry, space: str, dynamic: int) -> _Placed:
+def _place(entry: PtxKernel, space: str, dynamic: int) -> _Placed:
     """dynamic: bytes that the launch adds for the one variable without a size."""
     at, end = {}, 0
     own = [(name, v) for name, v in entry.variables.items() if v.space == space]
@@ -172,10 +172,10 @@ def _place(entry: Entry, space: str, dynamic: int) -> _Placed:
     return _Placed(at, end)
 
 
-class _Machine:
+class _BatchControl:
     """The control of blocks that run side by side: branches, barriers, ends."""
 
-    def __init__(self, code: Sequence[_Decoded], lanes: Lanes, backwards: bool, until: float) -> None:
+    def __init__(self, code: Sequence[_Decoded], lanes: RunningLanes, backwards: bool, until: float) -> None:
         self._code, self._lanes, self._until = code, lanes, until
         self._position = np.zeros(lanes.count, np.int64)
         self._state = np.where(lanes.exists, 0, ENDED)
@@ -295,12 +295,12 @@ _DECODERS = {**arithmetic.DECODERS, **convert.DECODERS}
 _MACHINE_DECODERS = {**transfers.DECODERS, **warp.DECODERS}
 
 
-def _decode(entry: Entry, operands: Operands) -> list[_Decoded]:
+def _decode(entry: PtxKernel, operands: Operands) -> list[_Decoded]:
     """All instructions of a kernel; raises Unsupported for the first that is not known."""
     return [_decode_one(instruction, entry, operands) for instruction in entry.code]
 
 
-def _decode_one(i: Instruction, entry: Entry, operands: Operands) -> _Decoded:
+def _decode_one(i: Instruction, entry: PtxKernel, operands: Operands) -> _Decoded:
     guard = operands.read(("!" if i.negated else "") + i.guard, _BOOL) if i.guard else None
     name = i.parts[0]
     if i.opcode in ("bra", "bra.uni"):

@@ -51,7 +51,7 @@ class Copies:
         return Copies(lanes, group, target, source, self.size, filled)
 
 
-class Lanes:
+class RunningLanes:
     """Blocks that run side by side.
 
     Lanes are ordered by warp, then block, then lane of the warp: one warp of all blocks is a slice.  Threads that fill

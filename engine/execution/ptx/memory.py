@@ -20,7 +20,7 @@ Addresses = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class MemoryRegion:
     """A buffer, workspace or variable in global memory."""
 
     name: str
@@ -75,11 +75,11 @@ class GlobalMemory(Memory):
 
     def __init__(self, sizes: Mapping[str, tuple[int, int]]) -> None:
         """sizes: of each region, bytes and alignment."""
-        regions: list[Region] = []
+        regions: list[MemoryRegion] = []
         end = PAGE
         for name, (size, alignment) in sizes.items():
             start = -(-end // (2 * alignment)) * 2 * alignment + alignment
-            regions.append(Region(name, start, size))
+            regions.append(MemoryRegion(name, start, size))
             end = start + size + PAGE
         super().__init__(-(-end // PAGE) * PAGE, "global")
         self.regions = {region.name: region for region in regions}

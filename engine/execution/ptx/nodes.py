@@ -49,7 +49,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PtxKernel:
     """One kernel of the PTX."""
 
     name: str

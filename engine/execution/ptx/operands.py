@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from engine.execution.ptx.lanes import Lanes
-from engine.execution.ptx.nodes import Entry, Instruction, PtxFault
+from engine.execution.ptx.lanes import RunningLanes
+from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
 from engine.execution.ptx.parse import split_operands
 from engine.support.errors import Unsupported
 
 Values = np.ndarray
 Dtype = np.dtype[np.generic]
-Read = Callable[[Lanes], Values]
-Write = Callable[[Lanes, Values], None]
-Step = Callable[[Lanes], None]
+Read = Callable[[RunningLanes], Values]
+Write = Callable[[RunningLanes, Values], None]
+Step = Callable[[RunningLanes], None]
 """What an instruction does to the lanes that run."""
 
 _ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]")
@@ -31,13 +31,13 @@ def refuse(instruction: Instruction, why: str = "is not known to this interprete
 class Operands:
     """The names of one kernel."""
 
-    def __init__(self, entry: Entry, addresses: Mapping[str, int]) -> None:
+    def __init__(self, entry: PtxKernel, addresses: Mapping[str, int]) -> None:
         """addresses: of variables, in the space of each."""
         self._numbers = {name: number for number, name in enumerate(entry.registers)}
         self._kept = tuple(entry.registers.values())
         self._addresses = addresses
 
-    def kept(self, text: str) -> Dtype | None:
+    def register_type(self, text: str) -> Dtype | None:
         """How a register's bits are kept; None for what is no register."""
         number = self._numbers.get(text)
         return None if number is None else self._kept[number]
@@ -62,7 +62,7 @@ class Operands:
         number = self._numbers[text]
         kept = self._kept[number]
 
-        def store(lanes: Lanes, values: Values) -> None:
+        def store(lanes: RunningLanes, values: Values) -> None:
             held = lanes.registers.get(number)
             if held is None:
                 held = lanes.registers[number] = np.zeros(lanes.count, kept)
@@ -80,7 +80,7 @@ class Operands:
         if found is None:
             raise Unsupported("run", f"PTX address {text}", "is of a form that is not known")
         base, offset = found[1], int(found[2] or 0)
-        read = self.read(base, self.kept(base) or np.dtype(np.uint64))
+        read = self.read(base, self.register_type(base) or np.dtype(np.uint64))
         return lambda lanes: read(lanes).astype(np.int64) + offset
 
     def _constant(self, text: str, dtype: Dtype) -> Values:
@@ -109,7 +109,7 @@ def as_kept(values: Values, kept: Dtype) -> Values:
 
 
 def _register(number: int, name: str, dtype: Dtype, kept: Dtype) -> Read:
-    def read(lanes: Lanes) -> Values:
+    def read(lanes: RunningLanes) -> Values:
         held = lanes.registers.get(number)
         if held is None:
             raise PtxFault("uninitialised", f"reads register {name}, which nothing has written")
@@ -124,7 +124,7 @@ def _register(number: int, name: str, dtype: Dtype, kept: Dtype) -> Read:
 
 
 def _special(name: str, dtype: Dtype) -> Read:
-    def read(lanes: Lanes) -> Values:
+    def read(lanes: RunningLanes) -> Values:
         values = lanes.special.get(name)
         if values is None:
             raise Unsupported("run", f"PTX register {name}", "is not known to this interpreter")

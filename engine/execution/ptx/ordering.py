@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.execution.ptx.memory import Region
+from engine.execution.ptx.memory import MemoryRegion
 from engine.execution.ptx.nodes import PtxFault
 
 UNIT = 2
@@ -78,7 +78,7 @@ def _race(what: str) -> PtxFault:
 class GridOrder:
     """Global memory that blocks hand to each other: who stored each word, and when every thread fenced last."""
 
-    def __init__(self, regions: Iterable[Region], threads: int) -> None:
+    def __init__(self, regions: Iterable[MemoryRegion], threads: int) -> None:
         """threads: of all blocks that run."""
         self._regions = tuple((r.start, r.start + r.bytes, np.full(-(-r.bytes // WORD), -1, np.int64)) for r in regions)
         self._times = tuple(np.zeros(owner.size, np.int64) for _, _, owner in self._regions)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.execution.ptx.nodes import Entry, Instruction, Variable
+from engine.execution.ptx.nodes import Instruction, PtxKernel, Variable
 from engine.support.errors import BadInput
 
 TYPES = {
@@ -38,7 +38,7 @@ _VARIABLE = re.compile(
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 
 
-def parse(text: str) -> dict[str, Entry]:
+def parse(text: str) -> dict[str, PtxKernel]:
     """The kernels of a module, by name.  Raises BadInput for text that is not PTX as NVRTC writes it."""
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     starts = list(_ENTRY.finditer(text))
@@ -51,7 +51,7 @@ def parse(text: str) -> dict[str, Entry]:
     return {start[1]: _entry(text, start, end, shared, mains) for start, end in zip(starts, ends, strict=True)}
 
 
-def _entry(text: str, start: re.Match[str], end: int, variables: dict[str, Variable], mains: set[str]) -> Entry:
+def _entry(text: str, start: re.Match[str], end: int, variables: dict[str, Variable], mains: set[str]) -> PtxKernel:
     registers: dict[str, np.dtype[np.generic]] = {}
     labels: dict[str, int] = {}
     code: list[Instruction] = []
@@ -81,7 +81,7 @@ def _entry(text: str, start: re.Match[str], end: int, variables: dict[str, Varia
     parameters = re.findall(r"\.param\s+\.u64\s+(?:\.ptr[\w.\s]*?)?([\w$]+)\s*(?:,|$)", start[2].strip())
     if len(parameters) != start[2].count(".param"):
         raise BadInput("run", f"kernel {start[1]} of the PTX", "takes parameters that are no pointers")
-    return Entry(start[1], tuple(parameters), registers, own, tuple(code), labels)
+    return PtxKernel(start[1], tuple(parameters), registers, own, tuple(code), labels)
 
 
 def _cuda_line(directive: str, mains: set[str], before: int) -> int:

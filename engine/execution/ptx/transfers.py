@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.execution.ptx.lanes import Copies, Lanes
-from engine.execution.ptx.nodes import Entry, Instruction, PtxFault
+from engine.execution.ptx.lanes import Copies, RunningLanes
+from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
 from engine.execution.ptx.operands import Operands, Read, Step, refuse
 from engine.execution.ptx.parse import TYPES
 
@@ -18,7 +18,7 @@ _HINTS = frozenset(("L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "cg", 
 """Modifiers that change no value."""
 
 
-def decode_load(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_load(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """ld.SPACE[.nc][.vN].TYPE."""
     if i.parts[1] == "param":
         return _decode_parameter(i, operands, entry)
@@ -27,7 +27,7 @@ def decode_load(i: Instruction, operands: Operands, entry: Entry) -> Step:
     is_read_only = "nc" in i.parts
     unit, signed = dtype.itemsize, dtype.kind == "i"
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         at = lanes.locate(space, address(lanes), unit * count)
         if is_read_only and lanes.memory.stored_now(at, unit, count).any():
             raise PtxFault("race", "ld.global.nc of memory that this launch stores to")
@@ -41,13 +41,13 @@ def decode_load(i: Instruction, operands: Operands, entry: Entry) -> Step:
     return step
 
 
-def _decode_parameter(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def _decode_parameter(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     name = i.operands[1].strip("[] ")
     if i.parts[2:] != ("u64",) or name not in entry.parameters:
         raise refuse(i, "reads a parameter that is no pointer")
     number, write = entry.parameters.index(name), operands.write(i.operands[0])
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         if number >= len(lanes.parameters):
             raise PtxFault("out of bounds", f"parameter {number} of a launch that packs {len(lanes.parameters)}")
         write(lanes, np.array([lanes.parameters[number]], np.uint64))
@@ -55,13 +55,13 @@ def _decode_parameter(i: Instruction, operands: Operands, entry: Entry) -> Step:
     return step
 
 
-def decode_store(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_store(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """st.SPACE[.vN].TYPE."""
     space, count, dtype = _form(i)
     unit = np.dtype(f"u{dtype.itemsize}")
     address, reads = operands.address(i.operands[0]), [operands.read(t, unit) for t in operands.vector(i.operands[1])]
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         at = lanes.locate(space, address(lanes), unit.itemsize * count)
         values = np.empty((lanes.selected.size, count), unit)
         for number, read in enumerate(reads):
@@ -81,14 +81,14 @@ def _form(i: Instruction) -> tuple[str, int, np.dtype[np.generic]]:
     return space, counts[0] if counts else 1, np.dtype(TYPES[kind])
 
 
-def decode_atomic(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_atomic(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """atom.global.add.u32: lanes one after another; each sees the sum of those before it."""
     if i.opcode != "atom.global.add.u32":
         raise refuse(i)
     address, value = operands.address(i.operands[1]), operands.read(i.operands[2], U32)
     write = operands.write(i.operands[0])
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         at = lanes.locate("global", address(lanes), 4)
         added = np.broadcast_to(value(lanes), at.shape)
         before = np.empty(at.shape, np.uint32)
@@ -101,14 +101,14 @@ def decode_atomic(i: Instruction, operands: Operands, entry: Entry) -> Step:
     return step
 
 
-def decode_fence(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_fence(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """membar.gl, fence: what these lanes stored so far is seen by other blocks from here on."""
     if i.opcode not in ("membar.gl", "membar.sys", "membar.cta", "fence.acq_rel.gpu", "fence.sc.gpu"):
         raise refuse(i)
     return (lambda lanes: None) if i.opcode == "membar.cta" else lambda lanes: lanes.fence()
 
 
-def decode_asynchronous(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_asynchronous(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """cp.async of 4, 8 or 16 bytes, its groups and its waits."""
     if i.opcode == "cp.async.commit_group":
         return lambda lanes: lanes.commit()
@@ -123,7 +123,7 @@ def decode_asynchronous(i: Instruction, operands: Operands, entry: Entry) -> Ste
     size = int(i.operands[2])
     filled: Read = operands.read(i.operands[3] if len(i.operands) > 3 else str(size), U32)
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         to = lanes.locate("shared", target(lanes), size)
         count = np.broadcast_to(filled(lanes), to.shape).astype(np.int64)
         if (count > size).any():

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.execution.ptx.arithmetic import F32
-from engine.execution.ptx.lanes import WARP_LANES, Lanes
-from engine.execution.ptx.nodes import Entry, Instruction, PtxFault
+from engine.execution.ptx.lanes import WARP_LANES, RunningLanes
+from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
 from engine.execution.ptx.operands import Operands, Read, Step, Values, refuse
 
 U32 = np.dtype(np.uint32)
@@ -19,7 +19,7 @@ GROUP, THREAD = LANE // 4, LANE % 4
 """The ISA's groupID and threadID_in_group of each lane."""
 
 
-def decode_shuffle(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_shuffle(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """shfl.sync.MODE.b32 d[|p], a, b, c, mask: another lane's value, or the own one where there is no such lane."""
     if i.parts[1] != "sync" or i.parts[2] not in _SOURCES or i.parts[3:] != ("b32",):
         raise refuse(i)
@@ -28,7 +28,7 @@ def decode_shuffle(i: Instruction, operands: Operands, entry: Entry) -> Step:
     write, write_found = operands.write(target), operands.write(found or "_")
     source_of = _SOURCES[i.parts[2]]
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         warps = lanes.whole_warps()
         if (mask(lanes) != ALL).any():
             raise PtxFault("divergent warp", "shuffles among some lanes only, which is not supported")
@@ -53,7 +53,7 @@ _SOURCES: Mapping[str, Callable[[Values, Values, Values, Values], Values]] = {
 }
 
 
-def decode_load_matrix(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_load_matrix(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """ldmatrix: 8 x 8 halves a matrix; lanes 8m to 8m + 7 give the rows of matrix m, each lane gets a pair of each."""
     count = {"x1": 1, "x2": 2, "x4": 4}.get(i.parts[4])
     if i.parts[1:4] != ("sync", "aligned", "m8n8") or count is None or i.parts[-2:] != ("shared", "b16"):
@@ -61,7 +61,7 @@ def decode_load_matrix(i: Instruction, operands: Operands, entry: Entry) -> Step
     transpose = "trans" in i.parts
     address, writes = operands.address(i.operands[1]), [operands.write(t) for t in operands.vector(i.operands[0])]
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         warps = lanes.whole_warps()
         chosen = np.tile(count > LANE // 8, warps)
         at = lanes.locate("shared", address(lanes), 16)
@@ -78,7 +78,7 @@ def decode_load_matrix(i: Instruction, operands: Operands, entry: Entry) -> Step
 
 
 @dataclass(frozen=True, slots=True)
-class _Fragment:
+class _FragmentLayout:
     """Where the elements of a lane's registers lie in a matrix: one entry for each element, in order."""
 
     rows: Sequence[Values]
@@ -96,15 +96,15 @@ class _Fragment:
         return np.stack([matrix[:, row, column] for row, column in zip(self.rows, self.columns, strict=True)], axis=2)
 
 
-_A16 = _Fragment(
+_A16 = _FragmentLayout(
     [GROUP, GROUP, GROUP + 8, GROUP + 8] * 2,
     [THREAD * 2 + n % 2 + (8 if n >= 4 else 0) for n in range(8)],
 )
 """16 x 16 halves: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
-_B16 = _Fragment([THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
-_A8 = _Fragment([GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
-_B8 = _Fragment([THREAD, THREAD + 4], [GROUP] * 2)
-_SUMS = _Fragment([GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
+_B16 = _FragmentLayout([THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
+_A8 = _FragmentLayout([GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
+_B8 = _FragmentLayout([THREAD, THREAD + 4], [GROUP] * 2)
+_SUMS = _FragmentLayout([GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
 
 
 def _halves(words: Values) -> Values:
@@ -128,7 +128,7 @@ _PRODUCTS = {
 """Form -> how a register is read, the fragments of both factors, the depth."""
 
 
-def decode_product(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_product(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """mma.sync of the forms above: d = a b + c; products are exact in float64, sums are rounded to float32 once."""
     known = _PRODUCTS.get(i.opcode.removeprefix("mma.sync.aligned."))
     if known is None:
@@ -138,7 +138,7 @@ def decode_product(i: Instruction, operands: Operands, entry: Entry) -> Step:
     a, b = ([operands.read(text, U32) for text in operands.vector(i.operands[n])] for n in (1, 2))
     c = [operands.read(text, F32) for text in operands.vector(i.operands[3])]
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         warps = lanes.whole_warps()
 
         def gather(reads: Sequence[Read]) -> Values:
@@ -156,11 +156,11 @@ def decode_product(i: Instruction, operands: Operands, entry: Entry) -> Step:
     return step
 
 
-def decode_warp_barrier(i: Instruction, operands: Operands, entry: Entry) -> Step:
+def decode_warp_barrier(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     """bar.warp.sync: all lanes of the warp come here together."""
     mask = operands.read(i.operands[0], U32)
 
-    def step(lanes: Lanes) -> None:
+    def step(lanes: RunningLanes) -> None:
         lanes.whole_warps()
         if (mask(lanes) != ALL).any():
             raise PtxFault("divergent warp", "a barrier of some lanes only, which is not supported")
