@@ -7,6 +7,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,7 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
     if not display():
         hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
+    gc.disable()  # what is imported stays; once there is a window, `app.shell.gc_control` collects
     with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.main import run
 

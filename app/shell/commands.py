@@ -156,6 +156,7 @@ class Commands(QObject):
         }
         for name, react in reactions.items():  # `triggered` carries whether the action is checked, which nobody asks
             window.action(name).triggered.connect(lambda _=False, react=react: react())
+        panels.tuning.trial_selected.connect(lambda _: window.docks["trial"].raise_())  # a dot says nothing by itself
 
     def _show_groups(self) -> None:
         """The history of the groups is in sight where no group is selected."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from app.controllers.tuning.launch import last_words, records_of
 from app.shell.window import Window
@@ -333,3 +334,12 @@ def test_the_keys_reach_every_part_of_the_perspective(tuned: Window, qtbot: obje
     table = tuned.panels.trials.table
     qtbot.keyClick(table, Qt.Key.Key_Down)  # type: ignore[attr-defined]
     assert tuned.wiring.tuning.selected != 0
+
+
+def test_a_dot_brings_its_trial_to_the_front(tuned: Window) -> None:
+    tuned.docks["search"].raise_()
+    QTest.qWait(1)
+    assert tuned.docks["trial"].visibleRegion().isEmpty()
+    tuned.panels.tuning.trial_selected.emit(0)
+    QTest.qWait(1)
+    assert not tuned.docks["trial"].visibleRegion().isEmpty()

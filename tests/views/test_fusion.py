@@ -232,3 +232,12 @@ def test_what_a_drop_would_do_is_told_above_the_minimap(view: GraphView) -> None
     assert view.canvas.childAt(minimap.geometry().center()) is minimap, "it takes no clicks"
     parts = [part for part in view.canvas.children() if part in (note, minimap)]
     assert parts[-1] is note
+
+
+def test_both_ends_of_what_is_kept_apart_carry_a_pin(view: GraphView) -> None:
+    model = made()
+    apart = tuple(replace(edge, fixed=True) for edge in model.edges)
+    view.show_model(overview(replace(model, edges=apart)))
+    ends = {key for line in view.scene.drawing.lines if line.is_fixed for key in (line.source, line.target)}
+    assert ends and view.scene.look.pinned == ends
+    assert {placed.box.key for placed in view.scene.drawing.placed if view.scene.look.is_pinned(placed)} == ends

@@ -14,8 +14,9 @@ from PySide6.QtGui import QImage, QPainter
 from engine.documents.model import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, GraphDrawing, first_open
-from views.graph.items import BoxItem, SceneState
+from views.graph.items import BoxItem
 from views.graph.layout import BOXES_A_ROW, Size, lay_out_layers
+from views.graph.look import SceneState
 from views.hierarchy import LEVEL, GraphBox, boxes, longest_run
 from views.theme import load_theme
 

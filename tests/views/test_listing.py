@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from engine.documents.pipeline import ListingDoc
 from tests.app.fake_documents import kernel
 from views.code.listing import ListingText
+from views.code.spans import assembly_spans
 from views.code.view import CUDA, PTX, SASS, CodeView
 from views.theme import load_theme
 
@@ -60,3 +62,25 @@ def test_a_listing_stands_for_its_lines_of_the_cuda_text(qtbot: object) -> None:
     assert view.listing.lines == ["nvdisasm is missing"]
     view.select_tab(CUDA)
     assert view.pages.currentWidget() is view.text
+
+
+@pytest.mark.parametrize(
+    ("line", "coloured"),
+    [
+        (".visible .entry softmax(", {".visible": "keyword", ".entry": "keyword"}),
+        (".reg .f32 \t%f<3>;", {".reg": "keyword", ".f32": "type", "3": "number"}),
+        ("mov.u32 %r1, %tid.x;  // threads", {"mov.u32": "keyword", "// threads": "text-3"}),
+        ("@%p1 bra $L__BB0_2;", {"@%p1 bra": "keyword"}),
+        ("$L__BB0_2:", {"$L__BB0_2:": "type"}),
+        ("add.s32 %r2, %r1, -16;", {"add.s32": "keyword", "-16": "number"}),
+        ("ld.global.nc.f32 %f1, [%rd1+4];", {"ld.global.nc.f32": "keyword", "4": "number"}),
+        (
+            " /*0010*/  IMAD.MOV.U32 R1, RZ, c[0x0][0x28] ;",
+            {"/*0010*/": "text-3", "IMAD.MOV.U32": "keyword", "0x28": "number"},
+        ),
+    ],
+)
+def test_instructions_directives_and_numbers_of_a_listing_are_coloured(line: str, coloured: dict[str, str]) -> None:
+    found = {line[start : start + length].strip(): token for start, length, token in assembly_spans(line)}
+    assert coloured.items() <= found.items()
+    assert not {"%r1", "%tid", "R1", "RZ"} & found.keys()

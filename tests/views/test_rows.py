@@ -6,14 +6,18 @@ from textwrap import dedent
 
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QLabel
 
+from engine.documents.exploration import FigureDoc
 from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.spans import spans
 from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
 from views.constraints.tree import is_opened
+from views.diff.figures import change
 from views.format import amount, compact_shape, duration, figure, percent
 from views.hierarchy import boxes
+from views.history.view import StepFigure, StepSummary
 from views.outline.rows import OutlineItem, filter_rows, outline, rows_of_group
 from views.rows import RowModel, TreeRow
 from views.search.index import SearchIndex
@@ -185,3 +189,25 @@ def test_of_many_replacements_the_first_are_offered() -> None:
     many = [RepairDoc("replace", (0, 0), f"leave S{n} out", "advice user\n", True) for n in range(9)]
     relax = RepairDoc("relax", (0, 0), "make it optional", "advice user\n", True)
     assert repairs_to_show([*many, relax]) == [*many[:3], relax]
+
+
+def test_waves_and_occupancy_are_no_gain_and_no_loss() -> None:
+    figures = {
+        unit: change(FigureDoc("", unit, 0.011, 0.023, origin, True))
+        for unit, origin in (("µs", "predicted"), ("waves", "predicted"), ("%", "predicted"), ("sectors", "counted"))
+    }
+    assert figures["waves"] == figures["%"] == "" and figures["µs"] and figures["sectors"]
+
+
+def test_no_figure_of_a_step_is_cut(qapp: object) -> None:
+    summary = StepSummary()
+    floor = StepFigure("Against floor", "13.5×", "0.551 µs for 2.37 MB moved")
+    figures = [floor, StepFigure("Counted", "1", "1.54 k requests")]
+    summary.show_columns(1000)
+    summary.show_figures(figures, "")
+    summary.show()
+    cells = [part for part in summary.findChildren(QLabel) if part.text()]
+    assert len(cells) == 6
+    assert all(part.width() >= part.fontMetrics().horizontalAdvance(part.text()) for part in cells)
+    summary.show_columns(150)
+    assert sum(part.isVisible() for part in cells) == 3, "one less before any is cut"

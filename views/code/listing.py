@@ -8,6 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea
 
+from views.code.spans import assembly_spans
 from views.theme import Theme, code_face
 from views.themed import Themed
 
@@ -109,9 +110,13 @@ class ListingText(QAbstractScrollArea, Themed):
             painter.fillRect(box, theme.colour("accent-bg"))
         painter.save()
         painter.setClipRect(QRectF(GUTTER, box.top(), max(box.width() - GUTTER, 0), box.height()))
-        painter.setPen(theme.colour("text" if label or marked else "text-3"))
-        base = box.top() + QFontMetricsF(painter.font()).ascent()
-        painter.drawText(QPointF(GUTTER - left, base), self._lines[number - 1])
+        plain = theme.colour("text" if label or marked else "text-2")
+        base, text, done = box.top() + QFontMetricsF(painter.font()).ascent(), self._lines[number - 1], 0
+        for start, length, token in (*assembly_spans(text), (len(text), 0, "text")):
+            for colour, begin, end in ((plain, done, start), (theme.colour(token), start, start + length)):
+                painter.setPen(colour)
+                painter.drawText(QPointF(GUTTER - left + begin * self._column, base), text[begin:end])
+            done = start + length
         painter.restore()
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if label != self._labels.get(number - 1, ""):

@@ -1,7 +1,8 @@
-"""Coloured spans of CUDA text, by Pygments."""
+"""Coloured spans: of CUDA text by Pygments, of PTX and SASS line by line."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from pygments.lexers.c_like import CudaLexer
@@ -36,6 +37,29 @@ def spans(text: str) -> list[list[Span]]:
                 lines[-1].append((column, len(piece), token))
             column += len(piece)
     return lines
+
+
+ASSEMBLY = re.compile(
+    r"(?P<comment>//.*|/\*.*?\*/)"
+    r"|(?P<label>^\s*[$.\w]+:)"
+    r"|(?P<directive>(?<![\w.])\.(?:version|target|address_size|visible|entry|extern|func|param|reg|shared|local|global"
+    r"|align|maxntid|minnctapersm|pragma|loc|file|section)\b)"
+    r"|(?P<opcode>(?:^|(?<=[;{}])|(?<=\*/))\s*(?:@!?%?\w+\s+)?[A-Za-z][A-Za-z0-9_]*(?:[.:]+[A-Za-z0-9_]+)*(?=[\s;]))"
+    r"|(?P<type>(?<=\s)\.[a-z]+\d+\b)"
+    r"|(?P<number>(?<![\w%$.])-?(?:0[xfdXFD][0-9A-Fa-f]+|\d+(?:\.\d+)?)\b)"
+)
+COLOURS = {
+    "comment": "text-3", "label": "type", "directive": "keyword", "opcode": "keyword", "type": "type",
+    "number": "number",
+}  # fmt: skip
+
+
+def assembly_spans(line: str) -> list[Span]:
+    """(start, length, colour token) of what is not plain text in a line of PTX or SASS.  A line is read when it is
+    painted: listings have tens of thousands, of which a panel shows fifty.
+    """
+    found = [match for match in ASSEMBLY.finditer(line) if match.lastgroup]
+    return [(match.start(), match.end() - match.start(), COLOURS[match.lastgroup or ""]) for match in found]
 
 
 def _colour_of(kind: _TokenType) -> str:

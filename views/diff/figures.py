@@ -19,6 +19,7 @@ NEUTRAL = "compiled"
 """Origin of figures of which neither more nor less is a gain."""
 WHOLE = ("", "B")
 """Units of counts, which are shown in full."""
+TIME = "µs"
 TIMES = ("predicted", "measured", "synthetic")
 
 
@@ -35,7 +36,8 @@ def figure_rows(figures: Sequence[FigureDoc]) -> list[TreeRow]:
 
 def change(each: FigureDoc) -> str:
     """How a figure changes, with the sign of a gain; "" where it cannot be said."""
-    if each.a is None or each.b is None or not each.a or each.origin == NEUTRAL:
+    explains = each.origin == NEUTRAL or (each.origin in TIMES and each.unit != TIME)  # waves and occupancy
+    if each.a is None or each.b is None or not each.a or explains:
         return ""
     part = (each.a - each.b) / each.a
     return gain_text(part if each.smaller_is_better else -part)

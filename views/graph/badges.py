@@ -35,10 +35,11 @@ def paint_change(painter: QPainter, at: QPointF, state: str, theme: Theme) -> No
     painter.drawText(QRectF(at.x() - 7, at.y() - 8, 14, 15), Qt.AlignmentFlag.AlignCenter, sign)
 
 
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme) -> None:
-    """The mark of what the user fixed: a pin whose head is the user's disc."""
-    painter.setPen(QPen(theme.author("user"), 1.4))
-    painter.drawLine(at + QPointF(0, 2), at + QPointF(0, 8))
-    painter.setPen(QPen(theme.colour("panel"), 1.0))
+def paint_pin(painter: QPainter, at: QPointF, theme: Theme, scale: float) -> None:
+    """The mark of what the user pinned: a pin whose head is the user's disc, of about ten pixels at any scale."""
+    size = min(max(1 / scale, 1.0), 2.0)
+    painter.setPen(QPen(theme.author("user"), 1.6 * size))
+    painter.drawLine(at + QPointF(0, 2) * size, at + QPointF(0, 11) * size)
+    painter.setPen(QPen(theme.colour("panel"), 1.2 * size))
     painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 4.2, 4.2)
+    painter.drawEllipse(at, 5.2 * size, 5.2 * size)

@@ -47,6 +47,11 @@ class EdgeLine:
     links: tuple[LinkDoc, ...] = ()
     """Inside a launch: what the operator at its source hands to the one at its target."""
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the user keeps its ends apart."""
+        return any(tensor.fixed for tensor in self.tensors)
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:

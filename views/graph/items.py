@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from collections.abc import Sequence
+from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
-from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.graph.polylines import RADIUS, rounded_path
+from views.graph.look import SceneState
 from views.hierarchy import GraphBox
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
@@ -29,7 +31,6 @@ FAR, NEAR = 0.32, 0.8
 """Scales below which a box shows nothing but its shape, and no second line."""
 LEGIBLE = 11.0
 """Pixels on the screen that a title has, however small the picture is, as long as its box has the room."""
-MEASURED = "measured"
 PACKING = "packing"
 SCHEMES = {
     "register": ("stitch", Qt.PenStyle.SolidLine, 1.8),
@@ -40,88 +41,6 @@ SCHEMES = {
 """Scheme -> which category colour it has, and its line: shape carries the meaning, colour repeats it."""
 BOUND_COLOURS = {"memory": "stitch", "compute": "tensorize", "latency": "pipeline"}
 """Which category colour stands for what limits a group."""
-
-
-@dataclass(slots=True)
-class SceneState:
-    """What all items of one scene share; changing it and updating the scene repaints them."""
-
-    theme: Theme
-    colour_by: str = "time"
-    groups: dict[str, GroupDoc] | None = None
-    predicted: Mapping[str, Time] = field(default_factory=dict)
-    """Group -> time of one launch."""
-    measured: Mapping[str, Time] = field(default_factory=dict)
-    """Of a GPU, or synthetic: each time says which."""
-    predicted_where: str = ""
-    measured_where: str = ""
-    """Where these times come from: "NVIDIA H200, 2026-11-18"."""
-    dearest: float = 1.0
-    heaviest: float = 1.0
-    sums: dict[str, float] = field(default_factory=dict)
-    """Key of a box -> its time, as far as it was asked for."""
-    selected: str = ""
-    """Name of the selected group."""
-    found: frozenset[str] = frozenset()
-    """Groups that the search matches."""
-    cursor: Handle | None = None
-    """The launch or operator that commands are about."""
-    edge: tuple[str, str] = ("", "")
-    """Keys of the boxes at the ends of the edge that the card describes."""
-    changes: Mapping[str, str] = field(default_factory=dict)
-    """Launch or operator -> "added", "removed" or "changed", while the model stands beside another one."""
-    target: tuple[str, str] = ("", "")
-    """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
-
-    def group_of(self, placed: PlacedBox) -> GroupDoc | None:
-        """The group of a launch's box."""
-        return (self.groups or {}).get(placed.box.nodes[0].group) if not placed.box.children else None
-
-    @property
-    def shows_measured(self) -> bool:
-        """Whether the nodes tell measured times."""
-        return self.colour_by == MEASURED
-
-    @property
-    def times(self) -> Mapping[str, Time]:
-        """The times that the nodes tell: never of two origins side by side."""
-        return self.measured if self.shows_measured else self.predicted
-
-    @property
-    def origin(self) -> str:
-        """Of the times that the nodes tell."""
-        return next((time.origin for time in self.times.values()), MEASURED if self.shows_measured else "predicted")
-
-    def show(self, colour_by: str) -> None:
-        """What the bars show from now on."""
-        self.colour_by = colour_by
-        self.sums.clear()
-        self.dearest = max((time.microseconds for time in self.times.values()), default=1.0) or 1.0
-
-    def time_of(self, placed: PlacedBox) -> float:
-        """Microseconds of one copy of a box; 0 where there is no time, or where a measured one would lack a part."""
-        known = self.sums.get(placed.box.key)
-        if known is None:
-            found = [self.times.get(node.group) for node in placed.box.copy]
-            whole = not self.shows_measured or all(found)
-            known = sum(time.microseconds for time in found if time) if whole else 0.0
-            self.sums[placed.box.key] = known
-        return known
-
-    def origin_of(self, placed: PlacedBox) -> str:
-        """Of a launch's time."""
-        time = self.times.get(placed.box.nodes[0].group)
-        return time.origin if time else self.origin
-
-    def is_selected(self, placed: PlacedBox) -> bool:
-        """Whether the box is the selected group's, or hides it; of an operator, whether commands are about it."""
-        if placed.box.operator:
-            return handle_of(placed.box) == self.cursor
-        return self.selected in placed.box.groups and not (placed.opened and placed.box.children)
-
-    def is_dimmed(self, placed: PlacedBox) -> bool:
-        """Whether a search is on that does not match the box."""
-        return bool(self.found) and placed.box.groups.isdisjoint(self.found)
 
 
 class BoxItem(QGraphicsItem):
@@ -140,7 +59,7 @@ class BoxItem(QGraphicsItem):
 
     def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
-        return QRectF(-8, -10, self.placed.width + 18, self.placed.height + 12)
+        return QRectF(-12, -12, self.placed.width + 24, self.placed.height + 14)
 
     def shape(self) -> QPainterPath:
         """Only the header of an open layer answers the mouse."""
@@ -166,6 +85,8 @@ class BoxItem(QGraphicsItem):
         if self._look.is_dimmed(self.placed):
             painter.setOpacity(0.35)
         self._outline(painter)
+        if self._look.is_pinned(self.placed):
+            paint_pin(painter, QPointF(self.placed.width, 0), self._look.theme, scale)
         if scale < FAR:
             return
         if self.placed.opened:
@@ -203,8 +124,6 @@ class BoxItem(QGraphicsItem):
         painter.setBrush(theme.colour(surface))
         radius = HULL_RADIUS if hull else RADIUS
         painter.drawRoundedRect(box, radius, radius)
-        if placed.box.nodes[0].fixed and not placed.box.children and not placed.box.operator:
-            paint_pin(painter, QPointF(placed.width - 1, 1), theme)
         if change:
             paint_change(painter, QPointF(0, 0), change, theme)
 
@@ -320,10 +239,11 @@ class EdgeItem(QGraphicsItem):
             angle = math.atan2(tip.y() - before.y(), tip.x() - before.x())
             wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
             painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
-        if option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
+        scale = option.levelOfDetailFromTransform(painter.worldTransform())
+        if scale >= NEAR:
             self._paint_bytes(painter, selected)
-        if any(tensor.fixed for tensor in line.tensors):
-            paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme)
+        if line.is_fixed:
+            paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme, scale)
 
     @property
     def _is_packing(self) -> bool:

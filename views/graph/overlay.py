@@ -6,7 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.graph.items import BOUND_COLOURS, PACKING, SCHEMES, SceneState
+from views.graph.items import BOUND_COLOURS, PACKING, SCHEMES
+from views.graph.look import SceneState
 from views.graph.scene import GraphScene
 from views.rows import draw_text, text_width
 from views.theme import face

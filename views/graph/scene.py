@@ -11,14 +11,16 @@ from views.graph.drawing import Drawing, EdgeLine, GraphDrawing, keys_to_reopen,
 from views.graph.handles import Handle, handle_of
 from views.graph.items import BoxItem, EdgeItem, SceneState
 from views.graph.polylines import distance
+from views.graph.items import BoxItem, EdgeItem, distance
+from views.graph.look import SceneState
 from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.theme import Theme
 
 PIECE = 120
 """Items added between two turns of the event loop."""
-BORDER, FOOT = 16.0, 64.0
-"""Room around the drawing; below it there is some for the legend."""
+BORDER = 16.0
+"""Room around the drawing."""
 
 
 class GraphScene(QGraphicsScene):
@@ -126,12 +128,14 @@ class GraphScene(QGraphicsScene):
 
     def _build(self, drawing: Drawing) -> None:
         self.drawing = drawing
+        fixed = [line for line in drawing.lines if line.is_fixed]
+        self.look.pinned = frozenset(key for line in fixed for key in (line.source, line.target))
         self.clear()
         self._boxes = {placed.box.key: BoxItem(placed, self.look) for placed in self.drawing.placed}
         edges = [EdgeItem(line, self.look, self._groups_at(line)) for line in self.drawing.lines]
         self._waiting = [*reversed(edges), *reversed(list(self._boxes.values()))]
         left, top, right, bottom = self.drawing.extent
-        width, height = right - left + 2 * BORDER, bottom - top + BORDER + FOOT
+        width, height = right - left + 2 * BORDER, bottom - top + 2 * BORDER
         self.setSceneRect(QRectF(left - BORDER, top - BORDER, width, height))
         self._add_piece()
         if self._waiting:

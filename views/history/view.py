@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -15,8 +16,8 @@ from views.panel import Panel, label, link
 from views.theme import Theme
 from views.themed import Themed
 
-COLUMN = 118
-"""Pixels of one figure of the summary."""
+COLUMN, GAP = 118, 8
+"""Pixels of a figure at least, and between two."""
 ROOM = 4 * 226
 """Pixels that chips keep; figures at the right end are left out before."""
 EMPTY = "Select a group to see the steps of its advice"
@@ -104,7 +105,7 @@ class HistoryView(Panel):
         self._fold()
 
     def _fold(self) -> None:
-        self.summary.show_columns(max((self.width() - ROOM) // COLUMN, 1))
+        self.summary.show_columns(self.width() - ROOM)
 
     def _write_note(self) -> None:
         if self.selected != NOBODY and self.summary.note.isModified():
@@ -123,14 +124,15 @@ class StepSummary(QWidget, Themed):
         self._grid.setHorizontalSpacing(0)
         self._grid.setVerticalSpacing(2)
         self._cells: list[tuple[QLabel, QLabel, QLabel]] = []
-        self._shown = (0, 0)
-        """Columns asked for, and cells there were, when they were last arranged."""
+        self._room = 0
+        self._shown: tuple[int, list[int]] = (0, [])
+        """Cells in sight, and the widths of all of them, when they were last arranged."""
         self._tones: list[str] = []
         self._columns = 0
         self.note = QLineEdit()
         self.note.setProperty("role", "quiet")
         self.note.setPlaceholderText("Add a note to this step")
-        self.note.setAccessibleName("Remark")
+        self.note.setAccessibleName("Note")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 8, 8, 6)
         layout.setSpacing(4)
@@ -151,16 +153,24 @@ class StepSummary(QWidget, Themed):
         if not (self.note.hasFocus() and self.note.isModified()):
             self.note.setText(note)
         self._colour()
+        self.show_columns(self._room)
 
-    def show_columns(self, count: int) -> None:
-        """Shows the first `count` figures.  What is shown already is left alone: a new width would ask for it again."""
-        if (count, len(self._cells)) == self._shown:
+    def show_columns(self, room: int) -> None:
+        """Shows as many figures as have room, one at least.  What is shown already is left alone: a new width would ask
+        for it again.
+        """
+        self._room = room
+        widths = [max(COLUMN, *(part.sizeHint().width() + GAP for part in cell)) for cell in self._cells]
+        ends = list(accumulate(widths))
+        count = max(sum(end <= room for end in ends), 1)
+        if (count, widths) == self._shown:
             return
-        self._shown = count, len(self._cells)
-        for number, cell in enumerate(self._cells):
+        self._shown = count, widths
+        for number, (cell, width) in enumerate(zip(self._cells, widths, strict=True)):
             for part in cell:
+                part.setFixedWidth(width - GAP)
                 part.setVisible(number < count)
-        self.setFixedWidth(20 + COLUMN * max(min(count, len(self._cells)), 1))
+        self.setFixedWidth(20 + (ends[count - 1] if ends else COLUMN))
 
     def texts(self) -> list[str]:
         """What stands there, one figure a line."""
@@ -173,7 +183,6 @@ class StepSummary(QWidget, Themed):
     def _add_cell(self) -> None:
         cell = label("", "small-hint"), label("", "headline"), label("", "small-hint")
         for row, part in enumerate(cell):
-            part.setFixedWidth(COLUMN - 8)
             self._grid.addWidget(part, row, len(self._cells), Qt.AlignmentFlag.AlignLeft)
         self._cells.append(cell)
 
