@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QPainter, QResizeEvent
 
 from views.field import Field
 from views.format import duration, percent
@@ -20,6 +20,8 @@ from views.theme import Theme, face, semibold
 SHARE = 52
 TIME = 58
 BAR = 28
+TALL = 240
+"""Pixels of height from which on the filter and the heads of the columns find room."""
 WIDEST = 0.25
 """Share of the whole model that fills the bar."""
 
@@ -39,14 +41,14 @@ class OutlineView(Panel):
         self.filter = Field("filter", "Filter: name, type:MatMul, time>5%, A > * > B", "Filter the outline")
         self.filter.setClearButtonEnabled(True)
         self.filter.textChanged.connect(self._show)
-        search, layout = bar("body", 44)
+        self._search, layout = bar("body", 44)
         layout.setContentsMargins(12, 0, 12, 0)
         layout.addWidget(self.filter)
         self.told = label("", "small-hint")
         self.told.setContentsMargins(12, 0, 12, 8)
         self.told.setWordWrap(True)
         self.told.hide()
-        columns, heads = bar("subheader", 24)
+        self._columns, heads = bar("subheader", 24)
         for text, width in (("Group", 0), ("Share", SHARE), ("Predicted", TIME)):
             head = label(text, "small-hint")
             if width:
@@ -57,13 +59,20 @@ class OutlineView(Panel):
         heads.setSpacing(0)
         self.tree = RowView("Outline tree", _paint)
         self.tree.row_selected.connect(self._select)
-        self.body_layout.addWidget(search)
+        self.body_layout.addWidget(self._search)
         self.body_layout.addWidget(self.told)
-        self.body_layout.addWidget(columns)
+        self.body_layout.addWidget(self._columns)
         self.body_layout.addWidget(self.tree, 1)
         self.empty.add_button("Open…").clicked.connect(self.open_requested)
         self.empty.add_button("Open the example").clicked.connect(self.example_requested)
         self.show_empty("Drop an ONNX file here, or open the example")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Where there is little height, rows get all of it: Ctrl+P finds groups, too."""
+        super().resizeEvent(event)
+        tall = self.height() >= TALL
+        self._search.setVisible(tall or bool(self.filter.text()))
+        self._columns.setVisible(tall)
 
     def show_model(self, overview: Overview) -> None:
         """Replaces the tree."""
