@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.cost.estimate import model_microseconds
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.kernels import families
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
 from engine.kernels.general.family import GENERAL_FAMILY
@@ -66,7 +67,7 @@ def default_microseconds(group: FusionGroup) -> float:
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return family_of(group).advise(group, setting, _compile_for_advice)
+    return families.advise(group, setting, _compile_for_advice)
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -95,6 +96,9 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     legal one.
     """
     recipe = recipe or default_recipe(group)
+    known = None if observe else _find_advised(group, recipe)
+    if known:
+        return known
     kernel = _compile_unchecked(group, recipe, observe)
     if not not_taken(kernel.verdicts):
         return kernel
@@ -239,8 +243,19 @@ class _Codegen:
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe by the group's own family, whether or not it takes every required entry as given."""
-    return _compile_unchecked(group, recipe, None, fitting_only=True)
+    """The kernel of a recipe by the family that it asks for, whether or not it takes every required entry as given."""
+    kernel = _find_advised(group, recipe) or _compile_unchecked(group, recipe, None, fitting_only=True)
+    _latest[:] = [kernel]
+    return kernel
+
+
+_latest: list[Kernel] = []
+"""The kernel that an adviser compiled last: nearly always that of its advice, which is asked for next."""
+
+
+def _find_advised(group: FusionGroup, recipe: Recipe) -> Kernel | None:
+    """The latest kernel of an adviser, where it is that of a group and a recipe, which then requires nothing."""
+    return next((kernel for kernel in _latest if kernel.group is group and kernel.recipe == recipe), None)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

@@ -34,6 +34,7 @@ from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
+from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
 from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.machine import machine
@@ -203,6 +204,21 @@ class Service:
         a, b = (self._kernel(side, send) for side in sides)
         return to_json(engine.compare(a, b))
 
+    def _compare_model(self, arguments: Arguments, send: Send) -> ModelComparisonDoc:
+        """The open plan, under the advice of its "recipes", beside another file under that of "other_recipes".
+
+        The open plan stays open.
+        """
+        plan = self._plan()
+        send("progress", {"text": "reading the other file", "done": 0, "total": 2})
+        sizes = _read(arguments, "dimensions", dict[str, int], None)
+        graph = engine.load(_text(arguments, "path"), dims=sizes)
+        target = _read(arguments, "target", str, plan.target)
+        other = engine.fuse(graph, target=target, fixed=_read_fixed(arguments))
+        send("progress", {"text": "predicting the times", "done": 1, "total": 2})
+        advice, others = (_read(arguments, key, dict[str, str], {}) for key in ("recipes", "other_recipes"))
+        return engine.compare_plans((plan, advice), (other, others))
+
     def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> Any:
         """The compiled group, or the verdicts of required entries that cannot hold together or are not taken."""
         try:
@@ -244,6 +260,7 @@ REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
     "compile": Service._compile,
     "measure": Service._measure,
     "diff": Service._diff,
+    "compare-model": Service._compare_model,
     "ablation": Service._ablation,
     "why": Service._why,
     "regroup": Service._regroup,

@@ -103,6 +103,8 @@ class Notice(QWidget, Themed):
         effect()
 
     def _dismiss(self) -> None:
+        if not self._news:
+            return
         news = self._news.pop()
         self._show()
         if news.dismissed is not None:

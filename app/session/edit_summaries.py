@@ -9,7 +9,7 @@ from engine.recipe import Entry, Scenario, without
 from engine.scheduling.text import from_text
 from engine.support.errors import BadInput
 
-FIRST_TITLE = "As advised"
+FIRST_TITLE = "Default schedule"
 OTHER_TITLE = "Order or remarks"
 UNREADABLE_TITLE = "Edited advice"
 

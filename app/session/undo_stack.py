@@ -28,7 +28,7 @@ class UndoStack(QObject):
         self.workspace, self.fusing = workspace, fusing
         self._clock = count(1)
         self._made: dict[tuple[int, int | str], int] = {}
-        """(history, step or draft) -> when it was made; by identity, as other groups may rename a history."""
+        """(history, step or draft) -> when it was made; by identity: groups may rename a history."""
         self._undone: list[tuple[History, ...]] = []
         """What was taken back, the oldest first."""
         self._ties: list[Mapping[str, str]] = []

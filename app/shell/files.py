@@ -19,7 +19,8 @@ from views.theme import RESOURCES
 RECENT = 8
 MODELS = "Models (*.onnx *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
-MEASUREMENTS = "Files of times (*.json)"
+BOTH = f"Models and workspaces (*.onnx *.json *{SUFFIX})"
+MEASUREMENTS = "Measurements (*.json)"
 RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
 SAMPLES = RESOURCES / "measurements" / "synthetic"
@@ -33,6 +34,8 @@ class FileActions(QObject):
     """A file of times to play."""
     records_chosen = Signal(str)
     """A file of records to follow."""
+    other_chosen = Signal(str)
+    """A model or workspace to compare the open one with."""
 
     def __init__(self, window: QMainWindow, document: Document, settings: QSettings, notice: Notice) -> None:
         super().__init__()
@@ -98,8 +101,7 @@ class FileActions(QObject):
 
     def ask_open(self) -> None:
         """Asks for a model or a workspace to open."""
-        filters = [f"Models and workspaces (*.onnx *.json *{SUFFIX})", MODELS, WORKSPACES, ANY]
-        self._ask("Open a model or a workspace", filters, self.open)
+        self._ask("Open a model or a workspace", [BOTH, MODELS, WORKSPACES, ANY], self.open)
 
     def ask_replay(self) -> None:
         """Asks for a file of times to play."""
@@ -107,7 +109,11 @@ class FileActions(QObject):
 
     def ask_records(self) -> None:
         """Asks for a file of records to follow."""
-        self._ask("Attach to records", [RECORDS, ANY], self.records_chosen.emit)
+        self._ask("Open tuning log", [RECORDS, ANY], self.records_chosen.emit)
+
+    def ask_other(self) -> None:
+        """Asks for a model or a workspace to compare with."""
+        self._ask("Compare with a model or a workspace", [BOTH, MODELS, WORKSPACES, ANY], self.other_chosen.emit)
 
     def save(self) -> None:
         """Saves where it was saved before, else asks."""
@@ -127,7 +133,7 @@ class FileActions(QObject):
         dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
         dialog.setNameFilters([WORKSPACES])
         dialog.rejected.connect(self._forget_rest)
-        self._open_dialog(dialog, self._document.save)
+        self.open_dialog(dialog, self._document.save)
 
     def fill_recent(self, menu: QMenu) -> None:
         """Keeps a menu filled with the files opened last."""
@@ -140,9 +146,10 @@ class FileActions(QObject):
         dialog = QFileDialog(self._window, title, str(folder or ""))
         dialog.setNameFilters(filters)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        self._open_dialog(dialog, chosen)
+        self.open_dialog(dialog, chosen)
 
-    def _open_dialog(self, dialog: QFileDialog, chosen: Callable[[str], None]) -> None:
+    def open_dialog(self, dialog: QFileDialog, chosen: Callable[[str], None]) -> None:
+        """Shows a dialog for files; `chosen` gets the one that was chosen."""
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(chosen)
         dialog.open()
@@ -192,4 +199,4 @@ class FileActions(QObject):
             ("Recover", lambda: self._document.recover(orphan)),
             ("Discard", lambda: self._document.discard(orphan)),
         )
-        self._notice.show_news(News(title, "They were not saved when their window ended.", choices))
+        self._notice.show_news(News(title, "Unsaved changes of a window that ended.", choices))

@@ -73,6 +73,11 @@ class PanelInfo:
         """Name of the action that shows and hides it."""
         return f"panel-{self.name}"
 
+    @property
+    def picture_action(self) -> str:
+        """Name of the action that writes its picture."""
+        return f"picture-{self.name}"
+
 
 PANELS = (
     PanelInfo("outline", "views.outline.view:OutlineView", "Groups of the model with their times",
@@ -93,7 +98,7 @@ PANELS = (
               {"Schedule": Bottom(132)}),
     PanelInfo("problems", "views.problems.view:ProblemsView", "What was refused, failed or not supported", strip=0.62),
     PanelInfo("jobs", "views.problems.jobs:JobsView", "What the worker does and what waits for it", strip=0.38),
-    PanelInfo("tuning", "views.tuning.view:TuningView", "Progress of a search, promises, dimensions, ablation",
+    PanelInfo("tuning", "views.tuning.view:TuningView", "Progress of a search, predictions, dimensions, ablation",
               {"Tune": Column(0, 0.53)}),
     PanelInfo("trials", "views.tuning.trial_table:TrialsView", "Trials of a search", {"Tune": Column(0, 0.47)}),
     PanelInfo("search", "views.tuning.search:SearchView", "Where trials went", {"Tune": Column(1, 0.71)}),

@@ -138,6 +138,8 @@ class GroupDoc:
     """One launch; None until predicted."""
     share: float = 0.0
     """Part of the whole model's predicted time, all instances together, 0..1."""
+    fits_tensor_cores: bool = False
+    """Whether tensor cores can compute its matrix products without rounding their operands further."""
 
 
 @dataclass(frozen=True, slots=True)

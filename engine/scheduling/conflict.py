@@ -20,6 +20,7 @@ from engine.scheduling.nodes import (
     ConstraintTree,
     PlacedEntry,
     Repair,
+    Verdict,
 )
 from engine.scheduling.rules import ScheduleRule, cut_parts
 from engine.support.errors import BadInput, OverBudget, Unsupported
@@ -34,6 +35,17 @@ _STATEMENTS = 12
 """Largest number of statements of an entry for which narrower entries are tried."""
 _RECOMPUTED = 2
 """Largest number of recompute repairs tried if no broken dependence is known; each needs a solve of its own."""
+
+
+def explain_clash(clash: Sequence[PlacedEntry], verdicts: tuple[Verdict, ...]) -> Conflict:
+    """The error for the first required entry that does not hold: the last of those that exclude each other."""
+    last = clash[-1]
+    because = next(v.because for v in verdicts if v.placed.path == last.path)
+    if len(clash) > 1 and " with “" not in because:
+        others = ", ".join(f"“{p.entry}” ({p.author})" for p in clash[:-1])
+        because += f"; cannot hold together with {others}"
+    hint = "make it soft, switch it off, or change what it collides with"
+    return Conflict(str(last.entry), because, hint, verdicts, tuple(clash))
 
 
 def fewest(
@@ -126,11 +138,11 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
 
 
 def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
-    """Repairs that lose an entry: made soft first, then switched off."""
+    """Repairs that lose an entry: made optional first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” optional", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
         yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)

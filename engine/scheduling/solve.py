@@ -2,6 +2,7 @@
 
 Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
 entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
+Where no kernel follows then, soft entries of the root are given up that stand in its way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from engine.recipe import Path, Value
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
 from engine.scheduling.candidate import ScheduleCandidate, attach_entries
-from engine.scheduling.conflict import with_repairs
+from engine.scheduling.conflict import explain_clash, with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import (
@@ -37,15 +38,13 @@ from engine.scheduling.nodes import (
     entries_of,
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
-from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
+from engine.scheduling.rules import STEERING, ScheduleRule, check_number, rules_of
 from engine.scheduling.unsat_core import Blame, largest_part
-from engine.support.errors import BadInput, Fault, Illegal, OverBudget
+from engine.support.errors import Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
 _ATTEMPTS = 30_000
 """Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
-_STEERING = 1_000
-"""Largest number of different entries that one search obeys."""
 _EXPLAINING, _REPAIRING = 0.5, 0.7
 """Seconds of the processor for finding out which entries exclude each other, and for trying repairs."""
 _PLAIN = Options()
@@ -112,6 +111,8 @@ class _Solve:
     """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
     repairing: Deadline | None = None
     """Of all trials of repairs together."""
+    chosen: ScheduleCandidate | None = None
+    """The last leaf that holds all that is required and has a kernel."""
     refusal: str = ""
     """Why the last leaf was given up."""
     checking: float = 0.0
@@ -125,18 +126,42 @@ class _Solve:
 
         Where no kernel follows any legal schedule, the first one that was found.
         """
-        self.check_number(entries_of(tree.root))
+        check_number(self.program, entries_of(tree.root))
         self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
         if self.clash:
-            raise self.conflict(tree)
-        self.settle(tree.root, _Settled(), strict=False)
+            raise explain_clash(self.clash, self.verdicts(tree))
+        log = tuple(self.log)
+        if not self.settle(tree.root, _Settled(), strict=False) and self.candidates:
+            self._drop_soft(tree.root, log)
         legal = [each for each in self.candidates.values() if each.unheld is None]
         if not legal:
             self._explain_unheld()
-            raise self.conflict(tree)
-        found = next((each for each in legal if not each.because), legal[0])
+            raise explain_clash(self.clash, self.verdicts(tree))
+        found = self.chosen or legal[0]
         self.found |= {verdict.placed.path: verdict for verdict in found.verdicts}
-        return found, self.verdicts(tree), (*self.log, *self.built_log(found.rules))
+        return found, self.verdicts(tree), (*self.log, *self._built[_key(found.rules)][1])
+
+    def _drop_soft(self, root: ConstraintNode, log: Sequence[str]) -> None:
+        """Give up soft entries of the root, later ones first, that cost the kernel.  log: before it was settled."""
+        before = self.found, self.log
+
+        def settles(entries: Sequence[PlacedEntry]) -> bool:
+            self.found, self.log = {}, list(log)
+            return self.settle(replace(root, entries=tuple(entries)), _Settled(), strict=False)
+
+        kept = [placed for placed in root.entries if placed.entry.required]
+        if len(kept) == len(root.entries) or not settles(kept):
+            self.found, self.log = before
+            return
+        dropped: list[Verdict] = []
+        for placed in (placed for placed in root.entries if not placed.entry.required):
+            if settles((*kept, placed)):
+                kept.append(placed)
+            else:
+                dropped.append(Verdict(placed, INFEASIBLE, self.refusal))
+        settles(kept)
+        self.found |= {verdict.placed.path: verdict for verdict in dropped}
+        self.log += [f"given up: {verdict.placed.entry}: {verdict.because}" for verdict in dropped]
 
     def _explain_unheld(self) -> None:
         """Find out what excludes the first required entry that every rule allows and no schedule has."""
@@ -190,10 +215,6 @@ class _Solve:
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
 
-    def built_log(self, rules: Sequence[ScheduleRule]) -> tuple[str, ...]:
-        """The log of the solve under these rules."""
-        return self._built[_key(rules)][1]
-
     def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> bool:
         """Whether the entries of a node and of one of its alternatives, on top of what holds above, have a kernel.
 
@@ -210,7 +231,9 @@ class _Solve:
                 for passed in node.children[number + 1 :]:
                     self._not_reached(passed, "an alternative before it holds")
                 return True
-            reason = self._first_reason(child) or self.refusal
+            findings = (self.found.get(p.path) for p in entries_of(child))
+            failed = next((v for v in findings if v and v.outcome == INFEASIBLE), None)
+            reason = f"{failed.placed.entry}: {failed.because}" if failed else self.refusal
             self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {reason}")
         if strict:
             return False
@@ -237,6 +260,7 @@ class _Solve:
         elif candidate.because:
             self.refusal = f"no kernel follows it: {candidate.because}"
         else:
+            self.chosen = candidate
             return True
         for placed in alternative:
             because = unheld.because if unheld and unheld.placed == placed else self.refusal
@@ -355,24 +379,12 @@ class _Solve:
     def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
 
-    def check_number(self, entries: Iterable[PlacedEntry]) -> None:
-        """BadInput for more different entries than a search can obey in reasonable time."""
-        wishes = (p.entry for p in entries if p.entry.field in STEERING)
-        steering = {(e.field, e.dimension, e.value, e.statements) for e in wishes}
-        if len(steering) > _STEERING:
-            hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
-            raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
-
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict
 
     def _not_reached(self, node: ConstraintNode, because: str) -> None:
         for placed in entries_of(node):
             self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
-
-    def _first_reason(self, node: ConstraintNode) -> str:
-        found = (self.found.get(p.path) for p in entries_of(node))
-        return next((f"{v.placed.entry}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
 
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
         """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
@@ -381,17 +393,6 @@ class _Solve:
         ]
         result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
         return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
-
-    def conflict(self, tree: ConstraintTree) -> Conflict:
-        """The error for the first required entry that does not hold."""
-        verdicts = self.verdicts(tree)
-        last = self.clash[-1]
-        because = next(v.because for v in verdicts if v.placed.path == last.path)
-        if len(self.clash) > 1 and " with “" not in because:
-            others = ", ".join(f"“{p.entry}” ({p.author})" for p in self.clash[:-1])
-            because += f"; cannot hold together with {others}"
-        hint = "make it soft, switch it off, or change what it collides with"
-        return Conflict(str(last.entry), because, hint, verdicts, self.clash)
 
 
 def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:

@@ -40,7 +40,7 @@ class NotTaken(Conflict):
         scheduled: Scheduled,
         repairs: tuple[Repair, ...],
     ) -> None:
-        hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
+        hint = f"for example: {repairs[0].text}" if repairs else "make it optional or switch it off"
         super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
         self.program = program
         self.scheduled = scheduled
@@ -76,7 +76,7 @@ def refusal(
 
 
 def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
-    """Repairs: the value that the kernel uses instead, then the entry made soft or switched off."""
+    """Repairs: the value that the kernel uses instead, then the entry made optional or switched off."""
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):
         other = replace(placed.entry, value=(value[0], int(taken)) if isinstance(value, tuple) else int(taken))

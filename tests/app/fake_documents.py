@@ -128,7 +128,7 @@ def _group(row: tuple[str, str, str, str, int, float, str, int, int], instances:
     )
     return GroupDoc(
         name, title, kind, shape, "float16", instances, statements, because, boundaries, size, flops, bound,
-        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0,
+        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0, kind in ("contraction", "attention"),
     )  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
             soft, off = text.replace(entry.text, wish), text.replace(entry.text, f"off {entry.text}")
             found += [
                 RepairDoc("rewrite", (), "let S2 add the terms of s in any order", f"{text}  rewrite associative S2\n", True),
-                RepairDoc("relax", entry.path, f"make “{wish}” soft", soft, True),
+                RepairDoc("relax", entry.path, f"make “{wish}” optional", soft, True),
                 RepairDoc("switch off", entry.path, f"switch off “{entry.text}”", off, True),
             ]
     return tuple(found)

@@ -16,6 +16,11 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 ILLEGAL = "  required S2 @ j: parallel true"
 
 
+@pytest.fixture
+def window(quiet: Window) -> Window:
+    return quiet
+
+
 def apply(window: Window, qtbot: object, text: str) -> None:
     """Types advice and presses Apply."""
     window.panels.constraints.text.edit.setPlainText(text)
@@ -218,7 +223,7 @@ def test_an_edit_after_an_undo_is_a_branch(window: Window, qtbot: object) -> Non
     apply(window, qtbot, first.replace("vector 8", "vector 4"))
     history = window.workspace.histories["softmax_0"]
     assert [(step.title, step.parent) for step in history.steps] == [
-        ("As advised", -1),
+        ("Default schedule", -1),
         ("Block 8 → 4 at i", 0),
         ("Vector 8 → 4 on S1, S3", 0),
     ]

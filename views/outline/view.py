@@ -22,7 +22,9 @@ TIME = 58
 BAR = 28
 TALL = 240
 """Pixels of height from which on the filter and the heads of the columns find room."""
-WIDEST = 0.25
+WIDE = 270
+"""Pixels of a panel that has room for the share as a figure beside the names."""
+FULL_SHARE = 0.25
 """Share of the whole model that fills the bar."""
 
 
@@ -55,9 +57,11 @@ class OutlineView(Panel):
                 head.setFixedWidth(width)
                 head.setAlignment(head.alignment().AlignRight | head.alignment().AlignVCenter)
             heads.addWidget(head, 0 if width else 1)
+            if text == "Share":
+                self._share_head = head
         heads.setContentsMargins(12, 0, 12, 0)
         heads.setSpacing(0)
-        self.tree = RowView("Outline tree", _paint)
+        self.tree = RowView("Outline tree", self._paint)
         self.tree.row_selected.connect(self._select)
         self.body_layout.addWidget(self._search)
         self.body_layout.addWidget(self.told)
@@ -68,9 +72,10 @@ class OutlineView(Panel):
         self.show_empty("Drop an ONNX file here, or open the example")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Where there is little height, rows get all of it: Ctrl+P finds groups, too."""
+        """In a narrow panel names go before figures that the bars show, too; in a low one rows get all height."""
         super().resizeEvent(event)
         tall = self.height() >= TALL
+        self._share_head.setVisible(self.width() >= WIDE)
         self._search.setVisible(tall or bool(self.filter.text()))
         self._columns.setVisible(tall)
 
@@ -113,12 +118,15 @@ class OutlineView(Panel):
         self.told.setText(summary(self._index, found))
         return filter_rows(self._rows, found.groups)
 
+    def _paint(self, painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+        _paint(painter, row, state, theme, self._share_head.isVisibleTo(self))
+
     def _select(self, row: TreeRow) -> None:
         if isinstance(row.value, OutlineItem):
             self.group_selected.emit(row.value.group)
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme, share: bool) -> None:
     item, box = row.value, state.box
     assert isinstance(item, OutlineItem)
     right = box.right() - 12
@@ -127,12 +135,16 @@ def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> No
     painter.setPen(theme.colour("text"))
     if item.microseconds:
         draw_text(painter, QRectF(right - TIME, box.y(), TIME, box.height()), duration(item.microseconds), right=True)
+    edge = right - TIME
+    if share:
+        edge -= SHARE
         painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(right - TIME - SHARE, box.y(), SHARE, box.height()), percent(item.share), right=True)
-    edge = right - TIME - SHARE - BAR
+        told = percent(item.share) if item.microseconds else ""
+        draw_text(painter, QRectF(edge, box.y(), SHARE, box.height()), told, right=True)
+    edge -= BAR
     if item.group:
         track = QRectF(edge - 2, box.center().y() - 3.5, BAR, 8)
-        paint_bar(painter, track, item.share / WIDEST, theme.cost_colour(item.cost), theme)
+        paint_bar(painter, track, item.share / FULL_SHARE, theme.cost_colour(item.cost), theme)
     painter.setPen(theme.colour("text"))
     painter.setFont(semibold() if bold else face())
     room = edge - 8 - state.left

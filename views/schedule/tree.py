@@ -78,7 +78,7 @@ class Placements(RowView):
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__("Where results live", _paint_placement, 0)
+        super().__init__("Storage", _paint_placement, 0)
         self.chevrons = False
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.row_selected.connect(lambda row: self.statements_selected.emit((row.key,)))

@@ -34,7 +34,7 @@ class PromisePlot(QWidget, Themed):
         self.selected = NONE
         self._trials, self._origin, self._correlation = Trials(), "predicted", float("nan")
         self._rows: Rows = np.empty(0, np.int64)
-        self.setAccessibleName("Promised time against the result")
+        self.setAccessibleName("Predicted against actual times")
         self.setMinimumHeight(150)
 
     def show_trials(self, trials: Trials, rows: Rows, origin: str, correlation: float) -> None:
