@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
 
 from app.shell.actions import ACTIONS, LISTED
@@ -16,6 +16,9 @@ from views.theme import RESOURCES
 
 TOUR, CONCEPTS, GLOSSARY, KEYS = PAGES = ("Tour", "Concepts", "Glossary", "Keys")
 """All but the last are files of resources/docs; the keys are read from the actions, as they may be bound anew."""
+
+LINE, BELOW = 130, 6
+"""Height of lines in percent, and pixels below a paragraph."""
 
 
 class Guide(QWidget):
@@ -51,6 +54,12 @@ class Guide(QWidget):
         """Turns to a page."""
         self.pages.choose(page)
         self.text.setMarkdown(self._keys() if page == KEYS else page_text(page))
+        airy = QTextBlockFormat()
+        airy.setLineHeight(LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        airy.setBottomMargin(BELOW)
+        every = QTextCursor(self.text.document())
+        every.select(QTextCursor.SelectionType.Document)
+        every.mergeBlockFormat(airy)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape closes the guide."""
