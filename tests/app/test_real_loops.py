@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu
 from app.session.client import COMMAND
 from app.shell.window import Window
 from engine.documents.model import KernelDoc, ScheduleDoc
-from tests.app.driving import PATIENCE, advice, select, settle
+from tests.app.driving import PATIENCE, advice
 from tests.app.test_real_editing import explored
 from tests.support.jacobi import jacobi_1d, jacobi_2d
 from tests.support.make_models import Model
@@ -33,11 +33,13 @@ def opened(make: Callable[..., Window], qtbot: object) -> Callable[[Path, str], 
         window = make(command=COMMAND)
         window.workspace.start()
         window.open_file(str(path))
-        settle(window, qtbot)
+        workspace = window.workspace
+        qtbot.waitUntil(lambda: workspace.model is not None, timeout=SOLVED)  # type: ignore[attr-defined]
         window.set_perspective("Schedule")
-        select(window, qtbot, group or window.workspace.model.groups[0].name)  # type: ignore[union-attr]
+        name = group or workspace.model.groups[0].name  # type: ignore[union-attr]
+        workspace.bus.select_group(name)
+        qtbot.waitUntil(lambda: workspace.legal_kernel(name) is not None, timeout=SOLVED)  # type: ignore[attr-defined]
         window.panels.schedule.select_tab(TREE)
-        explored(window, qtbot)
         return window
 
     return open_model
