@@ -12,6 +12,11 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 
 RESOURCES = Path(__file__).resolve().parent.parent / "resources"
 THEMES = ("dark", "light")
+SYSTEM = "system"
+"""Stands for the theme that the desktop has."""
+COLOUR_MAPS = ("viridis", "cividis")
+"""Of costs; cividis looks the same to those who see red and green alike."""
+DEFAULT_MAP = COLOUR_MAPS[0]
 INTERFACE_FACE = "Inter"
 CODE_FACE = "JetBrains Mono"
 
@@ -24,7 +29,7 @@ class Theme:
     colours: Mapping[str, str]
     authors: Mapping[str, str]
     cost: tuple[str, ...]
-    """Sequential scale, cheap to dear: viridis, cut so that more cost means more contrast."""
+    """Sequential scale, cheap to dear: a colour map, cut so that more cost means more contrast."""
 
     def colour(self, token: str) -> QColor:
         """The colour of a token, e.g. "text-2"."""
@@ -46,10 +51,10 @@ class Theme:
         return QColor.fromRgbF(red, green, blue)
 
 
-def load_theme(name: str) -> Theme:
+def load_theme(name: str, colour_map: str = DEFAULT_MAP) -> Theme:
     """Reads the tokens of "dark" or "light"."""
     stored = json.loads((RESOURCES / "themes" / f"{name}.json").read_text(encoding="utf-8"))
-    return Theme(stored["name"], stored["colours"], stored["authors"], tuple(stored["cost"]))
+    return Theme(stored["name"], stored["colours"], stored["authors"], tuple(stored["cost"][colour_map]))
 
 
 @cache

@@ -6,6 +6,7 @@ Decoding a large document takes longer than the window may stand still, so it ha
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +77,7 @@ class Client(QObject):
         self._parts: dict[int, dict[str, tuple[Any, ...]]] = {}
         """Request -> items of its result that came ahead; of the decoding thread."""
         self._process: QProcess | None = None
+        self._memory = 0
         self.log: list[str] = []
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decode")
         self._decoded.connect(self._deliver)
@@ -114,6 +116,14 @@ class Client(QObject):
         self.jobs_changed.emit()
         self.respawned.emit()
 
+    def limit_memory(self, limit: int) -> None:
+        """The worker, and those started later, may take so many bytes of addresses; 0 for no limit."""
+        self._memory = limit
+        if self.process_id:
+            _, hard = resource.prlimit(self.process_id, resource.RLIMIT_AS)
+            allowed = min(limit, hard) if limit and hard != resource.RLIM_INFINITY else limit or hard
+            resource.prlimit(self.process_id, resource.RLIMIT_AS, (allowed, hard))
+
     def close(self) -> None:
         """Ends the worker for good."""
         self._stop()
@@ -134,6 +144,7 @@ class Client(QObject):
         process.finished.connect(lambda code, status: self._on_finished(generation, code))
         process.errorOccurred.connect(lambda error: self._on_broken(generation, error))
         self._process, self._partial, self._parts = process, [], {}
+        process.started.connect(lambda: self.limit_memory(self._memory))
         process.start(self._command[0], list(self._command[1:]))
 
     def _stop(self) -> None:

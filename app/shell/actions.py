@@ -83,6 +83,7 @@ ACTIONS = (
     ActionInfo("schedule", "&Schedule", "Code, schedule, constraints", ("Alt+2",), "", True),
     ActionInfo("pipeline", "P&ipeline", "Code, pipeline chart, shared memory, what if", ("Alt+3",), "", True),
     ActionInfo("tune", "&Tune", "Progress of a search, its trials, where they went", ("Alt+4",), "", True),
+    ActionInfo("system", "S&ystem", "The desktop's theme", (), "", True),
     ActionInfo("dark", "&Dark", "Dark theme", (), "", True),
     ActionInfo("light", "&Light", "Light theme", (), "", True),
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
@@ -129,6 +130,9 @@ ACTIONS = (
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
+    ActionInfo("preferences", "Pre&ferences…", "Colours, target, limits of the worker, shortcuts",
+               (Keys.Preferences, "Ctrl+,")),
+    ActionInfo("guide", "&Guide", "Tour, concepts, glossary and keys", ("Shift+F1",)),
     ActionInfo("keys", "&Shortcuts", "Every shortcut on one sheet", ("F1",)),
     ActionInfo("about", "&About Loomscope", "What this program is"),
     *(
@@ -141,6 +145,8 @@ ACTIONS = (
     ),
 )  # fmt: skip
 
+INFOS = {info.name: info for info in ACTIONS}
+
 EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "")
 """What the sub-menu Export of File lists above the pictures of the panels."""
 
@@ -148,9 +154,10 @@ MENUS = (
     ("&File", (
         "open", "recent", "example", "reload", "", "save", "save-as", "", "compare-model", "export", "", "quit",
     )),
-    ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
+    ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette", "",
+               "preferences")),
     ("&View", (
-        "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+        "explore", "schedule", "pipeline", "tune", "", "system", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
         "measured-times", "roofline", "", "next-panel", "last-panel", "panels", "reset",
     )),
     ("F&usion", (
@@ -164,7 +171,7 @@ MENUS = (
         "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-best-all",
         "tune-trial", "tune-ablate", "", "tune-all", "tune-filter",
     )),
-    ("&Help", ("keys", "about")),
+    ("&Help", ("guide", "keys", "", "about")),
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator; "recent", "export", "panels" are sub-menus that the window fills."""
 LISTED = (
@@ -173,7 +180,7 @@ LISTED = (
 )  # fmt: skip
 """The menus with those of exports and panels: what the palette and the sheet of shortcuts list."""
 
-EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("dark", "light"))
+EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("system", "dark", "light"))
 
 
 def make_actions(window: QMainWindow, given: Mapping[str, QAction]) -> dict[str, QAction]:
@@ -189,14 +196,24 @@ def make_actions(window: QMainWindow, given: Mapping[str, QAction]) -> dict[str,
     return made
 
 
-def _make(info: ActionInfo, action: QAction, window: QMainWindow) -> QAction:
-    action.setText(info.text)
+def default_keys(info: ActionInfo) -> list[QKeySequence]:
+    """The keys of an action where nobody chose others."""
     # A platform without its own keys for an action (such as Quit) gives an empty sequence; one whose own keys are those
     # that are meant everywhere gives them twice, and Qt would refuse both as ambiguous.
     sequences = {keys.toString(): keys for keys in [QKeySequence(each) for each in info.keys] if not keys.isEmpty()}
-    action.setShortcuts(list(sequences.values()))
+    return list(sequences.values())
+
+
+def set_keys(action: QAction, info: ActionInfo, keys: list[QKeySequence]) -> None:
+    """Binds an action's keys; its tool tip tells the first."""
+    action.setShortcuts(keys)
     shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
     action.setToolTip(f"{info.tip} ({shown})" if shown else info.tip)
+
+
+def _make(info: ActionInfo, action: QAction, window: QMainWindow) -> QAction:
+    action.setText(info.text)
+    set_keys(action, info, default_keys(info))
     action.setStatusTip(info.tip)
     action.setCheckable(info.checkable)
     window.addAction(action)

@@ -16,13 +16,15 @@ from app.session.named_models import EXAMPLE
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
 from app.shell.exports import VERBS
+from app.shell.guide import Guide
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
 from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.preferences import GIGABYTE, Preferences
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
 from views.notice import News
-from views.theme import THEMES
+from views.theme import SYSTEM, THEMES
 from views.timing.view import LIVE, ROOFLINE
 from views.tuning.view import ABLATION
 
@@ -42,6 +44,12 @@ class Commands(QObject):
         self._workspace = window.workspace
         self.palette = Palette(window, window.actions_by_name)
         self.shortcuts = Shortcuts(window, window.actions_by_name)
+        self.guide = Guide(window, window.actions_by_name)
+        self.preferences = Preferences(window, window.actions_by_name, window.settings)
+        self.preferences.theme_chosen.connect(window.set_theme)
+        self.preferences.map_chosen.connect(lambda _: window.set_theme())
+        self.preferences.target_chosen.connect(self._prefer_target)
+        self.preferences.memory_chosen.connect(lambda size: self._workspace.client.limit_memory(size * GIGABYTE))
         self.focus = FocusRound(self, window.docks)
         self.machine = MachineDialog(window)
         self.machine.chosen.connect(self._open_for)
@@ -150,8 +158,10 @@ class Commands(QObject):
             "cancel": self._cancel,
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
+            "guide": self.guide.ask,
+            "preferences": self.preferences.ask,
             "about": self._show_about,
-            **{name: partial(window.set_theme, name) for name in THEMES},
+            **{name: partial(window.set_theme, name) for name in (SYSTEM, *THEMES)},
             **{name.lower(): partial(window.set_perspective, name) for name in PERSPECTIVES},
         }
         for name, react in reactions.items():  # `triggered` carries whether the action is checked, which nobody asks
@@ -188,6 +198,11 @@ class Commands(QObject):
     def _copy(self, script: str, what: str) -> None:
         QGuiApplication.clipboard().setText(script)
         self._window.status.say(f"Copied {what} as a script")
+
+    def _prefer_target(self, target: str) -> None:
+        """Files are opened for it from now on; what is open stays what it is."""
+        if not self._workspace.opened.path:
+            self._workspace.opened = replace(self._workspace.opened, target=target)
 
     def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
         """Opens a model for another machine; what was known of its steps on this one is not carried over."""

@@ -14,6 +14,7 @@ from app.session.recovery import Orphan
 from engine.documents.model import ProblemDoc
 from views.format import plural
 from views.notice import News, Notice
+from views.theme import RESOURCES
 
 RECENT = 8
 MODELS = "Models (*.onnx *.json)"
@@ -22,6 +23,8 @@ BOTH = f"Models and workspaces (*.onnx *.json *{SUFFIX})"
 MEASUREMENTS = "Measurements (*.json)"
 RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
+SAMPLES = RESOURCES / "measurements" / "synthetic"
+"""Where the dialog for recordings begins: there is one of the built-in example to try."""
 
 
 class FileActions(QObject):
@@ -102,7 +105,7 @@ class FileActions(QObject):
 
     def ask_replay(self) -> None:
         """Asks for a file of times to play."""
-        self._ask("Replay a recorded run", [MEASUREMENTS, ANY], self.replay_chosen.emit)
+        self._ask("Replay a recorded run", [MEASUREMENTS, ANY], self.replay_chosen.emit, SAMPLES)
 
     def ask_records(self) -> None:
         """Asks for a file of records to follow."""
@@ -137,8 +140,10 @@ class FileActions(QObject):
         self._menu = menu
         self._show_recent()
 
-    def _ask(self, title: str, filters: list[str], chosen: Callable[[str], None]) -> None:
-        dialog = QFileDialog(self._window, title)
+    def _ask(
+        self, title: str, filters: list[str], chosen: Callable[[str], None], folder: Path | None = None
+    ) -> None:
+        dialog = QFileDialog(self._window, title, str(folder or ""))
         dialog.setNameFilters(filters)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         self.open_dialog(dialog, chosen)

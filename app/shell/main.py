@@ -8,15 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.session.client import COMMAND, Client
 from app.session.workspace import Workspace
 from app.shell.gc_control import Collector
+from app.shell.preferences import memory_limit, preferred_target
 from app.shell.sigint import note_interrupts
 from app.shell.window import Window
-from engine.target import DEFAULT_TARGET
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
@@ -50,9 +50,12 @@ def make_window(
 ) -> Window:
     """A window with its own worker; nothing is open yet.
 
-    `target`: a GPU's name; None for the default one.  `journals`: where unsaved edits are kept.
+    `target`: a GPU's name; None for the preferred one.  `journals`: where unsaved edits are kept.
     """
-    workspace = Workspace(Client(command), target or DEFAULT_TARGET, dimensions)
+    settings = QSettings()
+    client = Client(command)
+    client.limit_memory(memory_limit(settings))
+    workspace = Workspace(client, target or preferred_target(settings), dimensions)
     return Window(workspace, theme, journals)
 
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QRectF, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.shell.actions import ACTIONS, LISTED, ActionInfo
+from app.shell.actions import INFOS, LISTED, ActionInfo
 from views.field import Field
 from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.theme import Theme, face, semibold
@@ -17,7 +17,6 @@ from views.themed import Themed
 SIZE = (560, 420)
 TOP = 72
 """Pixels between the window's upper edge and the palette."""
-INFOS = {info.name: info for info in ACTIONS}
 KEYS = 150
 """Pixels for the keys of an action."""
 

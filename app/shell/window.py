@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
-from PySide6.QtGui import QAction, QCloseEvent, QIcon
+from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication, QIcon
 from PySide6.QtWidgets import QApplication, QComboBox, QMainWindow, QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from app.controllers.diff import DiffController
@@ -26,6 +26,7 @@ from app.shell.files import FileActions
 from app.shell.layout import Dock, arrange, proportion_strip
 from app.shell.palette import plain
 from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.preferences import bind_keys, preferred_map
 from app.shell.search import SearchBox
 from app.shell.window_frame import MenuBar, Segments, StatusBar
 from app.shell.wiring import Panels, Wiring
@@ -35,7 +36,7 @@ from views.notice import Notice
 from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
-from views.theme import load_theme, palette
+from views.theme import SYSTEM, Theme, load_theme, palette
 from views.themed import apply_theme, restyle
 
 COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
@@ -64,7 +65,8 @@ class Window(QMainWindow):
         self.files = FileActions(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
         self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
-        self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
+        self._preferred = theme or str(self.settings.value("theme", "dark"))
+        self.theme = self._load_theme()
         self.panels = Panels()
         self.wiring: Wiring = Wiring(self.panels, workspace)
         self.history = HistoryController(self.panels.history, workspace, self.wiring.fusion_edits)
@@ -77,6 +79,7 @@ class Window(QMainWindow):
         self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.by_name().items()}
         shown = {info.action: self.docks[info.name].toggleViewAction() for info in PANELS}
         self.actions_by_name: dict[str, QAction] = make_actions(self, shown)
+        bind_keys(self.actions_by_name, self.settings)
         self.perspective = "Explore"
         self._layouts: dict[str, QByteArray] = {}
         self._make_frame()
@@ -88,7 +91,8 @@ class Window(QMainWindow):
         self.exports = Exports(self)
         self.drops = FileDrops(self, self.docks.values(), self.files.open)
         self.commands = Commands(self)
-        self.set_theme(self.theme.name)
+        self.set_theme()
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._follow_system)
         self._show_counts()
         self._show_selection(Selection())
 
@@ -100,11 +104,12 @@ class Window(QMainWindow):
         """Opens a model or a workspace file."""
         self.document.open(path)
 
-    def set_theme(self, name: str) -> None:
-        """ "dark" or "light"; every panel repaints."""
-        self.theme = load_theme(name)
-        self.settings.setValue("theme", name)
-        self.action(name).setChecked(True)
+    def set_theme(self, name: str = "") -> None:
+        """ "dark", "light" or "system", by default the one in use with other colours; every panel repaints."""
+        self._preferred = name or self._preferred
+        self.theme = self._load_theme()
+        self.settings.setValue("theme", self._preferred)
+        self.action(self._preferred).setChecked(True)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         sheet = style_sheet(self.theme)
@@ -116,6 +121,15 @@ class Window(QMainWindow):
             if info.icon:
                 self.action(info.name).setIcon(self._icon(info.icon, "text-2"))
         self._show_draft(self.panels.constraints.text.is_draft)
+
+    def _load_theme(self) -> Theme:
+        """The preferred theme in the preferred colours."""
+        desktop = "light" if desktop_scheme() == Qt.ColorScheme.Light else "dark"
+        return load_theme(desktop if self._preferred == SYSTEM else self._preferred, preferred_map(self.settings))
+
+    def _follow_system(self) -> None:
+        if self._preferred == SYSTEM:
+            self.set_theme()
 
     def set_perspective(self, name: str) -> None:
         """Arranges the panels for a kind of work; an arrangement that the user changed comes back."""
@@ -158,6 +172,7 @@ class Window(QMainWindow):
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
+        QGuiApplication.styleHints().colorSchemeChanged.disconnect(self._follow_system)
         self.document.close()
         self.wiring.timing.close()
         self.wiring.tuning.close()
@@ -355,6 +370,11 @@ class Window(QMainWindow):
         dock = self.docks[name]
         dock.setVisible(not dock.isVisible())
         proportion_strip(self, self.docks)
+
+
+def desktop_scheme() -> Qt.ColorScheme:
+    """Whether the desktop is light or dark, or does not say."""
+    return QGuiApplication.styleHints().colorScheme()
 
 
 def _spring() -> QWidget:

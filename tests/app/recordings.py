@@ -1,4 +1,7 @@
-"""Files of times that no GPU ever made: samples drawn from a seeded generator, and called synthetic."""
+"""Files of times that no GPU ever made: samples drawn from a seeded generator, and called synthetic.
+
+`python -m tests.app.recordings` writes the one that is shipped, for the built-in example.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+import engine
 from engine.cost.nodes import Work
 from engine.documents.model import ModelDoc
 from engine.execution.statistics import summarise
+from engine.present.model import model_doc
 
 DATE = "2026-11-18T09:12:00+00:00"
 DEVICE = "NVIDIA H200"
@@ -75,3 +80,15 @@ def written(document: dict[str, Any], folder: Path, name: str = "times.json") ->
     path = folder / name
     path.write_text(json.dumps(document), encoding="utf-8")
     return str(path)
+
+
+def main() -> None:
+    """Writes resources/measurements/synthetic/bert_tiny.json."""
+    root = Path(__file__).resolve().parents[2] / "resources"
+    graph = engine.load(str(root / "models" / "bert_tiny.onnx"))
+    document = of_model(model_doc(graph, engine.fuse(graph)), count=80)
+    (root / "measurements" / "synthetic" / "bert_tiny.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -49,8 +49,9 @@ def test_arrows_choose(window: Window, qtbot: object) -> None:
     window.action("palette").trigger()
     palette = window.commands.palette
     qtbot.keyClicks(palette.field, "theme")  # type: ignore[attr-defined]
-    assert listed(window) == ["dark", "light"]
-    qtbot.keyClick(palette.field, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    assert listed(window) == ["system", "dark", "light"]
+    for _ in range(2):
+        qtbot.keyClick(palette.field, Qt.Key.Key_Down)  # type: ignore[attr-defined]
     qtbot.keyClick(palette.field, Qt.Key.Key_Return)  # type: ignore[attr-defined]
     assert window.theme.name == "light"
 
@@ -148,7 +149,7 @@ def fix(window: Window) -> None:
 PREPARED: dict[str, Callable[[Window], object]] = {
     "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
     "cancel": lambda window: run_check(window.workspace, GROUP),
-    "dark": lambda window: window.set_theme("light"),
+    **dict.fromkeys(("dark", "system"), lambda window: window.set_theme("light")),
     "explore": lambda window: window.set_perspective("Schedule"),
     "pin": lambda window: window.panels.history.canvas.select(1),
     "redo": lambda window: window.workspace.undo(GROUP),

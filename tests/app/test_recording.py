@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+import engine
 from app.controllers.recording import read_recording
 from engine.support.errors import BadInput
 from tests.app.fake_documents import model
 from tests.app.recordings import DATE, DEVICE, entry, of_model, of_suite, written
 
 MODEL = model()
+RESOURCES = Path(__file__).parents[2] / "resources"
 
 
 def test_a_recording_of_the_open_model_gives_its_groups_their_times(tmp_path: Path) -> None:
@@ -28,6 +30,14 @@ def test_a_recording_of_the_open_model_gives_its_groups_their_times(tmp_path: Pa
         time = times[kernel["group"]]
         assert (time.origin, time.device, time.date) == ("synthetic", DEVICE, DATE)
         assert list(time.samples) == kernel["samples"] and time.microseconds == kernel["microseconds"]
+
+
+def test_the_shipped_recording_is_of_the_built_in_example_and_called_synthetic() -> None:
+    path = RESOURCES / "measurements" / "synthetic" / "bert_tiny.json"
+    takes = read_recording(str(path), None).takes
+    assert {take.time.origin for take in takes} == {"synthetic"} and path.stat().st_size < 64_000
+    groups = engine.fuse(engine.load(str(RESOURCES / "models" / "bert_tiny.onnx"))).groups
+    assert [take.row for take in takes] == [group.name for group in groups]
 
 
 def test_states_lie_between_the_rounds_after_which_they_were_seen(tmp_path: Path) -> None:

@@ -283,4 +283,4 @@ def test_perspectives_keep_their_panels(window: Window) -> None:
         window.set_perspective("Explore")
         assert shown() == explore == {"outline", "explain", "graph", "schedule", "timing"}
         window.set_perspective("Schedule")
-        assert shown() == schedule == {"code", "schedule", "constraints", "moves", "history"}
+        assert shown() == schedule == {"outline", "code", "schedule", "constraints", "moves", "history"}

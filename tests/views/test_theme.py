@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("PySide6", reason="themes are Qt colours")
 
-from views.theme import THEMES, Theme, load_theme
+from views.theme import COLOUR_MAPS, THEMES, Theme, load_theme
 
 SURFACES = ("panel", "chrome", "raised", "accent-bg")
 TEXTS = ("text", "text-2", "text-3", "accent", "wrong", "better", "worse")
@@ -28,9 +28,9 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.fixture(params=THEMES)
+@pytest.fixture(params=itertools.product(THEMES, COLOUR_MAPS), ids="-".join)
 def theme(request: pytest.FixtureRequest) -> Theme:
-    return load_theme(request.param)
+    return load_theme(*request.param)
 
 
 def test_the_measure_knows_black_and_white() -> None:

@@ -20,6 +20,8 @@ from views.theme import Theme, face, semibold
 SHARE = 52
 TIME = 58
 BAR = 28
+TALL = 240
+"""Pixels of height from which on the filter and the heads of the columns find room."""
 WIDE = 270
 """Pixels of a panel that has room for the share as a figure beside the names."""
 FULL_SHARE = 0.25
@@ -41,14 +43,14 @@ class OutlineView(Panel):
         self.filter = Field("filter", "Filter: name, type:MatMul, time>5%, A > * > B", "Filter the outline")
         self.filter.setClearButtonEnabled(True)
         self.filter.textChanged.connect(self._show)
-        search, layout = bar("body", 44)
+        self._search, layout = bar("body", 44)
         layout.setContentsMargins(12, 0, 12, 0)
         layout.addWidget(self.filter)
         self.told = label("", "small-hint")
         self.told.setContentsMargins(12, 0, 12, 8)
         self.told.setWordWrap(True)
         self.told.hide()
-        columns, heads = bar("subheader", 24)
+        self._columns, heads = bar("subheader", 24)
         for text, width in (("Group", 0), ("Share", SHARE), ("Predicted", TIME)):
             head = label(text, "small-hint")
             if width:
@@ -61,18 +63,21 @@ class OutlineView(Panel):
         heads.setSpacing(0)
         self.tree = RowView("Outline tree", self._paint)
         self.tree.row_selected.connect(self._select)
-        self.body_layout.addWidget(search)
+        self.body_layout.addWidget(self._search)
         self.body_layout.addWidget(self.told)
-        self.body_layout.addWidget(columns)
+        self.body_layout.addWidget(self._columns)
         self.body_layout.addWidget(self.tree, 1)
         self.empty.add_button("Open…").clicked.connect(self.open_requested)
         self.empty.add_button("Open the example").clicked.connect(self.example_requested)
         self.show_empty("Drop an ONNX file here, or open the example")
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a narrow panel names go before figures that the bars show, too."""
+        """In a narrow panel names go before figures that the bars show, too; in a low one rows get all height."""
         super().resizeEvent(event)
+        tall = self.height() >= TALL
         self._share_head.setVisible(self.width() >= WIDE)
+        self._search.setVisible(tall or bool(self.filter.text()))
+        self._columns.setVisible(tall)
 
     def show_model(self, overview: Overview) -> None:
         """Replaces the tree."""
