@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from collections.abc import Sequence
-from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
@@ -15,9 +11,8 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
-from views.graph.handles import Handle, handle_of
-from views.graph.polylines import RADIUS, rounded_path
 from views.graph.look import SceneState
+from views.graph.polylines import RADIUS, rounded_path
 from views.hierarchy import GraphBox
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track

@@ -9,10 +9,9 @@ from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
 from views.graph.drawing import Drawing, EdgeLine, GraphDrawing, keys_to_reopen, visible_box
 from views.graph.handles import Handle, handle_of
-from views.graph.items import BoxItem, EdgeItem, SceneState
-from views.graph.polylines import distance
-from views.graph.items import BoxItem, EdgeItem, distance
+from views.graph.items import BoxItem, EdgeItem
 from views.graph.look import SceneState
+from views.graph.polylines import distance
 from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.theme import Theme
