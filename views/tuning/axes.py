@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from PySide6.QtCore import QRectF
 
-from views.timing.scale import INSET
 from views.tuning.trials import Numbers
+
+INSET = 8.0
 
 FEWEST = 20
 """Trials that the axis has room for from the start."""

@@ -8,9 +8,9 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 
 from views.format import duration, figure
+from views.plots.scale import ticks
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
-from views.timing.scale import ticks
 from views.tuning.axes import TrialAxes
 from views.tuning.dots import RADIUS, paint_dots
 from views.tuning.nodes import GroupProgress

@@ -8,10 +8,10 @@ from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from views.format import figure
+from views.plots.scale import ticks
 from views.rows import draw_text
 from views.theme import Theme, face, semibold
 from views.themed import Themed
-from views.timing.scale import ticks
 from views.tuning.dots import paint_dots
 from views.tuning.picture import axis_title
 from views.tuning.trials import NONE, Numbers, Rows, Trials
