@@ -25,6 +25,10 @@ from views.plots.frame import PlotFrame
 from views.theme import load_theme
 from views.timing.live import Live, Series
 from views.timing.plot import SamplePlot
+from views.tuning.nodes import GroupProgress
+from views.tuning.progress import ProgressPlot
+from views.tuning.promise import PromisePlot
+from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
 
 COUNT, ROUNDS = 100_000, 9
 BUDGET = 33.0
@@ -85,7 +89,42 @@ def _plots(count: int) -> list[tuple[str, PlotFrame, Callable[[int], None]]]:
     def stream(part: int) -> None:
         plot.show_live(Live(Series("s", "measured", "", "", samples[:part].tolist(), 40.0, 39.6, 40.4, total=count)))
 
-    return [("live timing", plot, stream)]
+    trials = flood(count)
+    progress, promise = ProgressPlot(), PromisePlot()
+
+    def stream_trials(part: int) -> None:
+        progress.show_trials(trials, np.arange(part), GroupProgress("g", "measured", 60.0, 20.0, 9, part, 1, 0), count)
+
+    def stream_promises(part: int) -> None:
+        promise.show_trials(trials, np.arange(part), "measured", 0.8)
+
+    return [
+        ("live timing", plot, stream), ("progress", progress, stream_trials), ("promise", promise, stream_promises),
+    ]  # fmt: skip
+
+
+def flood(count: int) -> Trials:
+    """Trials of one group with times, spreads and promises; one in ten failed."""
+    noise, trials = np.random.default_rng(5), Trials()
+    words = trials.words
+    times = 20 + noise.gamma(2.0, 8.0, count)
+    times[::10] = np.nan
+    group, mapping, kind = words.groups.code("g"), words.mappings.code("m"), words.kinds.code("wrong result")
+    failed = np.isnan(times)
+    dimensions = {}
+    for name in ("stages", "warps", "depth"):
+        known = words.dimensions[name] = Words()
+        codes = [known.code(str(value)) for value in (1, 2, 4, 8)]
+        dimensions[name] = np.asarray(noise.choice(codes, count), np.int32)
+    trials.append(
+        Batch(
+            np.arange(1, count + 1), np.arange(1, count + 1), np.full(count, group, np.int32),
+            np.full(count, mapping, np.int32), np.where(failed, FAILED, NEW).astype(np.int32),
+            np.where(failed, kind, NONE).astype(np.int32), times, times * noise.normal(1, 0.1, count), times * 0.98,
+            times * 1.03, dimensions,
+        )
+    )  # fmt: skip
+    return trials
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ TICK_ROOM = {"bottom": 76, "left": 34}
 """Pixels between ticks, at least."""
 REACH = 12.0
 """Pixels around a mark in which the pointer means it."""
+TITLE = 26
+"""Pixels of the head of a plot."""
 STEADY = 3
 """Pixels that the pointer may move in a click."""
 
@@ -169,6 +172,8 @@ class Plot:
             axis.linkToView(self.box)
             axis.setGrid(255)
             axis.setZValue(-10)
+        self.box.setZValue(1)  # over the grid
+        self.title: Any = None
         self.targets = Targets()
         self.home = ((0.0, 1.0), (0.0, 1.0))
         self._items: dict[str, Any] = {}
@@ -203,6 +208,19 @@ class Plot:
                 self.go_home()
         for line in self.cross:
             line.setPen(pg.mkPen(theme.colour("edge"), style=Qt.PenStyle.DashLine))
+
+    def show_title(self, text: str, note: str = "") -> None:
+        """A head over the plot, with a note in grey."""
+        if self.title is None:
+            self.title = pg.LabelItem(justify="left")
+            self.cell.addItem(self.title, 0, 1)
+            self.title.setFixedHeight(TITLE)
+        colours = self.chart.theme.colours
+        parts = [f'<span style="font-weight: 600; color: {colours["text"]}">{escape(text)}</span>']
+        parts += [f'<span style="color: {colours["text-3"]}">&nbsp; {escape(note)}</span>'] if note else []
+        self.title.item.setFont(face(11))
+        self.title.item.setHtml("".join(parts))
+        self.title.updateMin()
 
     def show_bottom(self, shown: bool) -> None:
         """The axis below may be that of the plot underneath."""
@@ -339,8 +357,11 @@ class Plot:
     def read(self, at: QPointF) -> tuple[float, float]:
         """The values of the axes under a place of the page."""
         found = self.box.mapSceneToView(at)
-        x, y = found.x(), found.y()
-        return (10**x if self.axes["bottom"].log else x), (10**y if self.axes["left"].log else y)
+        return self.plain("bottom", found.x()), self.plain("left", found.y())
+
+    def plain(self, side: str, place: float) -> float:
+        """The value at a place of an axis."""
+        return float(10**place) if self.axes[side].log else place
 
     def _item(self, name: str, kind: Callable[[], Any], z: float) -> Any:
         if name not in self._items:

@@ -126,16 +126,17 @@ class Spans(pg.GraphicsObject):
         x, bottom = _map(transform, self._x, self._low)
         top = _map(transform, self._x, self._high)[1]
         inside = (x >= box.left()) & (x <= box.right()) & np.isfinite(top + bottom)
-        columns, place = np.unique(np.rint(x[inside]), return_inverse=True)
-        ends = np.full(len(columns), -np.inf)
-        starts = np.full(len(columns), np.inf)
-        np.maximum.at(ends, place, bottom[inside])
+        place = np.rint(x[inside] - box.left()).astype(np.int64)
+        starts, ends = np.full((2, round(box.width()) + 2), [[np.inf], [-np.inf]])
         np.minimum.at(starts, place, top[inside])
+        np.maximum.at(ends, place, bottom[inside])
+        columns = np.flatnonzero(np.isfinite(starts))
+        across = np.rint(columns + box.left()) + 0.5
         painter.save()
         painter.resetTransform()
         painter.setPen(self._pen)
-        lines = zip(columns.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        painter.drawLines([QLineF(at + 0.5, start, at + 0.5, end) for at, start, end in lines])
+        lines = zip(across.tolist(), starts[columns].tolist(), ends[columns].tolist(), strict=True)
+        painter.drawLines([QLineF(at, start, at, end) for at, start, end in lines])
         painter.restore()
 
 
@@ -149,17 +150,22 @@ def paint_marks(
     if width < 1 or height < 1:
         return
     columns, rows = np.rint((x - area.x()) * scale), np.rint((y - area.y()) * scale)
-    inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-    taken = np.zeros((height, width), np.uint8)
-    taken[rows[inside].astype(np.int64), columns[inside].astype(np.int64)] = 1
+    inside = np.flatnonzero((columns >= 0) & (columns < width) & (rows >= 0) & (rows < height))
+    if not len(inside):
+        return
+    places = np.stack([columns[inside], rows[inside]]).astype(np.int64)
+    (left, top), (right, bottom) = places.min(axis=1), places.max(axis=1)  # few marks need no large picture
+    taken = np.zeros((bottom - top + 1, right - left + 1), np.uint8)
+    taken[places[1] - top, places[0] - left] = 1
     discs = [("measured", back)] if back is not None and back.isValid() and origin != "measured" else []
     for shape, token in (*discs, (origin, colour)):
         assert token is not None
         mask = _mask(shape, radius, scale)
         image = _image(_coverage(taken, mask), token)
         image.setDevicePixelRatio(scale)
-        margin = mask.shape[0] // 2 / scale
-        painter.drawImage(QPointF(area.x() - margin, area.y() - margin), image)
+        margin = mask.shape[0] // 2
+        at = QPointF(area.x() + (int(left) - margin) / scale, area.y() + (int(top) - margin) / scale)
+        painter.drawImage(at, image)
 
 
 def _map(transform: QTransform, x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
@@ -171,11 +177,10 @@ def _coverage(taken: Coverage, mask: Coverage) -> Coverage:
     """How far each pixel is covered when every pixel that is taken has the mask's picture around it."""
     size, (height, width) = mask.shape[0], taken.shape
     found = np.zeros((height + size - 1, width + size - 1), np.uint8)
-    for down in range(size):
-        for right in range(size):
-            if mask[down, right]:
-                part = found[down : down + height, right : right + width]
-                np.maximum(part, taken * mask[down, right], out=part)
+    shades = {shade: taken * shade for shade in np.unique(mask) if shade}  # few, as a mark is the same on all sides
+    for down, right in np.argwhere(mask).tolist():
+        part = found[down : down + height, right : right + width]
+        np.maximum(part, shades[mask[down, right]], out=part)
     return found
 
 
