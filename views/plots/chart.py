@@ -12,7 +12,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QGraphicsTextItem, QLabel
 
 from views.format import figure
 from views.plots.marks import RADIUS, Marks, Numbers, Spans
@@ -173,7 +173,7 @@ class Plot:
             axis.setGrid(255)
             axis.setZValue(-10)
         self.box.setZValue(1)  # over the grid
-        self.title: Any = None
+        self.title: QGraphicsTextItem | None = None
         self.targets = Targets()
         self.home = ((0.0, 1.0), (0.0, 1.0))
         self._items: dict[str, Any] = {}
@@ -212,15 +212,15 @@ class Plot:
     def show_title(self, text: str, note: str = "") -> None:
         """A head over the plot, with a note in grey."""
         if self.title is None:
-            self.title = pg.LabelItem(justify="left")
-            self.cell.addItem(self.title, 0, 1)
-            self.title.setFixedHeight(TITLE)
+            # In no layout: a long note makes no plot wider than its neighbours.
+            self.title = QGraphicsTextItem(self.cell)
+            self.title.setPos(LEFT, 2)
+            self.cell.layout.setRowFixedHeight(0, TITLE)
         colours = self.chart.theme.colours
         parts = [f'<span style="font-weight: 600; color: {colours["text"]}">{escape(text)}</span>']
         parts += [f'<span style="color: {colours["text-3"]}">&nbsp; {escape(note)}</span>'] if note else []
-        self.title.item.setFont(face(11))
-        self.title.item.setHtml("".join(parts))
-        self.title.updateMin()
+        self.title.setFont(face(11))
+        self.title.setHtml("".join(parts))
 
     def show_bottom(self, shown: bool) -> None:
         """The axis below may be that of the plot underneath."""
@@ -311,19 +311,22 @@ class Plot:
 
     def text(
         self, name: str, x: float, y: float, text: str, token: str, anchor: tuple[float, float] = (0, 0.5), *,
-        strong: bool = False, angle: float = 0.0,
+        strong: bool = False, plate: bool = False, under: bool = False,
     ) -> None:  # fmt: skip
-        """Words at a place; anchor: the part of them that stands there, (0, 0) the upper left corner."""
+        """Words at a place; anchor: the part of them that stands there, (0, 0) the upper left corner.
+
+        plate: they hide what is behind them; under: marks lie over them.
+        """
         item = self._items.get(name)
         if item is None:
             item = pg.TextItem()
-            self._take(name, item, 30)
+            self._take(name, item, 4 if under else 30)
         self._drawn.add(name)
         item.setText(text)
         item.setColor(self.chart.theme.colour(token))
         item.setFont(semibold(10.5) if strong else face(10.5))
         item.setAnchor(anchor)
-        item.setAngle(angle)
+        item.fill = pg.mkBrush(self.chart.theme.colour("panel") if plate else None)
         item.setPos(float(self.values("bottom", np.array([x]))[0]), float(self.values("left", np.array([y]))[0]))
 
     def aim(self, x: Numbers, y: Numbers, keys: Keys) -> None:
@@ -393,6 +396,7 @@ class Chart(pg.GraphicsLayoutWidget):
         self.setFrameShape(self.Shape.NoFrame)
         self.ci.layout.setContentsMargins(4, 8, 16, 4)
         self.ci.layout.setSpacing(0)
+        self.ci.layout.setHorizontalSpacing(12)
         self.plots: dict[tuple[int, int], Plot] = {}
         self.readout = QLabel(self)
         self.readout.setProperty("role", "chip")
