@@ -43,7 +43,6 @@ def shown(qtbot: object, data: Live, theme: str = "dark") -> SamplePlot:
 
 
 def picture(plot: SamplePlot) -> QImage:
-    plot.flush()
     return plot.grab().toImage()
 
 

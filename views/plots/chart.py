@@ -91,6 +91,8 @@ class Axis(pg.AxisItem):
     def say(self, value: float) -> str:
         """A value of the axis with what it counts; "" for an axis of names."""
         scale = self.scale_shown
+        if scale.named and not scale.unit:
+            return ""
         if scale.whole:
             return f"{scale.title} {max(value, 0):,.0f}"
         unit = scale.unit or scale.title
@@ -196,6 +198,7 @@ class Plot:
             axis.setLabel(scale.title, color=theme.colours["text-3"])
             axis.label.setFont(face(10.5))
             axis.showLabel(bool(scale.title))
+        self.axes["bottom"].setHeight(BOTTOM if x.title else BOTTOM // 2)
         self.box.setMouseEnabled(True, True)
         self.box.rbScaleBox.setPen(pg.mkPen(theme.colour("accent")))
         tint = theme.colour("accent")
@@ -228,6 +231,11 @@ class Plot:
         axis.setHeight(BOTTOM if shown else 1)
         axis.setStyle(showValues=shown)
         axis.showLabel(shown)
+
+    def show_left(self, shown: bool) -> None:
+        """A small plot whose values are written at its points needs no axis for them."""
+        self.axes["left"].setWidth(LEFT if shown else 1)
+        self.axes["left"].setStyle(showValues=shown)
 
     def go_home(self) -> None:
         """The whole range."""
@@ -394,6 +402,8 @@ class Chart(pg.GraphicsLayoutWidget):
         self.is_held = False
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setFrameShape(self.Shape.NoFrame)
+        # Not opaque, so that the frame below is asked to paint, and draws what has come, before this is.
+        self.viewport().setAutoFillBackground(False)
         self.ci.layout.setContentsMargins(4, 8, 16, 4)
         self.ci.layout.setSpacing(0)
         self.ci.layout.setHorizontalSpacing(12)

@@ -128,6 +128,7 @@ class PlotFrame(QWidget, Themed):
         super().resizeEvent(event)
         if self.chart is not None:
             self.chart.setGeometry(self.rect())
+        self._is_stale = True  # names and strips depend on the room that there is
         self.flush()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -175,8 +176,9 @@ class PlotFrame(QWidget, Themed):
         made.clicked.connect(lambda plot, at: self.choose(plot.near(at)))
         made.region_drawn.connect(self.keep)
         made.menu_requested.connect(lambda at: self.make_menu().popup(QPointF(at).toPoint()))
-        if self.isVisible():
-            made.show()
+        made.show()
+        if not self.isVisible():
+            made.grab()  # takes its size now: Qt would leave that until it is on a screen
         return made
 
     def _on_hover(self, plot: Plot | None, at: QPointF | None) -> None:

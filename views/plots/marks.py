@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF, QTransform
 
-RADIUS = 2.6
+RADIUS = 2.8
 RING = 1.1
 """Width of a ring's line, pixels."""
 ARROW = 3.4

@@ -60,7 +60,7 @@ class SamplePlot(PlotFrame):
 
         assert self._live is not None
         series, baseline, plot = self._live.series, self._live.baseline, chart.plot()
-        samples = np.asarray(series.samples, float)
+        samples = np.array(series.samples, float)  # a copy: a view would keep the player's array from growing
         numbers = np.arange(1, len(samples) + 1)
         low, high = _range(self._live, samples)
         x = Scale("sample", 1, room_for(len(samples), series.total, FEWEST), whole=True, inset=INSET)
