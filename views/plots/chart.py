@@ -12,7 +12,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import QGraphicsTextItem, QLabel
+from PySide6.QtWidgets import QGraphicsScene, QGraphicsTextItem, QLabel
 
 from views.format import figure
 from views.plots.marks import RADIUS, Marks, Numbers, Spans
@@ -117,7 +117,11 @@ class Axis(pg.AxisItem):
         plain = [10**value if self.log else value for value in values]
         if self.scale_shown.whole:
             return [f"{value:,.0f}" if value >= 0 else "" for value in plain]
-        return [self.scale_shown.tick(value) for value in plain]
+        said = [self.scale_shown.tick(value) for value in plain]
+        if len(set(said)) < len(said):  # a range so narrow that three digits tell no ticks apart
+            places = max(1 - int(np.floor(np.log10(plain[1] - plain[0]))), 0)
+            said = [f"{value:,.{places}f}" for value in plain]
+        return said
 
 
 class Box(pg.ViewBox):
@@ -342,7 +346,8 @@ class Plot:
         self.targets = Targets(self.values("bottom", x), self.values("left", y), keys)
 
     def finish(self) -> None:
-        """Takes away what was not drawn again."""
+        """Takes away what was not drawn again, and moves the rest to where the range has it."""
+        self.box.updateMatrix()
         for name in set(self._items) - self._drawn:
             self.box.removeItem(self._items.pop(name))
         self._drawn = set()
@@ -400,6 +405,8 @@ class Chart(pg.GraphicsLayoutWidget):
         super().__init__(show=False)
         self.theme = theme
         self.is_held = False
+        # A page has some dozen items, and an index of their places would lag behind a range that changes unseen.
+        self.scene().setItemIndexMethod(QGraphicsScene.ItemIndexMethod.NoIndex)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setFrameShape(self.Shape.NoFrame)
         # Not opaque, so that the frame below is asked to paint, and draws what has come, before this is.

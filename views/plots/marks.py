@@ -46,7 +46,7 @@ class Marks(pg.GraphicsObject):
 
     def boundingRect(self) -> QRectF:
         """All that is in view: which marks are is found while painting."""
-        return QRectF(self.viewRect())
+        return _view(self)
 
     def viewTransformChanged(self) -> None:
         """Another part of the marks is in view."""
@@ -56,7 +56,7 @@ class Marks(pg.GraphicsObject):
         """One image of all marks; into a file of lines and curves, each as a path."""
         if not len(self.x):
             return
-        transform, area = painter.worldTransform(), QRectF(self.viewRect())
+        transform, area = painter.worldTransform(), _view(self)
         x, y = _map(transform, self.x, self.y)
         box = transform.mapRect(area)
         painter.save()
@@ -113,7 +113,7 @@ class Spans(pg.GraphicsObject):
 
     def boundingRect(self) -> QRectF:
         """All that is in view."""
-        return QRectF(self.viewRect())
+        return _view(self)
 
     def viewTransformChanged(self) -> None:
         """Another part of the lines is in view."""
@@ -122,7 +122,7 @@ class Spans(pg.GraphicsObject):
     def paint(self, painter: QPainter, *_: object) -> None:
         """At most one line for each column of pixels."""
         transform = painter.worldTransform()
-        box = transform.mapRect(QRectF(self.viewRect()))
+        box = transform.mapRect(_view(self))
         x, bottom = _map(transform, self._x, self._low)
         top = _map(transform, self._x, self._high)[1]
         inside = (x >= box.left()) & (x <= box.right()) & np.isfinite(top + bottom)
@@ -146,6 +146,8 @@ def paint_marks(
 ) -> None:  # fmt: skip
     """Marks at places of the device; those outside of `area` are left out."""
     scale = painter.device().devicePixelRatioF()
+    # From a whole pixel on: an image between pixels is smeared over both.
+    area = QRectF(QPointF(round(area.x() * scale) / scale, round(area.y() * scale) / scale), area.size())
     width, height = round(area.width() * scale), round(area.height() * scale)
     if width < 1 or height < 1:
         return
@@ -166,6 +168,12 @@ def paint_marks(
         margin = mask.shape[0] // 2
         at = QPointF(area.x() + (int(left) - margin) / scale, area.y() + (int(top) - margin) / scale)
         painter.drawImage(at, image)
+
+
+def _view(item: pg.GraphicsObject) -> QRectF:
+    """The part of the axes in view, from the box: what pyqtgraph keeps of it in an item lags while nothing is shown."""
+    box = item.getViewBox()
+    return QRectF(box.viewRect()) if box is not None else QRectF()
 
 
 def _map(transform: QTransform, x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
