@@ -17,6 +17,7 @@ import numpy as np
 from engine.compilation import Observer, compile_group, default_microseconds, default_recipe, schedule_group
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
+from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
@@ -92,10 +93,13 @@ def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
     return compile_cuda(kernel.source.text, architecture)
 
 
-def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
-    """Emulate the kernel on the CPU in two orders and compare with the reference implementation.
+def check(
+    kernel: Kernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
+) -> Check:
+    """Run the kernel on the CPU in two orders and compare with the reference implementation.
 
-    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler.
+    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to.  ptx: text in place of NVRTC's.
+    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
 
@@ -103,7 +107,7 @@ def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     try:
         expected, before = group_values(kernel.group, seed)
-        return check_kernel(kernel, expected, before, timeout)
+        return check_kernel(kernel, expected, before, timeout, level, ptx)
     except EngineError as error:
         if error.exit_code == 3:
             raise
@@ -116,16 +120,18 @@ def check_model(
     recipe: Recipe | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
+    level: str = "source",
 ) -> ModelCheck:
     """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
 
-    progress: called with (group, launches done, launches).  Raises Unsupported when some operators have no kernel.
+    progress: called with (group, launches done, launches).  level: as of `check`.
+    Raises Unsupported when some operators have no kernel.
     """
     from engine.verify.model import check_model as run
 
     if plan.source is not graph:
         raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
-    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress)
+    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress, level=level)
 
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
@@ -135,6 +141,29 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """
     facts = kernel.facts if registers is None else replace(kernel.facts, registers=registers)
     return estimate(facts, kernel.target)
+
+
+def compare_plans(
+    a: tuple[FusionPlan, Mapping[str, str]], b: tuple[FusionPlan, Mapping[str, str]]
+) -> ModelComparisonDoc:
+    """Two plans side by side, of one graph or of two, each under the advice given as text for some of its groups.
+
+    Advice for groups that a plan does not have is left out.  Raises BadInput for advice that cannot be read.
+    """
+    from engine.present.model import model_doc_at
+    from engine.present.model_difference import compare_models
+    from engine.recipe_files import replace_advice
+
+    models, recipes = [], []
+    for one, advice in (a, b):
+        recipe = default_recipe(one, target=one.target)
+        for group in one.groups:
+            if group.name in advice:
+                recipe = replace_advice(recipe, group, advice[group.name])
+        assert one.source is not None, "plans are made from graphs"
+        models.append(model_doc_at(one.source, one, recipe))
+        recipes.append(replace(recipe, target=a[0].target))
+    return ModelComparisonDoc(models[1], compare_models(models[0], models[1], (recipes[0], recipes[1])))
 
 
 def measure(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.cost.estimate import model_microseconds
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.kernels import families
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
 from engine.kernels.general.family import GENERAL_FAMILY
@@ -22,7 +23,8 @@ from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import HONOURED, RELAXED, Conflict, Leaf, Scheduled, ScheduleTree, Verdict
+from engine.scheduling.integer import Deadline
+from engine.scheduling.nodes import HONOURED, RELAXED, WHOLE, Conflict, Leaf, Options, Scheduled, ScheduleTree, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
@@ -66,7 +68,7 @@ def default_microseconds(group: FusionGroup) -> float:
 
 def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return family_of(group).advise(group, setting, _compile_for_advice)
+    return families.advise(group, setting, _compile_for_advice)
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -77,7 +79,7 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     """
     recipe = recipe or default_recipe(group)
     try:
-        found = _search(group, recipe)
+        found = _search(group, recipe, options=Options(repairing=0.0))  # repairs are no part of what is returned
     except Illegal as illegal:  # a Conflict among them
         names = tuple(s.name for s in group.program.statements)
         verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
@@ -86,33 +88,48 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     return found.solved
 
 
-def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
-    """Compile a group under a recipe (by default its advisers').
+def compile_group(
+    group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None, options: Options = WHOLE
+) -> Kernel:
+    """Compile a group under a recipe (by default its advisers').  options: the limits of the search.
 
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
     Raises Conflict when required entries cannot hold together, NotTaken when no kernel takes one as given,
     Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows any
-    legal one.
+    legal one, OverBudget when the search has found nothing within its limits.
     """
     recipe = recipe or default_recipe(group)
-    kernel = _compile_unchecked(group, recipe, observe)
+    known = None if observe else _find_advised(group, recipe)
+    if known:
+        return known
+    kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
         return kernel
+    deadline = Deadline(options.repairing, group.name, options.should_stop)
+
+    def repaired(advice: tuple[Advice, ...]) -> tuple[Verdict, ...]:
+        deadline.seconds_left()
+        return _compile_unchecked(group, recipe.with_group(group.name, advice), options=options).verdicts
+
     raise refusal(
         kernel.program,
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        lambda advice: _compile_unchecked(group, recipe.with_group(group.name, advice)).verdicts,
+        repaired if options.repairing else None,
     )
 
 
 def _compile_unchecked(
-    group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False
+    group: FusionGroup,
+    recipe: Recipe,
+    observe: Observer | None = None,
+    fitting_only: bool = False,
+    options: Options = WHOLE,
 ) -> Kernel:
     """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
     stages = _Stages(observe)
-    found = _search(group, recipe, stages, fitting_only)
+    found = _search(group, recipe, stages, fitting_only, options)
     program, solved = found.program, found.solved
     if isinstance(found.tile, Unsupported):
         raise NoKernel(found.tile, program, solved) from found.tile
@@ -138,7 +155,13 @@ class _Found:
     """The error where no kernel follows the schedule."""
 
 
-def _search(group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, fitting_only: bool = False) -> _Found:
+def _search(
+    group: FusionGroup,
+    recipe: Recipe,
+    stages: _Stages | None = None,
+    fitting_only: bool = False,
+    options: Options = WHOLE,
+) -> _Found:
     """The first path through the constraint tree that has a kernel; else the first legal one.
 
     Raises Conflict, Illegal, OverBudget, BadInput.
@@ -157,7 +180,7 @@ def _search(group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, f
 
     setting = Setting(find_target(recipe.target), recipe.numerics)
     codegen = _Codegen(replace(group, program=program), setting, fitting_only)
-    solved = schedule(program, needed, tree, lower=codegen.why_not)
+    solved = schedule(program, needed, tree, options, lower=codegen.why_not)
     stages.tell("schedule", tree, solved.tree, solved.milliseconds)
     stages.tell("legality", solved.tree, (), solved.checking)
 
@@ -239,8 +262,19 @@ class _Codegen:
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe by the group's own family, whether or not it takes every required entry as given."""
-    return _compile_unchecked(group, recipe, None, fitting_only=True)
+    """The kernel of a recipe by the family that it asks for, whether or not it takes every required entry as given."""
+    kernel = _find_advised(group, recipe) or _compile_unchecked(group, recipe, None, fitting_only=True)
+    _latest[:] = [kernel]
+    return kernel
+
+
+_latest: list[Kernel] = []
+"""The kernel that an adviser compiled last: nearly always that of its advice, which is asked for next."""
+
+
+def _find_advised(group: FusionGroup, recipe: Recipe) -> Kernel | None:
+    """The latest kernel of an adviser, where it is that of a group and a recipe, which then requires nothing."""
+    return next((kernel for kernel in _latest if kernel.group is group and kernel.recipe == recipe), None)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

@@ -14,7 +14,8 @@ line of many megabytes would stall the window.
 Requests are served in order.  The window cancels by killing this process; it holds no state that has to be saved.
 
 The verb `moves` yields to others: it compiles many kernels, and answers with what it has (`complete` false) as soon as
-another request waits, which a thread that reads ahead finds out.  Asked again, it continues from there.
+another request waits, which a thread that reads ahead finds out.  Asked again, it continues from there.  So does
+`conflict`, the second answer about an edit, from the beginning.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
+from engine.compilation import compile_group
+from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
 from engine.documents.model import ModelDoc, ProblemDoc
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.scheduling.nodes import Conflict
+from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
@@ -68,6 +71,8 @@ class Service:
         self._is_awaited = is_awaited
         self._opened: FusionPlan | None = None
         self._attempts: Attempts | None = None
+        self._advised: dict[str, engine.Recipe] = {}
+        """Group -> the recipe of its advisers."""
         self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
         self._findings: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         """(question, group, recipe) -> what its function found before it was broken off."""
@@ -145,6 +150,7 @@ class Service:
     def _open_plan(self, plan: FusionPlan) -> None:
         """Replace the open plan and clear the caches about the groups of the old one."""
         self._opened, self._attempts = plan, None
+        self._advised.clear()
         self._kernels.clear()
         self._findings.clear()
 
@@ -203,6 +209,21 @@ class Service:
         a, b = (self._kernel(side, send) for side in sides)
         return to_json(engine.compare(a, b))
 
+    def _compare_model(self, arguments: Arguments, send: Send) -> ModelComparisonDoc:
+        """The open plan, under the advice of its "recipes", beside another file under that of "other_recipes".
+
+        The open plan stays open.
+        """
+        plan = self._plan()
+        send("progress", {"text": "reading the other file", "done": 0, "total": 2})
+        sizes = _read(arguments, "dimensions", dict[str, int], None)
+        graph = engine.load(_text(arguments, "path"), dims=sizes)
+        target = _read(arguments, "target", str, plan.target)
+        other = engine.fuse(graph, target=target, fixed=_read_fixed(arguments))
+        send("progress", {"text": "predicting the times", "done": 1, "total": 2})
+        advice, others = (_read(arguments, key, dict[str, str], {}) for key in ("recipes", "other_recipes"))
+        return engine.compare_plans((plan, advice), (other, others))
+
     def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> Any:
         """The compiled group, or the verdicts of required entries that cannot hold together or are not taken."""
         try:
@@ -216,18 +237,22 @@ class Service:
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, cached by group and advice."""
 
-        def compile_group() -> engine.Kernel:
+        def make() -> engine.Kernel:
             group, recipe = self._group_and_recipe(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
-            return engine.compile(group, recipe)
+            # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
+            first = Options(repairing=0.0) if _key(arguments)[1] is None else FIRST_ANSWER
+            return compile_group(group, recipe, options=first)
 
-        return _keep(self._kernels, _key(arguments), compile_group)
+        return _keep(self._kernels, _key(arguments), make)
 
     def _group_and_recipe(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
         name, text = _key(arguments)
         group = _group(self._plan(), name)
-        recipe = engine.default_recipe(group)
+        if name not in self._advised:
+            self._advised[name] = engine.default_recipe(group)
+        recipe = self._advised[name]
         return group, recipe if text is None else engine.replace_advice(recipe, group, text)
 
     def _plan(self) -> FusionPlan:
@@ -244,6 +269,7 @@ REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
     "compile": Service._compile,
     "measure": Service._measure,
     "diff": Service._diff,
+    "compare-model": Service._compare_model,
     "ablation": Service._ablation,
     "why": Service._why,
     "regroup": Service._regroup,

@@ -25,9 +25,16 @@ MODULES = [
 HEAVY = (
     "onnx", "onnxruntime", "islpy", "highspy", "networkx", "engine.api", "engine.compilation",
     "engine.kernels.families", "engine.kernels.family", "engine.kernels.marks", "engine.scheduling.solve",
-    "engine.tile.printer", "engine.tensor.operators",
+    "engine.tile.printer", "engine.tensor.operators", "lightgbm",
 )  # fmt: skip
 """What the window's process leaves to its worker: readers of models, the compiler, solvers."""
+
+
+LATER = (
+    "engine.explore", "engine.kernels.space", "engine.cost.estimate", "engine.tile.nodes", "engine.tuning.strategy",
+    "pyqtgraph",
+)  # fmt: skip
+"""What the window's process imports when something asks for it, so that it is on the screen sooner."""
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -65,6 +72,11 @@ def test_plots_are_loaded_when_one_is_shown() -> None:
 @pytest.mark.parametrize("module", ["app.shell.main", "app.cli.main"])
 def test_neither_window_nor_command_line_starts_with_the_compiler(module: str) -> None:
     assert loaded_by(f"import {module}") & set(HEAVY) == set()
+
+
+def test_the_window_is_there_before_what_it_needs_later() -> None:
+    loaded = loaded_by("from app.shell.main import application, make_window\napplication(); make_window().show()")
+    assert loaded & {*HEAVY, *LATER} == set()
 
 
 def test_the_window_asks_the_model_of_knobs_without_the_compiler() -> None:

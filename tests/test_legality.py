@@ -95,4 +95,6 @@ def test_the_window_is_told_that_the_order_is_legal(monkeypatch: pytest.MonkeyPa
         patch.setattr("engine.compilation.lower", refuses)
         service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SHIFTED}\n\n"}, lambda *_: None)
     taken = service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {NOT_TAKEN}\n"}, lambda *_: None)
-    assert taken["legal"] and taken["refused"] and taken["repairs"]
+    assert taken["legal"] and taken["refused"] and not taken["complete"]
+    asked = {"group": GROUP, "recipe": f"advice user\n  {NOT_TAKEN}\n"}
+    assert service.answer("conflict", asked, lambda *_: None)["repairs"]

@@ -41,6 +41,7 @@ WIDE = {
     "verify": "a verb",
     "check": "a verb",
     "mappings": "a verb",
+    "report": "a verb",
     "conv": "a row of a suite names one size for each parameter",
     "transposed_conv": "a row of a suite",
     "masked_attention": "a row of a suite",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 import engine
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import MARKS, Advice, Entry, Recipe, Scenario
-from engine.scheduling.nodes import HONOURED, INFEASIBLE, NOT_REACHED
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, NOT_REACHED, ScheduleTree
+from engine.scheduling.tree_text import show
 from tests.explore.groups import made_of
 from tests.kernels.stitched_programs import (
     group_norm,
@@ -27,22 +29,6 @@ DRAWS = 6
 """Random edits of each group."""
 
 
-@cache
-def groups() -> dict[str, FusionGroup]:
-    """Groups of every kind."""
-    found: dict[str, FusionGroup] = {}
-    for path in sorted(MODELS.glob("*.onnx")):
-        for group in engine.fuse(engine.load(path)).groups:
-            found[f"{path.stem} {group.name}"] = group
-    for seed in range(4):
-        program = random_program(seed)
-        kind = "row reduction" if any(s.reduction for s in program.statements) else "element-wise"
-        found[program.name] = made_of(program, kind)
-    for source in (pooled_attention(), group_norm(), side_by_side(layernorm_backward(), pooled_attention())):
-        found[source.name] = stitched(source)
-    return found
-
-
 NAMES = (
     "add_relu_odd_3x5x127 add_0", "bert_tiny attention_0", "bert_tiny layernorm_0", "bert_tiny matmul_1",
     "bert_tiny matmul_4", "column_sum_1000x384 reducesum_0", "layernorm_64x768 layernorm_0",
@@ -50,6 +36,22 @@ NAMES = (
     "transpose_2x12x64x64 transpose_0", "random0", "random1", "random2", "random3", "pooled_attention", "group_norm",
     "packed",
 )  # fmt: skip
+
+
+@cache
+def groups() -> dict[str, FusionGroup]:
+    """Groups of every kind."""
+    found: dict[str, FusionGroup] = {}
+    for model in {name.split()[0] for name in NAMES if " " in name}:
+        for group in engine.fuse(engine.load(MODELS / f"{model}.onnx")).groups:
+            found[f"{model} {group.name}"] = group
+    for seed in range(4):
+        program = random_program(seed)
+        kind = "row reduction" if any(s.reduction for s in program.statements) else "element-wise"
+        found[program.name] = made_of(program, kind)
+    for source in (pooled_attention(), group_norm(), side_by_side(layernorm_backward(), pooled_attention())):
+        found[source.name] = stitched(source)
+    return found
 
 
 def wish(draw: random.Random, group: FusionGroup) -> Entry:
@@ -159,6 +161,18 @@ def test_an_alternative_whose_kernel_is_refused_gives_way_to_its_sibling(lines: 
             assert any("given up" in line and "a power of two up to 1024" in line for line in kernel.log)
 
 
+def test_required_marks_with_two_values_exclude_each_other() -> None:
+    first, second = "required S0 @ j: mark lane 16", "required S0 @ innermost: mark lane 32"
+    group, recipe = advised(f"  {first}\n  {second}\n")
+    assert not engine.schedule(group, recipe).legal
+    with pytest.raises(engine.Conflict) as refused:
+        engine.compile(group, recipe)
+    assert [str(placed.entry) for placed in refused.value.conflicting] == [first, second]
+    assert refused.value.repairs and "collides with" in refused.value.reason
+    for soft in (f"  {first}\n  {second.removeprefix('required ')}\n", f"  {first}\n  {first}\n"):
+        assert engine.compile(*advised(soft)).verdicts
+
+
 def test_analyses_have_alternatives_like_users() -> None:
     group = groups()["softmax_96x512 softmax_0"]
     asked = (("lane", 4096), ("vector", 2))
@@ -199,4 +213,51 @@ def test_nothing_is_lowered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     lower = compilation.lower
     monkeypatch.setattr(compilation, "lower", lambda *given: [seen.append(given[1]), lower(*given)][1])
     assert engine.schedule(group, recipe).because
-    assert len(seen) == len({id(tree) for tree in seen}) <= 3
+    alternatives = 3
+    assert len(seen) == len({id(tree) for tree in seen}) <= 2 * alternatives  # with soft advice, and without
+
+
+REVERSED, MARKED = "S0 @ outermost: terms (S0, i, -1)", "S1 @ innermost: mark vector 2"
+
+
+def refuse_where(monkeypatch: pytest.MonkeyPatch, refused: Callable[[str], bool]) -> None:
+    """Let code generation refuse the schedules whose text says something."""
+    import engine.compilation as compilation
+
+    lower = compilation.lower
+
+    def lower_some(group: FusionGroup, tree: ScheduleTree, *given: object) -> object:
+        if refused(show(tree, group.program)):
+            raise engine.Unsupported("codegen", "this schedule", "is refused here")
+        return lower(group, tree, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compilation, "lower", lower_some)
+
+
+@pytest.mark.parametrize("below", ["", f"  either\n    {ILLEGAL}\n  or\n    S3 @ innermost: mark unroll 4\n"])
+def test_a_soft_entry_that_costs_the_kernel_gives_way_alone(below: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_where(monkeypatch, lambda text: "S0: -i" in text)
+    group, recipe = advised(f"  {MARKED}\n  {REVERSED}\n{below}")
+    found, kernel = engine.schedule(group, recipe), engine.compile(group, recipe)
+    assert found.legal and not found.because and found.tree == kernel.schedule
+    verdicts = {str(v.placed.entry): v for v in kernel.verdicts}
+    assert verdicts[REVERSED].outcome == INFEASIBLE
+    assert verdicts[REVERSED].because == "no kernel follows it: is refused here"
+    assert any(line.startswith(f"given up: {REVERSED}") for line in kernel.log)
+    assert INFEASIBLE not in {v.outcome for text, v in verdicts.items() if text not in (REVERSED, ILLEGAL)}
+    assert "mark vector 2" in {str(v.placed.entry).split(": ")[1] for v in kernel.verdicts if v.outcome == HONOURED}
+
+
+def test_soft_entries_stay_where_no_kernel_follows_without_them_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_where(monkeypatch, lambda text: True)
+    group, recipe = advised(f"  {REVERSED}\n")
+    found = engine.schedule(group, recipe)
+    assert found.legal and found.because == "is refused here" and outcomes(found) == [HONOURED]
+
+
+def test_a_required_entry_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_where(monkeypatch, lambda text: "S0: -i" in text)
+    group, recipe = advised(f"  required {REVERSED}\n  {MARKED}\n")
+    assert engine.schedule(group, recipe).because == "is refused here"
+    with pytest.raises(engine.NoKernel, match="is refused here"):
+        engine.compile(group, recipe)

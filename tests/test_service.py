@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import engine
-from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
+from engine.documents.exploration import ConflictDoc, DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import Check, KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.measure import gpu_name
 from engine.fusion.nodes import FusionGroup
+from engine.scheduling.nodes import Options
 from engine.scheduling.text import to_text
 from engine.service import serve
 from engine.support.serialization import from_json
@@ -88,11 +89,11 @@ def test_kernels_are_kept_up_to_a_number_and_made_again_when_asked(monkeypatch: 
     compiled: list[str] = []
     original = engine.compile
 
-    def recording(group: FusionGroup, recipe: engine.Recipe) -> engine.Kernel:
+    def recording(group: FusionGroup, recipe: engine.Recipe, options: Options) -> engine.Kernel:
         compiled.append(to_text(recipe.groups[group.name]))
         return original(group, recipe)
 
-    monkeypatch.setattr(engine, "compile", recording)
+    monkeypatch.setattr("engine.service.compile_group", recording)
     texts = [f"advice user\n  all @ i: mark block {size}\n" for size in (2, 4, 8)]
     asked = [("kernel", {"group": "softmax_0", "recipe": texts[number]}) for number in (0, 1, 0, 2, 0, 1)]
     results = [reply["value"] for reply in ask(OPEN, *asked) if reply["event"] == "result"][1:]
@@ -121,8 +122,9 @@ advice map
 
 @pytest.mark.parametrize(("advice", "other"), [(BACKWARDS, "cut"), (CLASH, "replace")])
 def test_a_conflict_brings_repairs_that_change_one_entry_each(advice: str, other: str) -> None:
-    refused = kernel_of(advice)
-    assert not refused.legal
+    refused, first = conflict_of(advice), kernel_of(advice)
+    assert not first.legal and not first.complete and not first.repairs
+    assert [(e.path, e.outcome) for e in first.entries] == [(e.path, e.outcome) for e in refused.entries]
     assert set(refused.conflicting) <= {entry.path for entry in refused.entries}
     assert {repair.kind for repair in refused.repairs} == {other, "relax", "switch off"}
     assert {repair.path for repair in refused.repairs} == set(refused.conflicting)
@@ -134,8 +136,9 @@ def test_a_conflict_brings_repairs_that_change_one_entry_each(advice: str, other
 
 
 def test_the_offered_advice_is_legal_as_it_stands_and_keeps_reasons() -> None:
-    for repair in kernel_of(BACKWARDS).repairs:
+    for repair in conflict_of(BACKWARDS).repairs:
         repaired = kernel_of(repair.recipe)
+        assert repaired.complete
         assert repaired.legal and not repaired.conflicting and not repaired.repairs
         assert repaired.recipe == repair.recipe
         assert "# because of a slip" in repaired.recipe
@@ -144,6 +147,21 @@ def test_the_offered_advice_is_legal_as_it_stands_and_keeps_reasons() -> None:
 def kernel_of(advice: str) -> KernelDoc:
     """The kernel of the softmax under this advice."""
     return from_json(KernelDoc, last(OPEN, ("kernel", {"group": "softmax_0", "recipe": advice}))["value"])
+
+
+def conflict_of(advice: str) -> ConflictDoc:
+    """What is found out of this advice after the first answer."""
+    found = from_json(ConflictDoc, last(OPEN, ("conflict", {"group": "softmax_0", "recipe": advice}))["value"])
+    assert found.complete and found.recipe == kernel_of(advice).recipe
+    return found
+
+
+def test_the_smallest_conflict_gives_way_to_the_next_edit() -> None:
+    conflict = ("conflict", {"group": "softmax_0", "recipe": CLASH})
+    replies = ask(OPEN, conflict, ("kernel", {"group": "softmax_0", "recipe": ADVICE}), conflict)
+    answers = {r["id"]: r["value"] for r in replies if r["event"] == "result"}
+    assert not answers[2]["complete"] and not answers[2]["entries"]
+    assert answers[4]["complete"] and answers[4]["repairs"]
 
 
 def test_check_and_compile_answer_their_documents() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from engine.documents.model import Time
+from engine.documents.model import KernelDoc, Time
 
 
 def figure(value: float) -> str:
@@ -48,6 +48,12 @@ def percent(part: float) -> str:
     if 0 < part < 0.0005:
         return "< 0.1 %"
     return "100 %" if part > 0.9995 else f"{part * 100:.1f} %"
+
+
+def made_by(kernel: KernelDoc) -> str:
+    """The family and its launches: "general kernel, 2 launches"."""
+    launches = f", {len(kernel.launches)} launches" if len(kernel.launches) > 1 else ""
+    return f"{kernel.family or 'no'} kernel{launches}"
 
 
 def compact_shape(shape: str) -> str:

@@ -18,10 +18,11 @@ SIZES = (16, 32, 48)
 def icon(name: str, colour: str, dimmed: str = "") -> QIcon:
     """The icon `name` in `colour` ("#RRGGBB"); `dimmed` is its colour when disabled."""
     made = QIcon()
-    for size in SIZES:
-        made.addPixmap(_draw_icon(name, colour, size), QIcon.Mode.Normal)
-        if dimmed:
-            made.addPixmap(_draw_icon(name, dimmed, size), QIcon.Mode.Disabled)
+    for tint, mode in ((colour, QIcon.Mode.Normal), (dimmed, QIcon.Mode.Disabled)):
+        if tint:
+            drawing = QSvgRenderer(QByteArray(_source(name).replace("currentColor", tint).encode()))
+            for size in SIZES:
+                made.addPixmap(_draw_icon(drawing, size), mode)
     return made
 
 
@@ -30,11 +31,15 @@ def pixmap(name: str, colour: str, size: int = 16) -> QPixmap:
     return icon(name, colour).pixmap(QSize(size, size))
 
 
-def _draw_icon(name: str, colour: str, size: int) -> QPixmap:
-    source = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
+@cache
+def _source(name: str) -> str:
+    return (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def _draw_icon(drawing: QSvgRenderer, size: int) -> QPixmap:
     picture = QPixmap(size, size)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    QSvgRenderer(QByteArray(source.encode())).render(painter)
+    drawing.render(painter)
     painter.end()
     return picture

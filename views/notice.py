@@ -69,6 +69,11 @@ class Notice(QWidget, Themed):
         self._news.append(news)
         self._show()
 
+    def withdraw(self, title: str) -> None:
+        """Takes back news that are out of date."""
+        self._news = [news for news in self._news if news.title != title]
+        self._show()
+
     def show_theme(self, theme: Theme) -> None:
         """Takes over the tokens of `theme`."""
         self.close_button.setIcon(icon("cancel", theme.colours["text-2"]))
@@ -98,6 +103,8 @@ class Notice(QWidget, Themed):
         effect()
 
     def _dismiss(self) -> None:
+        if not self._news:
+            return
         news = self._news.pop()
         self._show()
         if news.dismissed is not None:

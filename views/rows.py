@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
 from views.shapes import paint_chevron, paint_selected_row
+from views.tables import Cell, Table, Tabular, flatten, make_table, selected_lines
 from views.theme import Theme
 from views.themed import Themed
 
@@ -77,6 +78,10 @@ class RowModel(QAbstractItemModel):
         """Keys of all rows, from top to bottom."""
         return iter(self._by_key)
 
+    def walk(self) -> Iterator[TreeRow]:
+        """All rows, from top to bottom."""
+        return (place.row for place in self._by_key.values())
+
     def parents(self) -> Iterator[tuple[str, TreeRow]]:
         """Keys and rows of those that have others under them, from top to bottom."""
         return ((key, place.row) for key, place in self._by_key.items() if place.places)
@@ -140,7 +145,12 @@ class RowState:
     """Which of several parts of the current row has the keyboard."""
 
 
-class RowView(QTreeView, Themed):
+def row_cells(row: TreeRow) -> Mapping[str, Cell]:
+    """A row for a table: its title and the fields of the document that it stands for."""
+    return {"row": row.title, **flatten(row.value)}
+
+
+class RowView(QTreeView, Themed, Tabular):
     """Shows rows through one paint function; `marked` rows belong to the window's selection."""
 
     row_selected = Signal(object)
@@ -152,10 +162,13 @@ class RowView(QTreeView, Themed):
         super().__init__()
         self.rows = RowModel()
         self.paint = paint
+        self.cells: Callable[[TreeRow], Mapping[str, Cell]] = row_cells
+        """What a row is in a table."""
         self.indent = indent
         self.chevrons = True
         self.marked: frozenset[str] = frozenset()
         self._silent = False
+        self._announcing = False
         self._toggled: dict[str, bool] = {}
         """Rows that were opened or closed by hand stay so when the rows are replaced."""
         self.setModel(self.rows)
@@ -169,19 +182,29 @@ class RowView(QTreeView, Themed):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.selectionModel().currentChanged.connect(self._announce)
         self.expanded.connect(lambda index: self._remember(index, True))
         self.collapsed.connect(lambda index: self._remember(index, False))
         self.doubleClicked.connect(lambda index: self.row_activated.emit(self.rows.row_at(index)))
 
     def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = lambda row: True) -> None:
-        """Replaces the rows; those for which `opened` says so start expanded."""
+        """Replaces the rows; those for which `opened` says so start expanded, the keyboard stays where it was."""
         self._silent = True
+        current = self.current_key
         self.rows.show_rows(rows)
         for key, row in self.rows.parents():
             if self._toggled.get(key, opened(row)):
                 self.expand(self.rows.index_of(key))
+        if (index := self.rows.index_of(current)).isValid():
+            self.setCurrentIndex(index)
         self._silent = False
+
+    @property
+    def current_key(self) -> str:
+        """Key of the row that has the keyboard, or ""."""
+        index = self.currentIndex()
+        return self.rows.row_at(index).key if index.isValid() else ""
 
     def renew(self, rows: Iterable[TreeRow]) -> None:
         """Shows other values of the same rows; what is open, in sight and marked stays."""
@@ -195,8 +218,9 @@ class RowView(QTreeView, Themed):
         if first is not None:
             self._silent = True
             index = self.rows.index_of(first)
-            current = self.currentIndex()
-            if not (current.isValid() and self.rows.row_at(current).key in self.marked):
+            current = self.current_key
+            # Where somebody is at the rows, the keyboard stays: a row may stand for what is marked in its children.
+            if not current or (current not in self.marked and not self._announcing and not self.hasFocus()):
                 self.setCurrentIndex(index)
             self._silent = False
             if not self.viewport().rect().contains(self.visualRect(index)):
@@ -217,18 +241,28 @@ class RowView(QTreeView, Themed):
             self._announce(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Return does what a double click does."""
+        """Return does what a double click does, Copy takes the selected rows."""
         index = self.currentIndex()
+        if self.copy_rows(event):
+            return
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
             self.row_activated.emit(self.rows.row_at(index))
         else:
             super().keyPressEvent(event)
 
+    def table(self, chosen: bool = False) -> Table:
+        """The rows under their columns; headings are rows with a title alone."""
+        if not chosen:
+            return make_table(self.cells(row) for row in self.rows.walk())
+        indices = selected_lines(self, lambda index: self.visualRect(index).y())
+        return make_table(self.cells(self.rows.row_at(index)) for index in indices)
+
     def state_of(self, index: Index, box: QRectF) -> RowState:
         """What the paint function has to know about a row besides its value."""
         depth = self.rows.depth_at(index)
         left = 8 + depth * self.indent + (CHEVRON if self.chevrons else 0)
-        marked = self.rows.row_at(index).key in self.marked
+        several = len(self.selectionModel().selectedRows()) > 1 and self.selectionModel().isSelected(index)
+        marked = several or self.rows.row_at(index).key in self.marked
         return RowState(box, depth, box.x() + left, marked, self.isExpanded(index), index == self.currentIndex())
 
     def _remember(self, index: QModelIndex, opened: bool) -> None:
@@ -237,7 +271,9 @@ class RowView(QTreeView, Themed):
 
     def _announce(self, index: QModelIndex) -> None:
         if index.isValid() and not self._silent:
+            self._announcing = True
             self.row_selected.emit(self.rows.row_at(index))
+            self._announcing = False
 
 
 class _RowDelegate(QStyledItemDelegate):

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import engine
+from app.session.loom_file import SUFFIX, LoomFile, find_model, present_recipe, read_loom
 from app.session.named_models import path_of
 from engine import BadInput, Conflict, EngineError
+from engine.documents.model import ModelDoc
 from engine.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -43,12 +45,23 @@ class CompileJob:
     """What opening the file took: "load" and "fuse"."""
 
     @cached_property
+    def workspace(self) -> LoomFile | None:
+        """The saved workspace, where the file is one; its advice stands in for a recipe file."""
+        return read_loom(Path(self.file)) if self.file.lower().endswith(SUFFIX) else None
+
+    @cached_property
+    def model_file(self) -> str:
+        """The model: the file itself, or the one that the workspace names."""
+        return find_model(self.workspace.model, Path(self.file).absolute().parent) if self.workspace else self.file
+
+    @cached_property
     def graph(self) -> OperatorGraph:
         """The file."""
+        saved = self.workspace.dimensions if self.workspace else {}
         recipe = self._read_recipe
-        dimensions = {**(recipe.dimensions if recipe else {}), **self.asked_dimensions}
+        dimensions = {**saved, **(recipe.dimensions if recipe else {}), **self.asked_dimensions}
         with self._measure_seconds("load"):
-            return engine.load(path_of(self.file), dims=dimensions)
+            return engine.load(path_of(self.model_file), dims=dimensions)
 
     @cached_property
     def plan(self) -> FusionPlan:
@@ -62,7 +75,7 @@ class CompileJob:
         """Policy and fixed groups: those of --policy, else the recipe's."""
         if self.policy is not None:
             return self.policy, engine.Fixed()
-        return engine.fusion_choices(self._read_recipe or engine.Recipe(self.target), str(self.recipe_file))
+        return engine.fusion_choices(self._read_recipe or engine.Recipe(self.target), self._recipe_source)
 
     @cached_property
     def target(self) -> str:
@@ -74,10 +87,13 @@ class CompileJob:
     @cached_property
     def recipe(self) -> Recipe:
         """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
-        recipe = engine.default_recipe(self.plan, target=self.target)
+        recipe = self.advised
         if self._read_recipe is not None:
             given = replace(self._read_recipe, target=self.target)
-            recipe = engine.complete_recipe(given, self.plan, str(self.recipe_file))
+            if self.recipe_file is None:  # a workspace keeps histories of groups that its plan has no more
+                here = {group.name for group in self.plan.groups}
+                given = replace(given, groups={name: each for name, each in given.groups.items() if name in here})
+            recipe = engine.complete_recipe(given, self.plan, self._recipe_source)
         if self.tree_file is not None:
             if len(self.groups) != 1:
                 names = ", ".join(group.name for group in self.groups[:8])
@@ -88,8 +104,24 @@ class CompileJob:
         return recipe
 
     @cached_property
+    def model(self) -> ModelDoc:
+        """The plan with the times of the kernels that its recipe makes."""
+        return engine.model_doc_at(self.graph, self.plan, self.recipe)
+
+    @cached_property
+    def advised(self) -> Recipe:
+        """The recipe of all advisers, whatever the user says."""
+        return engine.default_recipe(self.plan, target=self.target)
+
+    @cached_property
     def _read_recipe(self) -> Recipe | None:
-        return None if self.recipe_file is None else engine.read_recipe(self.recipe_file)
+        if self.recipe_file is not None:
+            return engine.read_recipe(self.recipe_file)
+        return present_recipe(self.workspace) if self.workspace else None
+
+    @property
+    def _recipe_source(self) -> str:
+        return str(self.recipe_file or self.file)
 
     @cached_property
     def groups(self) -> tuple[FusionGroup, ...]:

@@ -15,7 +15,7 @@ from engine.explore.listing import disassembler
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
-    "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
+    "numpy", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
     "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials",
 )  # fmt: skip
 
@@ -40,11 +40,11 @@ def examine() -> list[Capability]:
         Capability("C++ compiler", has.compiler, "verify", "apt install g++"),
         Capability("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
         Capability("GPU", has.gpu, "measure", GPU_HINT),
-        Capability("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
+        Capability("PyCUDA", version_of("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
         Capability("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
-        Capability("distributed", _version("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
+        Capability("distributed", version_of("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
     ]
-    return rows + [Capability(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
+    return rows + [Capability(name, version_of(name), "everything", f"pip install {name}") for name in PACKAGES]
 
 
 def display() -> str:
@@ -57,7 +57,8 @@ def display() -> str:
     return next((f"{name}={os.environ[name]}" for name in DISPLAYS if os.environ.get(name)), "")
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Version of an installed package; "" where it is missing."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -16,7 +16,21 @@ import typer
 from typer import Argument, Option
 
 from app.cli import options, output, tuning_verbs
-from app.cli.options import NOTHING, Dims, File, Gpu, Group, Json, RecipeFile, Target, TreeFile, job, percentage, verb
+from app.cli.options import (
+    NO_PATHS,
+    NOTHING,
+    Dims,
+    File,
+    Gpu,
+    Group,
+    Json,
+    RecipeFile,
+    Target,
+    TreeFile,
+    job,
+    percentage,
+    verb,
+)
 from app.exit_codes import PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
@@ -89,7 +103,7 @@ def _open_window(file: str | None, target: str | None, dimensions: dict[str, int
 @command("Exit codes: 0 done, 2 bad input.")
 def render(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="PNG", help="Picture to write.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Picture to write: .png, or .svg.")],
     panel: Annotated[
         str | None, Option(metavar="NAME", help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.")
     ] = None,
@@ -192,12 +206,15 @@ def generate(
 def verify(
     file: File,
     whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
+    level: Annotated[
+        str, Option(metavar="LEVEL", help="source, ptx (the compiled code), both, or auto: ptx where it is quick.")
+    ] = "auto",
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
-    """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
+    """Run kernels on the CPU, as text and as compiled. They are compared with an independent implementation."""
     from app.cli import verbs
 
-    return verbs.verify(job(file, target, dim, group, recipe), whole, json)
+    return verbs.verify(job(file, target, dim, group, recipe), whole, level, json)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
@@ -270,6 +287,18 @@ def compare(
     return run(a, b, model, group, max_slowdown, json)
 
 
+@command("Exit codes: 0 done, whatever differs, 2 bad input.")
+def diff(
+    a: Annotated[str, Argument(metavar="A", help="A model, or a saved workspace (.loom).")],
+    b: Annotated[str, Argument(metavar="B", help="Another.")],
+    target: Target = None, dim: Dims = NOTHING, json: Json = False,
+) -> None:  # fmt: skip
+    """Two models or workspaces side by side. Operators and kernels added, removed and changed, with figures."""
+    from app.cli.diff import diff as run
+
+    run(job(a, target, dim), job(b, target, dim), json)
+
+
 @command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
@@ -295,6 +324,25 @@ def check(
     from app.cli import regression as gate
 
     return gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json)
+
+
+@command("Exit codes: 0 done, 2 bad input, 3 no C++ compiler, unless --no-check.")
+def report(
+    file: File,
+    out: Annotated[Path, Option("-o", "--output", metavar="HTML", help="Report to write.")],
+    records: Annotated[list[Path], Option(metavar="DB", help="Tuning run whose progress is drawn.")] = NO_PATHS,
+    details: Annotated[
+        int, Option(metavar="N", min=0, help="Groups told with schedule and code, the edited and the slowest first.")
+    ] = 40,
+    checked: Annotated[
+        bool, Option("--check/--no-check", help="Run these groups' kernels on the CPU against the reference.")
+    ] = True,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+) -> None:  # fmt: skip
+    """One HTML file about a model or a workspace. Graph, kernels, edits, schedules, code, checks; needs no network."""
+    from app.cli.report import report as run
+
+    run(job(file, target, dim, group, recipe), out, records, details, checked)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")

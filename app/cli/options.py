@@ -25,7 +25,8 @@ File = Annotated[
     str,
     Argument(
         metavar="FILE",
-        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark).",
+        help="ONNX model, AKG description (.json), saved workspace (.loom), `example` (the built-in model) or "
+        "`suite:NAME/ROW` (a benchmark).",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
@@ -47,6 +48,7 @@ Policy = Annotated[
     ),
 ]
 NOTHING: list[str] = []
+NO_PATHS: list[Path] = []
 """What an option that may be repeated is by default."""
 
 

@@ -223,6 +223,6 @@ def _say_what_is_kept(search: Search, wishes: Wishes, attempts: int, was_interru
     """On standard error, for a document may be on the other."""
     why = "interrupted" if was_interrupted else search.why_ended
     reused = sum(one.reused for one in search.progress.values())
-    kept = f"{why}: {plural(attempts, 'attempt')} of run {search.log.number}, {reused} known before, "
+    kept = f"{why}: {plural(attempts, 'attempt')} of run {search.log.number}, {reused} cached, "
     hint = "; --resume goes on" if was_interrupted else ""
     output.note(f"{kept}all kept in {wishes.records}{hint}")

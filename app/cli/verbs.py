@@ -182,10 +182,10 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
     return not missing
 
 
-def verify(job: CompileJob, whole: bool, json: bool) -> bool:
+def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
     """Check kernels, or the model end to end; whether everything that could be checked is right."""
     if whole:
-        return _verify_whole(job, json)
+        return _verify_whole(job, level, json)
     rows: list[dict[str, Any]] = []
     texts: list[str] = []
     for group, kernel in output.track(job.kernels((Conflict,)), len(job.groups), "checking"):
@@ -193,7 +193,7 @@ def verify(job: CompileJob, whole: bool, json: bool) -> bool:
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
-            rows.append(_check_row(engine.check(kernel)))
+            rows.append(_check_at_levels(kernel, level))
             texts.append(kernel.source.text)
     if job.only is None:
         left_out = job.plan.unsupported.items()
@@ -216,11 +216,27 @@ def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
     output.table("\nCounted over the blocks that ran", columns, (row(**count) for count in counts))
 
 
-def _verify_whole(job: CompileJob, json: bool) -> bool:
+def _check_at_levels(kernel: engine.Kernel, level: str) -> dict[str, Any]:
+    """What is printed of a kernel: the first level that is not right, with what each level came to."""
+    from engine.verify.levels import LEVELS, choose_levels
+
+    checks = {each: engine.check(kernel, level=each) for each in choose_levels(level, kernel)}
+    shown = min(checks.values(), key=lambda check: ("fail", "pass", "unsupported").index(check.status))
+    return {**_check_row(shown), "levels": {each: _level_outcome(checks.get(each)) for each in LEVELS}}
+
+
+def _level_outcome(check: Check | None) -> str:
+    if check is None:
+        return "not run"
+    return f"unsupported: {check.message}" if check.status == "unsupported" else check.status
+
+
+def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
     if job.only:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
-        result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
+        at = "source" if level == "auto" else level
+        result = engine.check_model(job.graph, job.plan, job.recipe, progress=step, level=at)
     return _report_checks([_check_row(check) for check in result.checks], json)
 
 
@@ -235,7 +251,7 @@ def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
     if json:
         output.document(summary=summary, groups=rows)
     else:
-        columns = ("name", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
+        columns = ("name", "status", "levels", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
         output.table("", columns, map(_check_cells, rows))
         output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
     return summary["fail"] == 0
@@ -248,7 +264,8 @@ def _check_cells(row: dict[str, Any]) -> tuple[str, ...]:
         blocks = f"{row['blocks_run']:,}/{row['blocks_total']:,}"
         error, tolerance = f"{float(row['max_error']):.2g}", f"{row['tolerance']:.2g}"
         figures = (error, tolerance, blocks, f"{row['elements_compared']:,}")
-    return row["name"], row["status"], *figures, ", ".join(row.get("orders", ())), row.get("message", "")
+    passed = ", ".join(level for level, outcome in row.get("levels", {}).items() if outcome == "pass")
+    return row["name"], row["status"], passed, *figures, ", ".join(row.get("orders", ())), row.get("message", "")
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:

@@ -22,7 +22,7 @@ def link_told(links: Sequence[LinkDoc]) -> CardContent:
     saved = sum(link.bytes for link in links)
     chips = (first.scheme, *((f"{amount(saved)} saved",) if saved else ()))
     rows = tuple((link.tensor, amount(link.bytes), "not through global memory") for link in links if link.bytes)
-    sentence = f"Handed over by {first.scheme}: {first.because}." if saved else f"{first.because.capitalize()}."
+    sentence = f"Passed via {first.scheme}: {first.because}." if saved else f"{first.because.capitalize()}."
     return CardContent(title, chips, sentence, rows if len(rows) > 1 else (), choices=(("Split here", "split"),))
 
 
@@ -36,7 +36,7 @@ def boundary_told(
     title = f"{names[0]} → {names[1]}"
     crossing = f"{amount(max(each.bytes for each in tensors))} through global memory"
     chips = (crossing, *(("fixed by you",) if edge.fixed else ()))
-    release = (("Release", "release"),) if any(each.fixed for each in tensors) else ()
+    release = (("Unpin", "release"),) if any(each.fixed for each in tensors) else ()
     if not isinstance(why, WhyDoc):
         sentence = why.reason if isinstance(why, ProblemDoc) else edge.because or "Looking why these are two kernels …"
         return CardContent(title, chips, f"{sentence[:1].upper()}{sentence[1:]}", choices=release)

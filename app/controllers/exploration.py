@@ -12,6 +12,7 @@ from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
+from views.schedule.loops import loops_of
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import AxisDrag
 
@@ -51,7 +52,8 @@ class ExplorationController(GroupController):
         constraints.instances_requested.connect(lambda _: schedule.select_tab(SPACE))
         schedule.space.repair_requested.connect(self._apply)
         schedule.space.axes_requested.connect(self._choose_axes)
-        schedule.decisions.entry_requested.connect(lambda line: workspace.change(self.group, with_pasted, line))
+        schedule.entry_requested.connect(lambda line: workspace.change(self.group, with_pasted, line))
+        schedule.interchange_requested.connect(self._interchange)
         schedule.addresses.asked.connect(self._count)
         schedule.space.preview_accepted.connect(self._accept_preview)
         schedule.space.preview_dropped.connect(self._drop_preview)
@@ -123,6 +125,16 @@ class ExplorationController(GroupController):
         if self._dropped is not None and not self._apply_dropped():
             self.queries.ask(self._dropped)
 
+    def _interchange(self, first: str, second: str) -> None:
+        """Asks for two loops in each other's place; an order that breaks something is drawn."""
+        kernel, question = self.workspace.legal_kernel(self.group), self.question("order", legal=True)
+        if kernel is None or question is None:
+            return
+        names = sorted((first, second), key=loops_of(kernel.schedule).index)
+        self._dropped = replace(question, details={"order": tuple(reversed(names)), "tiles": {}})
+        if not self._apply_dropped():
+            self.queries.ask(self._dropped)
+
     def _order(self, trial: AxisDrag) -> Question | None:
         known, question = self._known_space(), self.question("order")
         if known is None or question is None:
@@ -139,9 +151,10 @@ class ExplorationController(GroupController):
         if isinstance(known, OrderDoc) and known.legal:
             self._preview = None
             self._apply(known.recipe)
-        elif isinstance(known, OrderDoc) and order and space is not None:
-            used = self._preview.used if self._preview else space.order
+        elif isinstance(known, OrderDoc) and order:
+            used = self._preview.used if self._preview else space.order if space else ()
             self._preview = OrderPreview(question, known, used) if order != used else None
+            self.schedule.select_tab(SPACE)
             self.refresh()
         elif isinstance(known, OrderDoc):
             self.schedule.space.verdict.show_refusal(known.because)

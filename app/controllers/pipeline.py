@@ -1,6 +1,7 @@
 """Controller of the Pipeline page and of the Code panel's listings: charts, what-if sliders, PTX and SASS.
 
-The model answers in the window's process, within a millisecond; kernels, NVRTC and listings are the worker's.
+The model answers in the window's process, within a millisecond; kernels, NVRTC and listings are the worker's.  It is
+imported with the first chart (`app.shell.main` does it ahead of that), as a window that starts has no use for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from app.controllers.question import GroupController
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
-from engine.explore.what_if import turn_knob, what_if_of_chart
 from engine.support.errors import BadInput
 from engine.tensorize.space import GemmConfig
 from views.code.view import CUDA, CodeView
@@ -101,12 +101,16 @@ class PipelineController(GroupController):
 
     def _turn(self, name: str, value: int) -> None:
         """A slider moves: the model answers at once."""
+        from engine.explore.what_if import turn_knob
+
         chart = self.page.chart
         if chart is not None and chart.gemm is not None and self._knobs is not None:
             self._knobs = turn_knob(chart.gemm.problem, self._knobs, name, value)
             self._show_model()
 
     def _show_model(self) -> None:
+        from engine.explore.what_if import what_if_of_chart
+
         chart = self.page.chart
         if chart is None or chart.gemm is None or self._knobs is None:
             return

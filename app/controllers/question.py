@@ -8,8 +8,9 @@ from PySide6.QtCore import QObject
 
 from app.controllers.query_queue import QueryQueue, Question
 from app.session.workspace import Workspace
-from engine.documents.exploration import MovesDoc
+from engine.documents.exploration import ConflictDoc, MovesDoc
 from views.answer import AnswerPanel
+from views.constraints.view import ConstraintsView
 from views.moves.view import MovesView
 from views.panel import Panel
 
@@ -57,6 +58,27 @@ class QuestionController(GroupController):
     def show_document(self, document: Any) -> None:
         """Shows the answer."""
         self.panel.show_document(document)
+
+
+class ConflictController(GroupController):
+    """Asks for the smallest conflict once the verdicts of an edit are there without it; the next edit cancels that."""
+
+    def __init__(self, panel: ConstraintsView, verb: str, workspace: Workspace, queries: QueryQueue) -> None:
+        super().__init__(workspace, queries, panel)
+        self._constraints, self._verb = panel, verb
+        queries.answered.connect(self._on_answered)
+
+    def refresh(self) -> None:
+        """Asks, and says so."""
+        kernel = self.workspace.kernel(self.group)
+        question = self.question(self._verb) if kernel and not kernel.complete else None
+        self.queries.want(self, [question])
+        self._constraints.show_looking(question is not None and self.queries.is_open(question))
+
+    def _on_answered(self, question: Question) -> None:
+        answer = self.queries.answer(question)
+        if isinstance(answer, ConflictDoc) and answer.complete:
+            self.workspace.add_conflict(question.group, question.recipe, answer)
 
 
 class MovesController(QuestionController):

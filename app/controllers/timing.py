@@ -252,7 +252,12 @@ class TimingController(QObject):
         for group in recording.groups:
             self._on_history(group)
         self.times_changed.emit()
-        self.play(0)
+        chosen = self.workspace.bus.selection.group
+        groups = [take.group for take in recording.takes]
+        if chosen:  # nobody's selection moves because a file was opened
+            self.player.play(groups.index(chosen) if chosen in groups else 0)
+        else:
+            self.play(0)
         self.view.select_tab(LIVE)
 
     def _on_refused(self, path: str, problem: ProblemDoc) -> None:

@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.session import loom_file
 from app.session.background import Background
-from app.session.history import HistoryRecord, is_plain
+from app.session.file_watch import FileWatch
+from app.session.history import HistoryRecord, is_plain, without_figures
 from app.session.loom_file import LoomFile, ModelReference
 from app.session.named_models import EXAMPLE, path_of
 from app.session.open_request import OpenRequest
@@ -29,6 +30,8 @@ class Document(QObject):
     saved = Signal(str)
     refused = Signal(str, object)
     """A workspace file that could not be opened or written, and the Problem that says why."""
+    changed_on_disk = Signal(str)
+    """The path of the open model, which another program wrote."""
     orphan_found = Signal(object)
     """A journal that was left behind, to be recovered or discarded."""
 
@@ -44,8 +47,13 @@ class Document(QObject):
         self._dirty: set[str] = set()
         self._orphans: list[Orphan] = []
         self._recovering: Orphan | None = None
+        self._abandoned = False
+        """Whether the unsaved edits need not be kept once something else is open."""
+        self._watch = FileWatch(self._background)
+        self._watch.changed.connect(self.changed_on_disk)
         workspace.model_changed.connect(self._on_model)
         workspace.history_changed.connect(self._on_history)
+        workspace.open_refused.connect(self._keep)
 
     @property
     def is_modified(self) -> bool:
@@ -74,6 +82,28 @@ class Document(QObject):
             self.open_loom(path)
         else:
             self.workspace.open(path)
+
+    def abandon(self) -> None:
+        """What is open is left without its unsaved edits: no journal keeps them."""
+        self._abandoned = True
+
+    def _keep(self) -> None:
+        """What was to be opened cannot be: the edits of what is open stay."""
+        self._abandoned = False
+
+    def present(self) -> OpenRequest:
+        """What is open as a request to open it again; edits and selection go along, figures of the steps do not."""
+        workspace = self.workspace
+        trails = without_figures(workspace.trails())
+        return replace(
+            workspace.opened, trails=trails, asleep=tuple(workspace.asleep), selection=workspace.bus.selection,
+            view=dict(self.view), unsaved=bool(trails),
+        )  # fmt: skip
+
+    def reload(self) -> None:
+        """Reads the open model again; edits of groups that it still has go on."""
+        again = self.present()
+        self.workspace.open(again.path, again)
 
     def open_loom(self, path: str, model: str = "") -> None:
         """Opens a workspace file, with another model in place of the one that it names where `model` says so."""
@@ -138,12 +168,13 @@ class Document(QObject):
 
     def close(self) -> None:
         """Ends files and journals; unsaved edits stay in the journal for the next window."""
+        self._watch.watch(None)
         self._background.close()
         for orphan in self._orphans:
             orphan.release()
         self._orphans.clear()
         self._end_recovery(False)
-        self._journal.leave() if self.is_modified else self._journal.discard()
+        self._journal.leave() if self.is_modified and not self._abandoned else self._journal.discard()
 
     def _on_model(self) -> None:
         """A model is open: another one, or the same again for another machine, which takes the edits over."""
@@ -151,7 +182,9 @@ class Document(QObject):
             self._begin({name: trail for name, trail in self._saved.items() if name in self.workspace.histories})
             return
         carried = self.workspace.opened.unsaved and self._recovering is None
-        left = self.is_modified and not carried
+        left = self.is_modified and not carried and not self._abandoned
+        self._abandoned = False
+        self._watch.watch(path_of(self.workspace.opened.path))
         self._journal.leave() if left else self._journal.discard()
         opened, trails = self.workspace.opened, self.workspace.trails()
         self._journal = Journal(self._folder)
@@ -207,6 +240,7 @@ class Document(QObject):
             self.orphan_found.emit(self._orphans[0])
 
     def _refuse(self, path: str, problem: ProblemDoc) -> None:
+        self._keep()
         self.workspace.add_problem("", problem)
         self.refused.emit(path, problem)
 

@@ -9,7 +9,7 @@ from engine.recipe import Entry, Scenario, without
 from engine.scheduling.text import from_text
 from engine.support.errors import BadInput
 
-FIRST_TITLE = "As advised"
+FIRST_TITLE = "Default schedule"
 OTHER_TITLE = "Order or remarks"
 UNREADABLE_TITLE = "Edited advice"
 
@@ -55,6 +55,15 @@ def _change(old: Entry, new: Entry) -> str:
 
 
 def _phrase(entry: Entry) -> str:
+    match entry.field, entry.value:
+        case "terms", "shift":
+            return "fuse with shifts"
+        case "terms", ((str(other), int(factor)), (str(own), 1)):
+            return f"skew {own} by {'' if factor == 1 else '−' if factor == -1 else f'{factor} '}{other}"
+        case "terms", (str(own), -1):
+            return f"reverse {own}"
+        case "split", int(size):
+            return f"tile {entry.dimension or 'any'} by {size}"
     name, value = _what(entry)
     return f"{name} {value} {_where(entry)}".replace(" true ", " ").rstrip()
 

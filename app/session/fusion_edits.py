@@ -16,7 +16,7 @@ from engine.fusion.stitching.nodes import Fixed
 from views.format import plural
 from views.overview import Overview, overview
 
-FIRST_TITLE = "As the search chose"
+FIRST_TITLE = "Default fusion"
 Pair = tuple[str, str]
 """Two launches, "GROUP#INSTANCE"."""
 Answer = AttemptDoc | WhyDoc | ProblemDoc
@@ -90,7 +90,7 @@ class FusionEdits(QObject):
     def release_all(self) -> None:
         """Leaves everything to the search again."""
         if not self.is_busy and self.history.step.text != FREE:
-            self._fuse(FREE, "Release everything")
+            self._fuse(FREE, "Unpin all")
 
     def undo(self) -> None:
         """Goes to the step before."""
@@ -200,6 +200,6 @@ def _title(wish: FusionEdit, found: AttemptDoc) -> str:
         JOIN: f"Merge {' + '.join(names) if len(names) < 3 else plural(len(names), 'operator')}",
         SPLIT: f"Split at {names[-1]}",
         TAKE_OUT: f"Take out {names[-1]}",
-        RELEASE: f"Release {names[0] if len(names) == 1 else plural(len(names), 'operator')}",
+        RELEASE: f"Unpin {names[0] if len(names) == 1 else plural(len(names), 'operator')}",
     }[wish.kind]
     return said + (f" × {found.places:,}" if found.places > 1 else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from engine.documents.exploration import ConflictDoc
 from engine.documents.model import Check, CompiledDoc, EntryDoc, KernelDoc, ProblemDoc, ScenarioDoc
 
 Key = tuple[str, str]
@@ -35,6 +36,15 @@ class KernelAnswers:
         """The kernel of this advice, if it is one that can run."""
         kernel = self.kernels.get((group, text))
         return kernel if kernel and kernel.has_kernel else None
+
+    def add_conflict(self, group: str, text: str, found: ConflictDoc) -> bool:
+        """Adds the smallest conflicts and the repairs to the verdicts of a kernel; whether the kernel is known."""
+        kernel = self.kernels.get((group, text))
+        if kernel is not None:
+            self.kernels[group, text] = replace(
+                kernel, entries=found.entries, conflicting=found.conflicting, repairs=found.repairs, complete=True
+            )
+        return kernel is not None
 
     def add_figures(self, group: str, text: str, figures: tuple[CompiledDoc, ...]) -> bool:
         """Adds NVRTC's figures to a kernel; whether the kernel is known."""

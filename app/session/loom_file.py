@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.session.fusion_constraints import FUSION, DormantHistory, fixed_of
+from app.session.fusion_constraints import FREE, FUSION, DormantHistory, fixed_of
 from app.session.history import History, HistoryRecord
 from app.session.named_models import is_name, path_of
+from engine.recipe import Recipe
+from engine.scheduling.text import from_text
 from engine.support.errors import BadInput
 from engine.support.files import replace_whole
 from engine.support.serialization import fields_to_json, from_json
@@ -130,6 +132,17 @@ def reference_to(model: str, folder: Path) -> ModelReference:
         return ModelReference(model, digest(file))
     near = file.is_relative_to(folder)
     return ModelReference((file.relative_to(folder) if near else file).as_posix(), digest(file))
+
+
+def present_recipe(content: LoomFile) -> Recipe:
+    """What a workspace says where its histories stand: fixed groups, and advice of the groups that were looked at.
+
+    BadInput for advice that cannot be read.
+    """
+    now = {name: trail.steps[trail.current].text for name, trail in content.groups.items()}
+    fixed = json.loads(now.pop(FUSION, FREE))
+    advice = {name: from_text(text, f"advice of {name}") for name, text in now.items()}
+    return Recipe(content.target, dict(content.dimensions), {}, fixed, advice)
 
 
 def find_model(reference: ModelReference, folder: Path) -> str:

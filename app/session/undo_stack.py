@@ -1,34 +1,40 @@
-"""Undo over two kinds of edits, of one group's advice and of the groups themselves, in the order they were made in.
+"""One list of undo for the document: edits of every group's advice and of the groups themselves, in their order.
 
-Edits of several groups that were made as one are taken back as one.
+Edits of several groups that were made as one are taken back as one.  What is selected does not matter, and stays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from app.session.fusion_constraints import FUSION
 from app.session.fusion_edits import FusionEdits
-from app.session.history import NO_STEP, History
+from app.session.history import FIRST, History
 from app.session.workspace import Workspace
 
 
 class UndoStack(QObject):
-    """Takes back what was done last, of the selected group and of the groups; makes again what was done first."""
+    """Takes back what was done last in any group, and makes again what was taken back last."""
+
+    acted = Signal(str)
+    """What was taken back or made again, in words: it may be of a group that is not in sight."""
 
     def __init__(self, workspace: Workspace, fusing: FusionEdits) -> None:
         super().__init__()
         self.workspace, self.fusing = workspace, fusing
         self._clock = count(1)
-        self._made: dict[tuple[int, int], int] = {}
-        """(history, step) -> when it was made; steps of an opened file count as made before everything."""
+        self._made: dict[tuple[int, int | str], int] = {}
+        """(history, step or draft) -> when it was made; by identity: groups may rename a history."""
+        self._undone: list[tuple[History, ...]] = []
+        """What was taken back, the oldest first."""
         self._ties: list[Mapping[str, str]] = []
         """Group -> its advice after edits that are one, the oldest first."""
         workspace.history_changed.connect(self._note)
-        workspace.model_changed.connect(self._ties.clear)
+        workspace.model_changed.connect(self._begin)
 
     def tie(self, texts: Mapping[str, str]) -> None:
         """Makes the edits to this advice of several groups one for undo and redo, where they stand at it then."""
@@ -36,61 +42,108 @@ class UndoStack(QObject):
             self._ties.append(texts)
 
     def undo(self, group: str) -> None:
-        """Takes the last edit back."""
-        if self._is_groups(group, self.workspace.can_undo, lambda history: history.current, later=True):
+        """Takes the last edit back; of edits of an opened file, whose order nobody knows, first those of `group`."""
+        last = self._last(group)
+        if last is None:
+            return
+        history = self.workspace.histories[last]
+        what = "an edit" if self._is_waiting(last) or history.draft_shown else history.step.title
+        names = self._with(last, self.workspace.can_undo, self.workspace.recipe)
+        self._undone.append(tuple(self.workspace.histories[name] for name in names))
+        if last == FUSION:
             self.fusing.undo()
-        else:
-            for each in self._with(group, self.workspace.can_undo, self.workspace.recipe):
-                self.workspace.undo(each)
+        for name in names if last != FUSION else ():
+            self.workspace.undo(name)
+        self._tell("Undo", what, last)
 
     def redo(self, group: str) -> None:
-        """Makes the edit again that was taken back last."""
-        if self._is_groups(group, self.workspace.can_redo, lambda history: history.next_step, later=False):
+        """Makes the edit again that was taken back last, else goes on in the history of `group`."""
+        names = self._again(group)
+        if not names:
+            return
+        del self._undone[-1:]
+        history = self.workspace.histories[names[0]]
+        what = "an edit" if history.draft else history.steps[history.next_step].title
+        if FUSION in names:
             self.fusing.redo()
-        else:
-            for each in self._with(group, self.workspace.can_redo, self._again):
-                self.workspace.redo(each)
+        for name in names if FUSION not in names else ():
+            self.workspace.redo(name)
+        self._tell("Redo", what, names[0])
 
     def can_undo(self, group: str) -> bool:
         """Whether there is anything to take back."""
-        return any(self.workspace.can_undo(each) for each in (group, FUSION)) and not self.fusing.is_busy
+        return self._last(group) is not None
 
     def can_redo(self, group: str) -> bool:
         """Whether there is anything to make again."""
-        return any(self.workspace.can_redo(each) for each in (group, FUSION)) and not self.fusing.is_busy
+        return bool(self._again(group))
+
+    def _last(self, group: str) -> str | None:
+        """The group whose last edit is the newest."""
+        known = [name for name in self.workspace.histories if self.workspace.can_undo(name)]
+        if self.fusing.is_busy or not known:
+            return None
+        return max(known, key=lambda name: (self._when(name), name == group))
+
+    def _again(self, group: str) -> list[str]:
+        """The groups whose edit comes next in redo."""
+        if self.fusing.is_busy:
+            return []
+        can = self.workspace.can_redo
+        while self._undone:
+            last = {id(history) for history in self._undone[-1]}
+            names = [name for name, history in self.workspace.histories.items() if id(history) in last and can(name)]
+            if names:
+                return names
+            self._undone.pop()
+        chosen = next((name for name in (group, FUSION) if can(name)), None)
+        return self._with(chosen, can, self._text_again) if chosen else []
 
     def _with(self, group: str, can: Callable[[str], bool], text: Callable[[str], str | None]) -> list[str]:
         """The group, and those whose edits were made as one with that which is to be taken back or made again.
 
         text: the advice of a group that the edit led to.
         """
-        if not can(group):
-            return []
         tie = next((tie for tie in reversed(self._ties) if group in tie and text(group) == tie[group]), {})
         return [group, *(each for each in tie if each != group and can(each) and text(each) == tie[each])]
 
-    def _again(self, group: str) -> str:
+    def _text_again(self, group: str) -> str:
         """The advice that redo leads to."""
         history = self.workspace.histories[group]
         return history.draft or history.steps[history.next_step].text
 
-    def _is_groups(self, group: str, can: Callable[[str], bool], step: Callable[[History], int], later: bool) -> bool:
-        """Whether it is the turn of the groups rather than of the selected group's advice."""
-        if not can(FUSION) or self.fusing.is_busy:
-            return False
-        if not can(group) or group == FUSION:
-            return True
-        own, groups = self.workspace.histories[group], self.workspace.histories[FUSION]
-        if own.draft:
-            return False
-        return (self._when(groups, step(groups)) > self._when(own, step(own))) is later
+    def _when(self, group: str) -> float:
+        """When a group's last edit was made; one that waits for its kernel was made just now."""
+        history = self.workspace.histories[group]
+        return math.inf if self._is_waiting(group) else self._made.get(_key(history), 0)
 
-    def _when(self, history: History, number: int) -> int:
-        return self._made.get((id(history), number), 0) if number != NO_STEP else 0
+    def _is_waiting(self, group: str) -> bool:
+        return self.workspace.recipe(group) != self.workspace.histories[group].text
+
+    def _begin(self) -> None:
+        """Steps of an opened file count as made before everything; other groups of one model keep their order."""
+        self._ties.clear()
+        if not self.workspace.is_regrouping:
+            self._undone.clear()
+            self._made.clear()
+        for history in self.workspace.histories.values():
+            for step in range(len(history.steps)):
+                self._made.setdefault((id(history), step), 0)
 
     def _note(self, group: str) -> None:
-        """Steps that are new were made just now."""
+        """A step or a draft that is new was made just now, and ends what could be made again."""
         history = self.workspace.histories.get(group)
-        if history is not None:
-            # By identity: a group's history keeps it when other groups give it another name.
-            self._made.setdefault((id(history), history.current), next(self._clock))
+        if history is None or _key(history) in self._made:
+            return
+        self._made[_key(history)] = next(self._clock)
+        if history.draft_shown or history.current != FIRST:
+            self._undone.clear()
+
+    def _tell(self, verb: str, what: str, group: str) -> None:
+        found = self.workspace.group(group)
+        self.acted.emit(f"{verb}: {what}, {found.title if found else 'groups' if group == FUSION else group}")
+
+
+def _key(history: History) -> tuple[int, int | str]:
+    """What the editor shows of a history."""
+    return id(history), history.draft if history.draft_shown else history.current

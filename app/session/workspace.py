@@ -18,6 +18,7 @@ from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.selection import Selection, SelectionBus
+from engine.documents.exploration import ConflictDoc
 from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
@@ -209,6 +210,13 @@ class Workspace(QObject):
         self.learn(group, text, checked=Checked.of(check))
         self.kernel_changed.emit(group)
 
+    def add_conflict(self, group: str, text: str, found: ConflictDoc) -> None:
+        """Adds the smallest conflicts and the repairs to what is known of this advice."""
+        if self._answers.add_conflict(group, text, found):
+            if text == self.recipe(group):
+                self.clear_problems(group)  # the same ones with shorter reasons follow
+            self._settle(group)
+
     def add_figures(self, group: str, text: str, figures: tuple[CompiledDoc, ...]) -> None:
         """Adds NVRTC's figures to the kernel under this advice."""
         if self._answers.add_figures(group, text, figures):
@@ -329,9 +337,17 @@ class Workspace(QObject):
         for group, text in steps_without_time(self.histories):
             if self.group(group) is not None:
                 self._ask_kernel(group, text)
-        self.bus.select(opening.selection)
+        self.bus.select(self._known_selection(opening.selection, model))
         if opening.loom or opening.path != EXAMPLE:
             self.saved_path.emit(opening.loom or opening.path)
+
+    @staticmethod
+    def _known_selection(wanted: Selection, model: ModelDoc) -> Selection:
+        """What was selected, if the model has it; a model of one group needs nobody to select that."""
+        names = [group.name for group in model.groups]
+        if wanted.group in names:
+            return wanted
+        return Selection(names[0]) if len(names) == 1 else Selection()
 
     def adopt(self, opened: Overview) -> None:
         """Takes other groups of the same model over; what is known of groups that are the same stays theirs."""

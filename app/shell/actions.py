@@ -30,17 +30,27 @@ class ActionInfo:
 A_MODEL = "open a model first"
 A_GROUP = "select a group first"
 A_REPLAY = "replay a recorded run first"
-A_FIXED = "nothing is fixed"
-A_RUN = "start tuning, or attach to records first"
+A_FIXED = "nothing is pinned"
+A_RUN = "start tuning, or open a tuning log first"
 A_TRIAL = "choose a trial of the open model first"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
     ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
+    ActionInfo("reload", "&Reload", "Read the model's file again; edits and selection stay where they still apply",
+               ("F5",), needs=A_MODEL),
     ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
                needs=A_MODEL),
     ActionInfo("save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL),
+    ActionInfo("export-report", "&Report…", "Write one HTML file: graph, kernels, edits and gains, schedules, code",
+               needs=A_MODEL),
+    ActionInfo("export-cuda", "&CUDA Sources…", "Write the .cu files, what they include, and a manifest",
+               needs=A_MODEL),
+    ActionInfo("export-torch", "&PyTorch Operators…", "Write the kernels with a module that calls them from PyTorch",
+               needs=A_MODEL),
+    ActionInfo("export-tables", "&Tables as CSV…", "Write every table of the window into a folder", needs=A_MODEL),
+    ActionInfo("compare-model", "Com&pare with…", "Another model or workspace beside the open one", needs=A_MODEL),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
     ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo, "Ctrl+Y", "Ctrl+Shift+Z"), "redo",
@@ -48,24 +58,25 @@ ACTIONS = (
     ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",), needs=A_STEP),
     ActionInfo("compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
                needs="make an edit first"),
-    ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",), needs=A_STEP),
+    ActionInfo("note", "Add &Note", "Write a note to the selected step of the history", ("N",), needs=A_STEP),
     ActionInfo("script", "Copy as &Script", "Copy the library calls that make the selected group's kernel again", (),
                "copy", needs=A_STEP),
     ActionInfo("script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
                needs=A_MODEL),
-    ActionInfo("operators", "&Operators in Groups", "Open every group in sight, or close them all", ("O",),
+    ActionInfo("operators", "E&xpand Groups", "Open every group in sight, or close them all", ("O",),
                needs=A_MODEL),
-    ActionInfo("why-boundary", "&Why Is This a Boundary", "The next edge of the selection, with the cost terms", ("W",),
-               needs=A_GROUP),
+    ActionInfo("why-boundary", "E&xplain Boundary", "Why the next edge divides two kernels, with the cost terms",
+               ("W",), needs=A_GROUP),
     ActionInfo("merge", "&Merge with…", "Make one kernel of the selected group and a neighbour", ("Ctrl+M",),
                needs=A_GROUP),
     ActionInfo("move", "Mo&ve Operator to…", "Move an operator to a neighbouring group, or out of its own",
                ("Ctrl+Shift+M",), needs=A_GROUP),
     ActionInfo("split", "&Split Here", "Split a group at the selected edge, or before the selected operator", ("X",),
                needs=A_GROUP),
-    ActionInfo("release", "&Release", "Leave the selected group or edge to the search again", ("R",), needs=A_FIXED),
-    ActionInfo("release-all", "Release &Everything", "Leave all groups to the search again", needs=A_FIXED),
-    ActionInfo("groups", "&History of Groups", "The steps of what is fixed about groups", needs=A_MODEL),
+    ActionInfo("release", "&Unpin", "Leave the selected group or edge to the search again", ("R",), needs=A_FIXED),
+    ActionInfo("release-all", "Unpin &All", "Leave all groups to the search again", needs=A_FIXED),
+    ActionInfo("groups", "Fusion &History", "Steps of the fusion plan: what was merged, moved, split and pinned",
+               needs=A_MODEL),
     ActionInfo("find", "&Go to…", "Go to a group, an operator or a statement", ("Ctrl+P",), "search"),
     ActionInfo("palette", "&Commands…", "Find and run any command", ("Ctrl+Shift+P",)),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
@@ -89,7 +100,7 @@ ACTIONS = (
     ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock", needs=A_GROUP),
     ActionInfo("replay", "&Replay Recorded Run…", "Play the samples of a file of times", ("Ctrl+F9",), "replay"),
     ActionInfo("replay-pause", "Pa&use Replay", "Pause the replay, or go on", ("Shift+F9",), "pause", needs=A_REPLAY),
-    ActionInfo("replay-stop", "Sto&p Replay", "Put the recording away, with its times", ("Ctrl+Shift+F9",), "stop",
+    ActionInfo("replay-stop", "Sto&p Replay", "Close the recording, with its times", ("Ctrl+Shift+F9",), "stop",
                needs=A_REPLAY),
     ActionInfo("slower", "Replay &Slower", "Fewer samples a second", ("[",), needs=A_REPLAY),
     ActionInfo("faster", "Replay &Faster", "More samples a second", ("]",), needs=A_REPLAY),
@@ -101,9 +112,9 @@ ACTIONS = (
                ("Shift+F7",), "pause", needs=A_RUN),
     ActionInfo("tune-stop", "S&top Tuning", "End the run; the best is kept, and it can be resumed", ("Ctrl+Shift+F7",),
                "stop", needs="nothing is tuned"),
-    ActionInfo("tune-attach", "&Attach to Records…", "Follow a run of the command line, or look at an old one",
+    ActionInfo("tune-attach", "&Open Tuning Log…", "Follow a run of the command line, or look at an old one",
                ("Ctrl+F7",)),
-    ActionInfo("tune-detach", "Put Records A&way", "Show no run any more; its records stay", needs=A_RUN),
+    ActionInfo("tune-detach", "Close &Run", "Show no run any more; its log stays", needs=A_RUN),
     ActionInfo("tune-best", "Apply &Best", "Make the best recipe of the shown group a step of its history",
                ("Ctrl+Shift+Return",), needs=A_TRIAL),
     ActionInfo("tune-best-all", "Apply Best of All &Groups",
@@ -124,10 +135,19 @@ ACTIONS = (
         ActionInfo(info.action, info.title, info.tip, (info.keys,) if info.keys else (), checkable=True)
         for info in PANELS
     ),
+    *(
+        ActionInfo(info.picture_action, f"Picture of {info.title}…", f"Write the {info.name} panel as SVG or PNG")
+        for info in PANELS
+    ),
 )  # fmt: skip
 
+EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "")
+"""What the sub-menu Export of File lists above the pictures of the panels."""
+
 MENUS = (
-    ("&File", ("open", "recent", "example", "", "save", "save-as", "", "quit")),
+    ("&File", (
+        "open", "recent", "example", "reload", "", "save", "save-as", "", "compare-model", "export", "", "quit",
+    )),
     ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
     ("&View", (
         "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
@@ -146,9 +166,12 @@ MENUS = (
     )),
     ("&Help", ("keys", "about")),
 )  # fmt: skip
-"""Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
-LISTED = (*MENUS, ("&Panels", tuple(info.action for info in PANELS)))
-"""The menus with that of the panels: what the palette and the sheet of shortcuts list."""
+"""Menu -> its actions in order; "" is a separator; "recent", "export", "panels" are sub-menus that the window fills."""
+LISTED = (
+    *MENUS, ("&Export", (*EXPORTS, *(info.picture_action for info in PANELS))),
+    ("&Panels", tuple(info.action for info in PANELS)),
+)  # fmt: skip
+"""The menus with those of exports and panels: what the palette and the sheet of shortcuts list."""
 
 EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("dark", "light"))
 

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.session.check import run_check
 from app.session.fusion_constraints import fixed_now
-from app.session.history import without_figures
 from app.session.named_models import EXAMPLE
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
+from app.shell.exports import VERBS
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
-from app.shell.panels import PERSPECTIVES
+from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
 from views.notice import News
@@ -56,6 +56,7 @@ class Commands(QObject):
         window.wiring.timing.shown.connect(self.show_enabled)
         window.wiring.tuning.state_changed.connect(self.show_enabled)
         window.wiring.fusion_edits.state_changed.connect(self.show_enabled)
+        window.exports.state_changed.connect(self.show_enabled)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
@@ -69,7 +70,7 @@ class Commands(QObject):
         enabled = {
             "undo": self._window.undo_stack.can_undo(group),
             "redo": self._window.undo_stack.can_redo(group),
-            "cancel": not workspace.client.is_idle,
+            "cancel": not workspace.client.is_idle or self._window.exports.is_busy,
             "script": known and selected,
             **dict.fromkeys(("pin", "note"), stepping.history is not None),
             "compare": known and selected and len(workspace.histories[group].steps) > 1,
@@ -80,7 +81,8 @@ class Commands(QObject):
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
             **tuning.action_states(),
-            **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
+            **dict.fromkeys(("save", "save-as", "reload", "script-all", "machine"), workspace.model is not None),
+            **dict.fromkeys((*VERBS, "export-tables", "compare-model"), workspace.model is not None),
         }
         for name, can in enabled.items():
             self._window.action(name).setEnabled(can)
@@ -91,10 +93,15 @@ class Commands(QObject):
         timing, grouping, tuning = window.wiring.timing, window.wiring.fusion, window.wiring.tuning
         reactions = {
             "open": files.ask_open,
-            "example": lambda: window.open_file(EXAMPLE),
+            "example": lambda: files.open(EXAMPLE),
+            "reload": window.document.reload,
             "save": files.save,
             "save-as": files.ask_save,
-            "quit": window.close,
+            **{name: partial(window.exports.ask, name) for name in VERBS},
+            **{info.picture_action: partial(window.exports.ask_picture, info.name) for info in PANELS},
+            "export-tables": window.exports.ask_tables,
+            "compare-model": files.ask_other,
+            "quit": lambda: files.settle_edits(window.close),
             "undo": lambda: window.undo_stack.undo(window.wiring.group),
             "redo": lambda: window.undo_stack.redo(window.wiring.group),
             "pin": stepping.pin,
@@ -140,7 +147,7 @@ class Commands(QObject):
             "tune-ablate": self._ablate,
             "tune-all": window.panels.trials.every.toggle,
             "tune-filter": self._filter_trials,
-            "cancel": workspace.client.cancel,
+            "cancel": self._cancel,
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
             "about": self._show_about,
@@ -158,6 +165,12 @@ class Commands(QObject):
     def _edit_note(self) -> None:
         self._window.docks["history"].show()
         self._window.panels.history.edit_note()
+
+    def _cancel(self) -> None:
+        if self._window.exports.is_busy:
+            self._window.exports.cancel()
+        if not self._workspace.client.is_idle:
+            self._workspace.client.cancel()
 
     def _copy_group(self) -> None:
         group = self._window.wiring.group
@@ -177,15 +190,8 @@ class Commands(QObject):
 
     def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
         """Opens a model for another machine; what was known of its steps on this one is not carried over."""
-        workspace = self._workspace
-        opening = self._asked
-        if opening is None:
-            trails, view = without_figures(workspace.trails()), dict(self._window.document.view)
-            opening = replace(
-                workspace.opened, trails=trails, asleep=tuple(workspace.asleep), selection=workspace.bus.selection,
-                view=view, unsaved=bool(trails),
-            )  # fmt: skip
-        workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
+        opening = self._asked or self._window.document.present()
+        self._workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
 
     def _ask_machine(self, opening: OpenRequest | None = None) -> None:
         self._asked = opening

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QSettings, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu
+from PySide6.QtWidgets import QFileDialog, QMainWindow, QMenu, QMessageBox
 
 from app.session.document import Document, left_title
 from app.session.loom_file import SUFFIX
@@ -18,7 +18,8 @@ from views.notice import News, Notice
 RECENT = 8
 MODELS = "Models (*.onnx *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
-MEASUREMENTS = "Files of times (*.json)"
+BOTH = f"Models and workspaces (*.onnx *.json *{SUFFIX})"
+MEASUREMENTS = "Measurements (*.json)"
 RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
 
@@ -30,6 +31,8 @@ class FileActions(QObject):
     """A file of times to play."""
     records_chosen = Signal(str)
     """A file of records to follow."""
+    other_chosen = Signal(str)
+    """A model or workspace to compare the open one with."""
 
     def __init__(self, window: QMainWindow, document: Document, settings: QSettings, notice: Notice) -> None:
         super().__init__()
@@ -40,20 +43,62 @@ class FileActions(QObject):
         document.saved.connect(self._remember)
         document.refused.connect(self._show_refusal)
         document.orphan_found.connect(self._offer)
+        document.changed_on_disk.connect(self._offer_reload)
+        self._after_save: Callable[[], object] | None = None
+        """What waits for unsaved edits to be saved."""
+        document.saved.connect(lambda _: self._go_on())
+        document.refused.connect(lambda *_: self._forget_rest())
 
     @property
     def title(self) -> str:
         """The document's name, with a star where there are unsaved edits; "" while nothing is open."""
+        return f"{self._name}{'*' if self._document.is_modified else ''}" if self._name else ""
+
+    @property
+    def _name(self) -> str:
+        """The name of what is open, or ""."""
         model = self._document.workspace.model
-        if model is None:
-            return ""
-        name = Path(self._document.path or model.path).name or model.name
-        return f"{name}{'*' if self._document.is_modified else ''}"
+        return "" if model is None else Path(self._document.path or model.path).name or model.name
+
+    def open(self, path: str) -> None:
+        """Opens a model or a workspace, once it is clear what becomes of unsaved edits."""
+        self.settle_edits(lambda: self._document.open(path))
+
+    def settle_edits(self, then: Callable[[], object]) -> None:
+        """Asks what becomes of unsaved edits before they are left; nothing happens where somebody cancels."""
+        if not self._document.is_modified:
+            then()
+            return
+        buttons = QMessageBox.StandardButton
+        box = QMessageBox(self._window, text=f"Save {plural(self._document.edits, 'edit')} of {self._name}?")
+        box.setIcon(QMessageBox.Icon.Question)
+        box.setInformativeText("What is not saved is lost.")
+        box.setStandardButtons(buttons.Save | buttons.Discard | buttons.Cancel)
+        box.setDefaultButton(buttons.Save)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.finished.connect(lambda answer: self._leave(buttons(answer), then))
+        box.open()  # not exec: nothing may stop the event loop
+
+    def _leave(self, answer: QMessageBox.StandardButton, then: Callable[[], object]) -> None:
+        if answer == QMessageBox.StandardButton.Discard:
+            self._document.abandon()
+            then()
+        elif answer == QMessageBox.StandardButton.Save:
+            self.save()
+            self._after_save = then
+
+    def _go_on(self) -> None:
+        """The edits are saved: what waited for that can be done."""
+        then, self._after_save = self._after_save, None
+        if then is not None:
+            then()
+
+    def _forget_rest(self) -> None:
+        self._after_save = None
 
     def ask_open(self) -> None:
         """Asks for a model or a workspace to open."""
-        filters = [f"Models and workspaces (*.onnx *.json *{SUFFIX})", MODELS, WORKSPACES, ANY]
-        self._ask("Open a model or a workspace", filters, self._document.open)
+        self._ask("Open a model or a workspace", [BOTH, MODELS, WORKSPACES, ANY], self.open)
 
     def ask_replay(self) -> None:
         """Asks for a file of times to play."""
@@ -61,10 +106,15 @@ class FileActions(QObject):
 
     def ask_records(self) -> None:
         """Asks for a file of records to follow."""
-        self._ask("Attach to records", [RECORDS, ANY], self.records_chosen.emit)
+        self._ask("Open tuning log", [RECORDS, ANY], self.records_chosen.emit)
+
+    def ask_other(self) -> None:
+        """Asks for a model or a workspace to compare with."""
+        self._ask("Compare with a model or a workspace", [BOTH, MODELS, WORKSPACES, ANY], self.other_chosen.emit)
 
     def save(self) -> None:
         """Saves where it was saved before, else asks."""
+        self._forget_rest()
         if self._document.path:
             self._document.save(self._document.path)
         else:
@@ -72,13 +122,15 @@ class FileActions(QObject):
 
     def ask_save(self) -> None:
         """Asks where to save."""
+        self._forget_rest()
         opened = self._document.workspace.opened
         near = Path(self._document.path or opened.path).with_suffix(SUFFIX)
         dialog = QFileDialog(self._window, "Save the workspace", str(near))
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
         dialog.setNameFilters([WORKSPACES])
-        self._open_dialog(dialog, self._document.save)
+        dialog.rejected.connect(self._forget_rest)
+        self.open_dialog(dialog, self._document.save)
 
     def fill_recent(self, menu: QMenu) -> None:
         """Keeps a menu filled with the files opened last."""
@@ -89,9 +141,10 @@ class FileActions(QObject):
         dialog = QFileDialog(self._window, title)
         dialog.setNameFilters(filters)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        self._open_dialog(dialog, chosen)
+        self.open_dialog(dialog, chosen)
 
-    def _open_dialog(self, dialog: QFileDialog, chosen: Callable[[str], None]) -> None:
+    def open_dialog(self, dialog: QFileDialog, chosen: Callable[[str], None]) -> None:
+        """Shows a dialog for files; `chosen` gets the one that was chosen."""
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(chosen)
         dialog.open()
@@ -114,7 +167,7 @@ class FileActions(QObject):
         self._menu.clear()
         for path in self.recent():
             action = self._menu.addAction(Path(path).name)
-            action.triggered.connect(lambda _=False, each=path: self._document.open(each))
+            action.triggered.connect(lambda _=False, each=path: self.open(each))
         self._menu.setEnabled(bool(self.recent()))
 
     def _show_refusal(self, path: str, problem: ProblemDoc) -> None:
@@ -128,6 +181,12 @@ class FileActions(QObject):
     def _ask_model(self, path: str) -> None:
         self._ask("Find the model", [MODELS, ANY], lambda model: self._document.open_loom(path, model))
 
+    def _offer_reload(self, path: str) -> None:
+        title, detail = f"{Path(path).name} changed on disk", "Edits and selection stay where they still apply."
+        self._notice.withdraw(title)
+        choices = (("Reload", self._document.reload), ("Ignore", lambda: None))
+        self._notice.show_news(News(title, detail, choices))
+
     def _offer(self, orphan: Orphan) -> None:
         left = orphan.left
         title = f"Recover {plural(left.edits, 'edit')} of {left_title(left)}?"
@@ -135,4 +194,4 @@ class FileActions(QObject):
             ("Recover", lambda: self._document.recover(orphan)),
             ("Discard", lambda: self._document.discard(orphan)),
         )
-        self._notice.show_news(News(title, "They were not saved when their window ended.", choices))
+        self._notice.show_news(News(title, "Unsaved changes of a window that ended.", choices))

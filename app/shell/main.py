@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
@@ -18,6 +20,8 @@ from engine.target import DEFAULT_TARGET
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
+LATER = ("engine.explore.what_if",)
+"""Modules that nothing needs before a model is open: imported beside the event loop, once the window is there."""
 
 
 def application() -> QApplication:
@@ -52,6 +56,12 @@ def make_window(
     return Window(workspace, theme, journals)
 
 
+def import_later() -> None:
+    """Imports what the window will need soon; on a thread of its own, as none of it makes widgets."""
+    for name in LATER:
+        import_module(name)
+
+
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
     """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
     with note_interrupts() as interrupts:
@@ -60,6 +70,7 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         window.restore_layout()
         window.show()
         window.workspace.start()
+        Thread(target=import_later, name="imports").start()
         window.document.look_for_orphans()
         if path:
             window.open_file(path)

@@ -73,6 +73,11 @@ class PanelInfo:
         """Name of the action that shows and hides it."""
         return f"panel-{self.name}"
 
+    @property
+    def picture_action(self) -> str:
+        """Name of the action that writes its picture."""
+        return f"picture-{self.name}"
+
 
 PANELS = (
     PanelInfo("outline", "views.outline.view:OutlineView", "Groups of the model with their times",
@@ -82,7 +87,8 @@ PANELS = (
     PanelInfo("schedule", "views.schedule.view:ScheduleView", "Tree, iteration space, decisions, addresses, pipeline",
               {"Explore": Column(2, 0.54), "Schedule": Column(1), "Pipeline": Column(1)}),
     PanelInfo("constraints", "views.constraints.view:ConstraintsView",
-              "What was asked for, by whom, and what came of it", {"Schedule": Column(2, 0.62)}),
+              "What was asked for, by whom, and what came of it", {"Schedule": Column(2, 0.62)},
+              question="conflict", controller="app.controllers.question:ConflictController"),
     PanelInfo("moves", "views.moves.view:MovesView", "Next steps that are possible, with their predicted gains",
               {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.question:MovesController"),
     PanelInfo("code", "views.code.view:CodeView", "CUDA text, PTX and SASS",
@@ -93,7 +99,7 @@ PANELS = (
               {"Schedule": Bottom(132)}),
     PanelInfo("problems", "views.problems.view:ProblemsView", "What was refused, failed or not supported", strip=0.62),
     PanelInfo("jobs", "views.problems.jobs:JobsView", "What the worker does and what waits for it", strip=0.38),
-    PanelInfo("tuning", "views.tuning.view:TuningView", "Progress of a search, promises, dimensions, ablation",
+    PanelInfo("tuning", "views.tuning.view:TuningView", "Progress of a search, predictions, dimensions, ablation",
               {"Tune": Column(0, 0.53)}),
     PanelInfo("trials", "views.tuning.trial_table:TrialsView", "Trials of a search", {"Tune": Column(0, 0.47)}),
     PanelInfo("search", "views.tuning.search:SearchView", "Where trials went", {"Tune": Column(1, 0.71)}),

@@ -8,22 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QEventLoop, QTimer
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QWidget
 
 from app.session.advice import with_pasted
 from app.session.client import COMMAND
 from app.shell.main import application, make_window
 from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.pictures import check_picture, save_picture
 from app.shell.sigint import note_interrupts
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc, ProblemDoc
 from engine.support.errors import BadInput, OverBudget
-from engine.support.files import check_place, read_text, replace_whole, unwritable
+from engine.support.files import read_text
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
-from views.tuning.view import ABLATION
+from views.tuning.view import ABLATION, PROMISE
 from views.tuning.view import TABS as TUNING
 
 UNREADABLE = "recipe"
@@ -33,7 +34,7 @@ LARGEST = 8192
 """Pixels of a side of the window, at most."""
 LIMIT_MS = 300_000
 _PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
-_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
+_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)} | {"promise": PROMISE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class PictureOptions:
 def render(
     path: str, output: Path | str, options: PictureOptions | None = None, command: Sequence[str] = COMMAND
 ) -> None:
-    """Draws the window with `path` open and writes a PNG.  command: of the worker.
+    """Draws the window with `path` open and writes a PNG, or an SVG where `output` ends so.  command: of the worker.
 
     BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a place where no
     picture can be written.
@@ -74,7 +75,7 @@ def render(
     options = options or PictureOptions()
     advice = options.advice
     _check_names(options)
-    check_place(output, "window")
+    check_picture(output)
     text = None if advice is None else read_text(advice, "window", "give entries as `loomscope schedule` shows them")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
     application()
@@ -92,7 +93,7 @@ def render(
         if options.tile is not None:
             _select_tile(window, options.tile)
         _wait_idle(window)
-        _grab(_widget(window, options.panel), output)
+        save_picture(_widget(window, options.panel), output)
     finally:
         window.close()
         window.deleteLater()
@@ -221,17 +222,6 @@ def _open_tab(window: Window, tab: str) -> None:
 
 def _error_of(problem: ProblemDoc) -> BadInput:
     return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
-
-
-def _grab(widget: QWidget, output: Path | str) -> None:
-    QApplication.processEvents()  # layouts that the last answer changed take place in a later event
-    picture = QBuffer()
-    picture.open(QBuffer.OpenModeFlag.WriteOnly)
-    widget.grab().save(picture, "PNG")
-    try:
-        replace_whole(Path(output), bytes(picture.data().data()))
-    except OSError as error:
-        raise unwritable(output, "window", error) from error
 
 
 def _wait_idle(window: Window) -> None:

@@ -11,15 +11,17 @@ from PySide6.QtWidgets import QApplication, QComboBox, QMainWindow, QMenu, QSize
 
 from app.controllers.diff import DiffController
 from app.controllers.history import HistoryController
+from app.controllers.model_diff import ModelDiffController
 from app.session.document import Document
 from app.session.named_models import EXAMPLE
 from app.session.recovery import journal_folder
 from app.session.selection import Selection
 from app.session.undo_stack import UndoStack
 from app.session.workspace import Workspace
-from app.shell.actions import ACTIONS, MENUS, make_actions
+from app.shell.actions import ACTIONS, EXPORTS, MENUS, make_actions
 from app.shell.commands import Commands
 from app.shell.drops import FileDrops
+from app.shell.exports import Exports
 from app.shell.files import FileActions
 from app.shell.layout import Dock, arrange, proportion_strip
 from app.shell.palette import plain
@@ -45,8 +47,8 @@ USUAL = (1440, 900)
 """Pixels of the window at the first start, where the screen has room for them."""
 FRAME = 40
 """Pixels that a desktop may put above a window; how many is known only once it is shown."""
-SHORT = 108
-"""Pixels in which one can still tell what the graph is coloured by."""
+SHORT = 132
+"""Pixels in which one can tell what the graph is coloured by."""
 LAYOUT_VERSION = 3
 
 
@@ -70,6 +72,8 @@ class Window(QMainWindow):
         self.wiring.tuning.applying.tied.connect(self.undo_stack.tie)
         self.diff = DiffController(self, workspace)
         self.history.compare_requested.connect(self.diff.compare)
+        self.model_diff = ModelDiffController(self, workspace)
+        self.files.other_chosen.connect(self.model_diff.compare)
         self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.by_name().items()}
         shown = {info.action: self.docks[info.name].toggleViewAction() for info in PANELS}
         self.actions_by_name: dict[str, QAction] = make_actions(self, shown)
@@ -81,7 +85,8 @@ class Window(QMainWindow):
         self.setMinimumSize(*SMALLEST)
         self.resize(*USUAL)
         arrange(self, self.docks, self.perspective)
-        self.drops = FileDrops(self, self.docks.values(), self.open_file)
+        self.exports = Exports(self)
+        self.drops = FileDrops(self, self.docks.values(), self.files.open)
         self.commands = Commands(self)
         self.set_theme(self.theme.name)
         self._show_counts()
@@ -145,13 +150,19 @@ class Window(QMainWindow):
             self._restore(state)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Remembers the layout and ends the worker."""
+        """Remembers the layout and ends the worker; a person is asked about unsaved edits first."""
+        if event.spontaneous() and self.document.is_modified:
+            event.ignore()
+            self.files.settle_edits(self.close)
+            return
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
         self.document.close()
         self.wiring.timing.close()
         self.wiring.tuning.close()
+        self.exports.close()
+        self.model_diff.close()
         self.commands.focus.close()
         self.workspace.client.close()
         super().closeEvent(event)
@@ -182,8 +193,8 @@ class Window(QMainWindow):
         self.colour_by = QComboBox()
         self.colour_by.setMinimumWidth(SHORT)
         self.colour_by.setAccessibleName("Colour the graph by")
-        self.colour_by.setToolTip("What the bars of the graph show")
-        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setToolTip("What the graph is coloured by")
+        self.colour_by.addItems(list(COLOURS))
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
@@ -195,11 +206,16 @@ class Window(QMainWindow):
         self.addToolBar(self.notice_bar)
         self.status = StatusBar()
         self.setStatusBar(self.status)
+        self.undo_stack.acted.connect(self.status.say)
 
     def _fill_menu(self, menu: QMenu, names: tuple[str, ...]) -> None:
         for name in names:
             if name == "recent":
                 self.files.fill_recent(menu.addMenu("Open &Recent"))
+            elif name == "export":
+                exports = menu.addMenu("&Export")
+                self._fill_menu(exports, EXPORTS)
+                self._fill_menu(exports.addMenu("P&icture"), tuple(info.picture_action for info in PANELS))
             elif name == "panels":
                 self._fill_menu(menu.addMenu("&Panels"), tuple(info.action for info in PANELS))
             elif name:
@@ -257,7 +273,7 @@ class Window(QMainWindow):
         panels.timing.live.replay_requested.connect(self.files.ask_replay)
         for view in (panels.tuning, panels.run):
             view.attach_requested.connect(self.files.ask_records)
-        panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
+        panels.outline.example_requested.connect(lambda: self.files.open(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
 

@@ -15,6 +15,8 @@ from views.theme import Theme
 from views.themed import Themed, restyle
 
 MESSAGE_MS = 4000
+HEIGHT = 28
+"""Pixels of the menu bar."""
 
 
 class MenuBar(QMenuBar):
@@ -24,12 +26,13 @@ class MenuBar(QMenuBar):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFixedHeight(28)
+        self.setFixedHeight(HEIGHT)
         self.document = label("Loomscope", "second")
         self.document.setParent(self)
         self.device = QToolButton()
         self.device.setAccessibleName("Target and device")
         self.device.setProperty("role", "device")
+        self.device.setMaximumHeight(HEIGHT)
         self.device.clicked.connect(self.device_requested)
         self.show_device(None)
 

@@ -15,7 +15,7 @@ from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput, EngineError
 from engine.target import DEVICES, Target, target
 
-FEWEST = 12
+LEAST_ROWS = 12
 """Fewest rows for a fit."""
 FEWEST_SPEAKING = 3
 """Fewest rows that must depend on a figure for it to be fitted."""
@@ -35,8 +35,8 @@ def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibrati
     for one in read:
         seen |= {found.name: found for found in map(_observe, one.rows) if found is not None}
     observations = _fitting(list(seen.values()), machine)
-    if len(observations) < FEWEST:
-        held = f"{len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
+    if len(observations) < LEAST_ROWS:
+        held = f"{len(observations)} quiet measured times of kernels with their facts, {LEAST_ROWS} are needed"
         hint = "measure more: `loomscope measure MODEL --json`, or a suite with `python -m tests.benchmarks.gpu`"
         raise _refusal(read, held, hint)
     after, rows = _fit_supported_figures(observations, machine)

@@ -3,7 +3,7 @@
     time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop) + team
 
     DRAM   = bytes that must leave or reach the chip / bandwidth
-    L2     = bytes requested by all blocks / bandwidth
+    L2     = bytes of the sectors that all blocks request / bandwidth (`Work.l2_traffic`)
     shared, FP32, tensor, special
            = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
     loop   = full waves * P(L, u, N, S, m) + P(L, u, N, S, m') with the m' blocks an SM that are left
@@ -72,6 +72,20 @@ def model_microseconds(work: Work, machine: Target) -> float:
     if work.launches:
         return sum(_compute(one, machine).total for one in _launches(work))
     return _compute(work, machine).total
+
+
+def least_microseconds(moved: int, flops: int, special: int, machine: Target) -> float:
+    """What the model says at least of any launch on CUDA cores that moves so many bytes and does so many operations.
+
+    Every SM is busy, every byte is requested once, and the loads of the main loop are waited for once.
+    """
+    busiest = max(
+        moved / machine.dram_bandwidth.value,
+        flops / machine.fp32_rate.value,
+        special / machine.special_rate.value,
+        machine.dram_latency.value,
+    )
+    return (machine.launch_overhead.value + busiest) * MICROSECONDS
 
 
 def _launches(work: Work) -> Iterator[Work]:
@@ -162,7 +176,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
         latency, step, full, last,
         launch=machine.launch_overhead.value * MICROSECONDS,
         dram=(work.dram_bytes_read + work.dram_bytes_written) / machine.dram_bandwidth.value * MICROSECONDS,
-        l2=work.l2_bytes / l2_rate * MICROSECONDS,
+        l2=work.l2_traffic / l2_rate * MICROSECONDS,
         shared=shared,
         fp32=fp32,
         tensor=tensor,
@@ -202,7 +216,7 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
         TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read and "
              f"{_bytes(work.dram_bytes_written)} written at {_bytes(dram.value)}/s ({dram.source})"),
         TermDoc("L2 traffic", n.l2, "µs",
-             f"{_bytes(work.l2_bytes)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together"),
+             f"{_bytes(work.l2_traffic)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together"),
         TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the busiest SM "
              f"at {_bytes(n.shared_rate)}/s, no bank conflicts"),
         TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "

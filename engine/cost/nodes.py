@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
+from engine.target.hardware import SECTOR
 from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
@@ -29,7 +30,7 @@ class Work:
     dram_bytes_read: int
     dram_bytes_written: int
     l2_bytes: int
-    """Bytes that the SMs request from or send to L2: every block's own reads counted, shared or not."""
+    """Bytes that threads read and write in global memory: every block's own reads counted, shared or not."""
     shared_bytes: int = 0
     """Shared memory of one block, static and dynamic."""
     shared_bytes_moved: int = 0
@@ -56,8 +57,17 @@ class Work:
     """Instructions of a warp that load from or store to shared memory."""
     bank_conflicts: int = 0
     """Passes over the banks of shared memory beyond the fewest that these and the copies to it need."""
+    copies_tiles: bool = False
+    """Whether blocks copy tiles that all their threads use: sectors that one request begins others end, in L1."""
     launches: tuple[Work, ...] = ()
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
+
+    @property
+    def l2_traffic(self) -> int:
+        """Bytes between L2 and the SMs: whole sectors, once for all lanes of a request that share one."""
+        if self.copies_tiles or not self.global_sectors:
+            return self.l2_bytes
+        return self.global_sectors * SECTOR
 
 
 _SUMS = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import RepairDoc, TermDoc, Time
+from engine.documents.model import EntryDoc, RepairDoc, TermDoc, Time
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
 
 # Views draw addresses by them, and may import nothing of the engine but documents.
@@ -301,6 +301,21 @@ class AttemptDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class ConflictDoc:
+    """What the verdicts of a `KernelDoc` that is not `complete` leave open."""
+
+    group: str
+    recipe: str
+    entries: tuple[EntryDoc, ...]
+    """With the smallest conflicts in their verdicts."""
+    conflicting: tuple[tuple[int, ...], ...]
+    repairs: tuple[RepairDoc, ...]
+    """As in `KernelDoc`."""
+    complete: bool
+    """False when a newer request came first: the fields are empty then."""
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionKind:
     """What may be asked of the worker about a group under some advice."""
 
@@ -317,6 +332,7 @@ class QuestionKind:
 
 
 QUESTIONS = {
+    "conflict": QuestionKind(ConflictDoc, "engine.explore.conflicts:conflict", "Looking for the smallest conflict of"),
     "moves": QuestionKind(MovesDoc, "engine.explore.moves:moves", "Trying the next steps of"),
     "decisions": QuestionKind(DecisionsDoc, "engine.explore.decisions:decisions", "Looking at the decisions of"),
     "space": QuestionKind(SpaceDoc, "engine.explore.space:space", "Drawing the iteration space of"),

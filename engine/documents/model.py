@@ -138,6 +138,8 @@ class GroupDoc:
     """One launch; None until predicted."""
     share: float = 0.0
     """Part of the whole model's predicted time, all instances together, 0..1."""
+    fits_tensor_cores: bool = False
+    """Whether tensor cores can compute its matrix products without rounding their operands further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,10 @@ class ScheduleDoc:
     chips: tuple[str, ...]
     """Marks in few words: "block 6144", "lane 32", "vector 4", "3 stages"."""
     children: tuple[ScheduleDoc, ...]
+    extent: int = 0
+    """For a band: how many values its dimension has."""
+    rows: tuple[str, ...] = ()
+    """For a band: its dimension in iterators, where that is no plain one: ("i + j",)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +344,9 @@ class KernelDoc:
     """Why no kernel follows a legal schedule, or takes its required entries as given; "" where one does."""
     bound: str = ""
     """What the prediction says limits it: "memory", "compute" or "latency"; "" where nothing is predicted."""
+    complete: bool = True
+    """Whether every reason names as few entries as possible, and repairs were tried; else the question "conflict" has
+    them."""
 
     @property
     def has_kernel(self) -> bool:

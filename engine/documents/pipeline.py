@@ -81,7 +81,7 @@ class SharedDoc:
     """Whether the main loop copies to it; else it is used after the loop, and may lie over buffers of the loop."""
     row_bytes: int
     swizzle: str
-    """"rows of 64 bytes, chunks permuted", or that they lie in plain order."""
+    """"rows of 64 bytes, chunks permuted", or that there is no swizzle."""
     chunks: tuple[tuple[int, ...], ...] = ()
     """First rows of 128 bytes: which 16-byte chunk of the tile lies at each place, counted along its row."""
     rows: tuple[tuple[int, ...], ...] = ()

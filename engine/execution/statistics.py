@@ -22,7 +22,7 @@ TIE = 0.02
 ROUNDS, LENGTH = 10, 7
 """Samples without rounds are cut into this many, or fewer so that each has LENGTH: four of seven must be disturbed
 before its median is."""
-FEWEST = 4
+LEAST_ROUNDS = 4
 """Rounds needed on each side for a verdict."""
 WIDE, DRIFT, CLOCK = 0.10, 0.05, 0.05
 """Limits of a quiet run: p20 to p80, first third to last third, lowest to highest clock; each a part of the median."""
@@ -81,7 +81,7 @@ def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
     if high - low > WIDE * middle:
         found.append(f"p20 to p80 is {(high - low) / middle:.0%} of the median")
     third = len(taken) // 3
-    if third >= FEWEST:
+    if third >= LEAST_ROUNDS:
         drift = float(np.median(taken[-third:]) / np.median(taken[:third])) - 1
         if abs(drift) > DRIFT:
             found.append(f"times drift by {drift:+.0%}")
@@ -92,7 +92,7 @@ def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
 
 def in_rounds(samples: Sequence[float], rounds: int = 0) -> list[Sequence[float]]:
     """Samples in the order taken, cut into `rounds` of nearly equal length; 0: as ROUNDS and LENGTH say."""
-    count = rounds or min(ROUNDS, max(FEWEST, len(samples) // LENGTH))
+    count = rounds or min(ROUNDS, max(LEAST_ROUNDS, len(samples) // LENGTH))
     edges = [len(samples) * n // count for n in range(count + 1)]
     return [samples[a:b] for a, b in itertools.pairwise(edges) if b > a]
 
@@ -106,9 +106,10 @@ def compare(
     none, however sure.
     """
     x, y = ([math.log(statistics.median(one)) for one in rounds if one] for rounds in (a, b))
-    if min(len(x), len(y)) < FEWEST:
+    if min(len(x), len(y)) < LEAST_ROUNDS:
         ratio = _ratio(x, y)
-        return Difference(ratio, 0.0, math.inf, TOO_FEW, f"{len(x)} and {len(y)} rounds; {FEWEST} each are needed")
+        counts = f"{len(x)} and {len(y)} rounds; {LEAST_ROUNDS} each are needed"
+        return Difference(ratio, 0.0, math.inf, TOO_FEW, counts)
     centre, half = _paired_difference(x, y) if interleaved and len(x) == len(y) else _welch_difference(x, y)
     ratio, low, high = (math.exp(value) for value in (centre, centre - half, centre + half))
     span = f"{ratio - 1:+.1%}, 95 % between {low - 1:+.1%} and {high - 1:+.1%}"

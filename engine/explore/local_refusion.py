@@ -14,7 +14,7 @@ from engine.support.errors import BadInput
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 
-MOST = 512
+MOST_STATEMENTS = 512
 """Most statements that are fused again while the user waits."""
 
 
@@ -31,7 +31,7 @@ class LocalRefusion:
         places: of the launches in the plan.
         """
         program = self._subprogram(places)
-        if len(program.statements) > MOST:
+        if len(program.statements) > MOST_STATEMENTS:
             return None
         operators = {s.operator for s in program.statements}
         groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))

@@ -17,7 +17,7 @@ from engine.recipe import Recipe
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.text import to_text
 
-MOST = 40
+MOST_STEPS = 40
 """Steps that are tried at most."""
 SECONDS = 4.0
 """How long one call tries; asked again, it goes on from there."""
@@ -44,7 +44,7 @@ def moves(
     now = compile_group(group, recipe)
     found: list[MoveDoc] = []
     complete = True
-    for candidate in candidates(now)[:MOST]:
+    for candidate in candidates(now)[:MOST_STEPS]:
         # By its text: each call makes the candidates anew.
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:

@@ -11,9 +11,11 @@ from engine.documents.model import Time
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Path, Recipe, entry_at, replace_entry, with_entries
-from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Options, Verdict
 from engine.scheduling.untaken_entries import NotTaken
 from engine.support.errors import EngineError
+
+_WITHOUT_REPAIRS = Options(repairing=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def attempt(group: FusionGroup, recipe: Recipe, change: AdviceChange) -> RecipeT
     """Compile a group under a changed recipe; the change counts only if all that it adds is honoured."""
     advice, added = apply_change(recipe.groups.get(group.name, ()), change)
     try:
-        kernel = compile_group(group, recipe.with_group(group.name, advice))
+        kernel = compile_group(group, recipe.with_group(group.name, advice), options=_WITHOUT_REPAIRS)
     except NotTaken as refused:
         return RecipeTrial(advice, None, f"{refused.subject}: {refused.reason}")
     except Conflict as conflict:

@@ -33,7 +33,7 @@ def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -
     stages, in_bytes = tile.stages if is_copied else 1, buffer.elements * size
     plain = SharedDoc(
         buffer.name, _array(tile, buffer.name), offset, in_bytes, stages, in_loop=is_copied, row_bytes=row_bytes,
-        swizzle="16-byte chunks in plain order",
+        swizzle="no swizzle of 16-byte chunks",
     )  # fmt: skip
     if not row_bytes:
         return plain

@@ -9,7 +9,6 @@ from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
-from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.nodes import Fixed
@@ -51,7 +50,7 @@ class _AttentionJoiner:
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
         _, shape = self.groups[self.home[statement.name]]
-        return shape.kind == ATTENTION
+        return shape.kind.is_pattern
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""

@@ -7,14 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from networkx.utils import UnionFind
-
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.shape import Key, Shape, is_contraction, number_axes, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported
+from engine.support.grouping import UnionFind
 from engine.target import Target
 from engine.tensor.nodes import Apply, Array, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
-from engine.fusion.kinds import COLUMN_REDUCTION, REDUCTION, ROW_REDUCTION, Kind
+from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION, Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape
@@ -98,7 +98,7 @@ class GroupBuilder:
             statements={s.name: s.operator for s in named},
             parts={short[a]: part for a, part in parts.items()},
         )
-        kind = reduction_kind(named) if shape.kind == REDUCTION else shape.kind
+        kind = reduction_kind(named) if shape.kind.goes_by_axis else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, _structure(program, kind))
 

@@ -23,14 +23,21 @@ class Kind:
     """Statements have loops of their own within a block, which hands values over in shared memory."""
     has_parts: bool = False
     """Statements form parts that no value connects, each with blocks of its own."""
+    is_pattern: bool = False
+    """A known pattern of operators, called by the kind's name in place of theirs."""
+    goes_by_axis: bool = False
+    """Not settled yet: a row or a column reduction, by the layout of what is reduced."""
+    combines_warps: bool = False
+    """Several warps contribute to one result, which they combine in shared memory."""
 
 
 ELEMENTWISE = Kind("element-wise", is_elementwise=True)
 LAYOUT = Kind("layout", is_elementwise=True)
-REDUCTION = Kind("reduction", keeps_rows=True)
-ROW_REDUCTION, COLUMN_REDUCTION = (Kind(f"{where} reduction", keeps_rows=True) for where in ("row", "column"))
+REDUCTION = Kind("reduction", keeps_rows=True, goes_by_axis=True)
+ROW_REDUCTION = Kind("row reduction", keeps_rows=True)
+COLUMN_REDUCTION = Kind("column reduction", keeps_rows=True, combines_warps=True)
 """What a reduction is called once it is known along which axis its reads are contiguous."""
 CONTRACTION = Kind("contraction", is_product=True, takes_reductions=True)
-ATTENTION = Kind("attention", is_product=True)
+ATTENTION = Kind("attention", is_product=True, is_pattern=True)
 STITCHED = Kind("stitched", hands_over=True)
 PACKED = Kind("packed", has_parts=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from engine.fusion.concat_fusion import lookups
 from engine.fusion.group_programs import reduction_kind
-from engine.fusion.kinds import COLUMN_REDUCTION
 from engine.fusion.packing import packed_shape, part_shape, parts_of
 from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
 from engine.fusion.shape import Shape, common_shape, is_contraction
@@ -121,7 +120,7 @@ class KernelLegality:
 def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> str:
     """Why threads cannot keep their elements of a long row, or "": what is made from old values that the kernel
     overwrites is needed again."""
-    sharers = MAX_WARPS if reduction_kind(statements) == COLUMN_REDUCTION else MAX_WARPS * WARP
+    sharers = MAX_WARPS if reduction_kind(statements).combines_warps else MAX_WARPS * WARP
     own = [s for s in statements if s.name not in shape.inlined]
     read: set[str] = set()
     updated: set[str] = set()

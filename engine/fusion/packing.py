@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from networkx.utils import UnionFind
-
 from engine.fusion.disjoint_writes import disjointly_written
 from engine.fusion.kinds import ELEMENTWISE, PACKED, STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import MOST_AXES, stitched_shape
-from engine.support.grouping import group_by
+from engine.support.grouping import UnionFind, group_by
 from engine.tensor.nodes import Statement
 
 ONE_PART = "one value leads to another in all of them: they are one part"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from engine.fusion.attention import attention_of
 from engine.fusion.group_programs import Built
 from engine.fusion.group_times import Saving
-from engine.fusion.kinds import ATTENTION, COLUMN_REDUCTION, Kind
+from engine.fusion.kinds import Kind
 from engine.fusion.legality import handed_over
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
@@ -31,7 +31,7 @@ def word(kind: str) -> str:
 
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:
     """What gives the group its name: the contraction, else the first reduction, else the first operator."""
-    if built.kind == ATTENTION:
+    if built.kind.is_pattern:
         return built.kind.name
     statements = built.program.statements
     anchor = next((s for s in statements if is_contraction(s)), None)
@@ -42,7 +42,7 @@ def main_word(built: Built, kinds: Mapping[str, str]) -> str:
 def group_title(built: Built, kinds: Mapping[str, str]) -> str:
     """The operators in order, repeated ones once; the erf form of GELU by its name; long lists cut with a count."""
     own = dict.fromkeys(built.instance.statements.values())
-    if built.kind == ATTENTION:
+    if built.kind.is_pattern:
         found = attention_of(built.program)
         of = {built.instance.statements[s.name] for s in (found.scores, *found.softmax, found.values)}
         beside = dict.fromkeys(word(kinds.get(op, op)) for op in own if op not in of)
@@ -71,7 +71,7 @@ def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
                 scheme, because = SHARED, "other threads of the block use it than make it: their loops differ"
             elif producer.reduction is not None and not is_contraction(producer):
                 scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
-                if kind == COLUMN_REDUCTION:
+                if kind.combines_warps:
                     scheme, because = SHARED, "several warps contribute to it"
             edges.append(Intermediate(producer.name, consumer.name, array, scheme, because))
     return tuple(edges)
@@ -100,7 +100,7 @@ def _rows_reason(program: TensorProgram, anchor: Statement, kinds: Mapping[str, 
 def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving: Saving | None) -> str:
     """Why the operators of a group are one kernel.  saving: what it saves, where kernels were joined for that."""
     together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
-    if built.kind == ATTENTION:
+    if built.kind.is_pattern:
         told = f": {saving}" if saving else ""
         return f"scores and their softmax never leave the block that uses them{told}{together}"
     statements = built.program.statements

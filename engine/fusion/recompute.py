@@ -5,6 +5,7 @@ What a statement costs is counted in instructions of one thread: its operations 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from engine.fusion.stitching.instruction_costs import instructions
@@ -32,6 +33,7 @@ def find_recomputable(
     statements whose results every block has.
     """
     made = {s.write.array: s for s in statements}
+    points_read = _points_read(statements)
     found: set[str] = set()
     divided: dict[str, int] = {}
     for statement in statements:
@@ -43,10 +45,10 @@ def find_recomputable(
             and _gives_elements(statement, kept)
             and statement.name not in everywhere
             and all(s.name in found or s.name in everywhere for s in sources)
-            and _added_instructions(statement, statements) <= A_LAUNCH
+            and _added_instructions(statement, points_read) <= A_LAUNCH
         ):
             found.add(statement.name)
-    return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+    return frozenset(found - {s.name for s in statements if s.write.array not in points_read})
 
 
 def divisions(statement: Statement, in_place: Mapping[str, int]) -> int:
@@ -74,7 +76,8 @@ def find_repeatable(statements: Sequence[Statement], kept: frozenset[str]) -> fr
             and statement.points <= MOST_REPEATED
         ):
             found.add(statement.name)
-    return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+    points_read = _points_read(statements)
+    return frozenset(found - {s.name for s in statements if s.write.array not in points_read})
 
 
 def _gives_elements(statement: Statement, kept: frozenset[str]) -> bool:
@@ -83,15 +86,18 @@ def _gives_elements(statement: Statement, kept: frozenset[str]) -> bool:
     return statement.write.array not in kept and is_whole and is_plain(statement.write)
 
 
-def _added_instructions(statement: Statement, statements: Sequence[Statement]) -> int:
+def _added_instructions(statement: Statement, points_read: Mapping[str, int]) -> int:
     """Instructions more than computing it once."""
-    times = sum(reader.points for reader in _readers(statement, statements))
-    return cost(statement.expression) * (times - statement.points)
+    return cost(statement.expression) * (points_read.get(statement.write.array, 0) - statement.points)
 
 
-def _readers(statement: Statement, statements: Sequence[Statement]) -> list[Statement]:
-    """The reader of each access to what a statement makes."""
-    return [s for s in statements for a in s.reads() if a.array == statement.write.array]
+def _points_read(statements: Sequence[Statement]) -> Counter[str]:
+    """Array -> points of its readers, a reader counted for each of its accesses."""
+    found: Counter[str] = Counter()
+    for statement in statements:
+        for access in statement.reads():
+            found[access.array] += statement.points
+    return found
 
 
 def cost(value: Scalar) -> int:

@@ -7,16 +7,15 @@ Iterators of different statements that walk the same axis are found by union ove
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-from networkx.utils import UnionFind
 
 from engine.fusion.axis_splitting import inner_of, split
 from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kind
 from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
+from engine.support.grouping import UnionFind
 from engine.tensor.nodes import Access, Apply, Iterator, Position, Scalar, Statement, iterators_of, without_casts
 from engine.tensor.rewrite import plain_iterator
 
@@ -222,9 +221,9 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
     return _update_conflict(statements, axes) or axes
 
 
-def number_axes(statements: Sequence[Statement], axis_of: Mapping[Key, Hashable]) -> dict[Key, int]:
+def number_axes(statements: Sequence[Statement], axis_of: UnionFind[Key]) -> dict[Key, int]:
     """The axis of every iterator as a number.  axis_of: equal for iterators that walk the same axis."""
-    numbers: dict[Hashable, int] = {}
+    numbers: dict[Key, int] = {}
     keys = [(s.name, i.name) for s in statements for i in s.iterators]
     return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
 
@@ -246,7 +245,7 @@ def _update_conflict(statements: Sequence[Statement], axes: Mapping[Key, int]) -
     return ""
 
 
-def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> None:
+def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind[Key]) -> None:
     """Axes that no intermediate ties together but that have the place and extent of an axis of the widest statement."""
     anchor = max(statements, key=lambda s: len(s.iterators))
     taken = {axis_of[anchor.name, i.name] for i in anchor.iterators}

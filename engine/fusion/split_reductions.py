@@ -25,7 +25,7 @@ FEW_ROWS = 32
 """Rows that leave most of a GPU idle, each walked by a block."""
 KEPT = 64 * 1024
 """Elements of a row that a block keeps, 64 for each of 1024 threads: it reads the row once, whoever needs it again."""
-FEWEST, MOST = 4, 1024
+LEAST_PARTS, MOST_PARTS = 4, 1024
 """Parts of a row: as few are worth it, and as many everyone sums up in no time."""
 SHORTEST = 32
 """Terms of a part: a warp's."""
@@ -138,13 +138,13 @@ def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _PartialReducti
     if rows > few or is_product(statement) or not is_plain(statement.write):
         return None
     first, *others = statement.reduced
-    if others and first.extent <= MOST:
+    if others and first.extent <= MOST_PARTS:
         parts = _PartialReduction(statement, statement, first.name, first.extent, terms // first.extent)
     else:
         own = first.extent // _most_parts(first.extent) if others else _inner(statement, first)
         cut, count = split(statement, {(statement.name, first.name): own}), first.extent // own
         parts = _PartialReduction(statement, cut, outer_of(first.name), count, terms // count)
-    return parts if FEWEST <= parts.count <= MOST and parts.terms >= SHORTEST else None
+    return parts if LEAST_PARTS <= parts.count <= MOST_PARTS and parts.terms >= SHORTEST else None
 
 
 def _is_exact(statement: Statement, arrays: Mapping[str, Array]) -> bool:
@@ -154,7 +154,7 @@ def _is_exact(statement: Statement, arrays: Mapping[str, Array]) -> bool:
 
 def _most_parts(extent: int) -> int:
     """The most parts that a loop falls into evenly."""
-    return next(n for n in range(MOST, 0, -1) if extent % n == 0)
+    return next(n for n in range(MOST_PARTS, 0, -1) if extent % n == 0)
 
 
 def _inner(statement: Statement, iterator: Iterator) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.recipe import Advice, Entry, Scenario
+from engine.recipe import FAMILY, Advice, Entry, Scenario
 
 AS_IN_TEXT = "in the order of the text"
 """In the label of an alternative that leaves the loops as they are."""
@@ -11,6 +11,11 @@ AS_IN_TEXT = "in the order of the text"
 def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
     """A `mark` entry."""
     return Entry(statements, dimension, "mark", (name, value), because=because)
+
+
+def family_mark(name: str, because: str = "") -> Entry:
+    """The entry that asks for the kernel of a family."""
+    return Entry((), "outermost", "mark", (FAMILY, name), because=because)
 
 
 def with_content(*advice: Advice) -> tuple[Advice, ...]:

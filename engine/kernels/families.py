@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from engine.cost.estimate import least_microseconds, model_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.family import ATTENTION_FAMILY
 from engine.kernels.elementwise.family import ELEMENTWISE_FAMILY
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.general.family import GENERAL_FAMILY
+from engine.kernels.marks import precedence
+from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.packed.family import PACKED_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
 from engine.kernels.scan.family import SCAN_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
+from engine.kernels.tuned_entries import without_decided
+from engine.recipe import FAMILY, Advice, Recipe, with_entries
 from engine.scheduling.nodes import Band, Member, ScheduleTree, walk
 from engine.scheduling.tiling import fold_tiles
-from engine.support.errors import Unsupported
+from engine.support.errors import OverBudget, Unsupported
 from engine.target.registers import MAX_PRIVATE
-from engine.tile.nodes import TileProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tile.nodes import Note, TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
     SCAN_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 
+FAR_QUICKER = 0.8
+"""Part of the advised kernel's predicted time that another may take to be advised in its place."""
 MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 
@@ -33,6 +41,39 @@ MOST_ELEMENTS = 2**31 - 2**20
 def family_of(group: FusionGroup) -> KernelFamily:
     """The family that makes a group's kernel: the first that recognises it."""
     return next(family for family in FAMILIES if family.recognises(group))
+
+
+def advise(group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+    """What a group's family advises; where that is far slower than another kernel is predicted to be, that one's marks.
+
+    compile_group: by the family that a recipe asks for, else the group's own.
+    """
+    family, machine = family_of(group), setting.machine
+    advice = family.advise(group, setting, compile_group)
+
+    def compile_advice(given: tuple[Advice, ...]) -> tuple[float, Kernel]:
+        recipe = Recipe(machine.name, numerics=setting.numerics, groups={group.name: given})
+        kernel = compile_group(group, recipe)
+        return model_microseconds(kernel.facts, machine), kernel
+
+    try:
+        own, kernel = compile_advice(advice)
+    except (Unsupported, OverBudget):  # whoever compiles the advice is told why it has no kernel
+        return advice
+    moved, (flops, special) = sum(compulsory_bytes(group.program)), flop_counts(group.program)
+    if least_microseconds(moved, flops, special, machine) > FAR_QUICKER * own:
+        return advice
+    best, chosen = own, advice
+    for decided, entries in family.rivals(group, kernel):
+        kept = without_decided(advice, decided)
+        try:
+            time, _ = compile_advice(with_entries(kept, "map", entries))
+        except (Unsupported, OverBudget):
+            continue
+        if time < FAR_QUICKER * best:
+            because = f"{time:.3g} µs predicted, {own:.3g} for what the family {family.name} would choose else"
+            best, chosen = time, with_entries(kept, "map", [replace(one, because=because) for one in entries])
+    return chosen
 
 
 def lower(
@@ -48,10 +89,26 @@ def lower(
     why_not: what a program lacks of what is required, "" where it has all; may raise Unsupported.  Where no family's
     has all, the own one's is returned.
     """
-    outside = {*group.program.inputs, *group.program.outputs}
-    largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
-    if largest.elements > MOST_ELEMENTS:
-        raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
+    _refuse_large(group)
+    refusal = f"its kernels are of the family {family_of(group).name}, or {GENERAL_FAMILY.name}"
+    asked = sorted((m for one in _members(tree) for m in one.marks if m.name == FAMILY), key=precedence)
+    if asked and asked[0].value == GENERAL_FAMILY.name:
+        try:
+            tile = _general(group, tree, setting)
+            refusal = "" if fitting_only else why_not(tile)
+            if not refusal:
+                return tile
+        except Unsupported as refused:
+            refusal = refused.reason
+    tile = _fitting(group, tree, setting, fitting_only, why_not)
+    note = Note(refusal, FAMILY, tile.family)
+    return replace(tile, notes={**tile.notes, **{m.path: note for m in asked if m.value != tile.family}})
+
+
+def _fitting(
+    group: FusionGroup, tree: ScheduleTree, setting: Setting, fitting_only: bool, why_not: Callable[[TileProgram], str]
+) -> TileProgram:
+    """As `lower`, where nothing asks for a family."""
     own, family, folded = None, family_of(group), fold_tiles(tree)
     try:
         _refuse_tiles(group, folded)
@@ -64,14 +121,25 @@ def lower(
             raise
         misfit = refused.reason
     try:
-        tile = _check_registers(GENERAL_FAMILY.lower(group, tree, setting))
-        tile = replace(tile, family=GENERAL_FAMILY.name, misfit=f"{family.name}: {misfit}")
+        tile = replace(_general(group, tree, setting), misfit=f"{family.name}: {misfit}")
         if own is None or not why_not(tile):
             return tile
     except Unsupported:
         if own is None:
             raise
     return own
+
+
+def _general(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+    return replace(_check_registers(GENERAL_FAMILY.lower(group, tree, setting)), family=GENERAL_FAMILY.name)
+
+
+def _refuse_large(group: FusionGroup) -> None:
+    """Unsupported where an array has more elements than an index can count."""
+    outside = {*group.program.inputs, *group.program.outputs}
+    largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
+    if largest.elements > MOST_ELEMENTS:
+        raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
 
 
 def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.advice import family_mark
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.recipe import Advice
+from engine.recipe import Advice, Entry
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
+
+GENERAL = "general"
+"""Name of the family of last resort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,14 @@ class KernelFamily(ABC):
     @abstractmethod
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """The default configuration as recipe entries of the analyses, in order of precedence."""
+
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+        """(marks and fields that they decide in place of what is advised, entries) that may make a quicker kernel.
+
+        kernel: the advised one, which is far slower than the machine asks for.  Who calls this compiles the others: of
+        every family the general one's.
+        """
+        yield (), (family_mark(GENERAL),)
 
     @abstractmethod
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:

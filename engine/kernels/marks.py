@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from engine.kernels.loop_nest import Nest
-from engine.recipe import AUTHORS
+from engine.recipe import AUTHORS, FAMILY
 from engine.scheduling.nodes import Mark, Member
 from engine.tile.nodes import KernelConfig, Note, PipelineRequest, TileProgram
 
@@ -23,8 +23,9 @@ class Marks:
     """One kernel's reading of the marks.  `notes` says which entries were not taken as given, and why."""
 
     def __init__(self, nest: Nest) -> None:
-        marks = [(member, mark) for member in nest.members for mark in member.marks]
-        self._marks = sorted(marks, key=lambda pair: (not pair[1].required, AUTHORS.index(pair[1].author)))
+        # Which family makes the kernel is settled before any of them reads a mark (`families.lower`).
+        marks = [(member, mark) for member in nest.members for mark in member.marks if mark.name != FAMILY]
+        self._marks = sorted(marks, key=lambda pair: precedence(pair[1]))
         self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], Note] = {}
         self._stages: dict[str, dict[tuple[int, ...], int]] = {}
@@ -141,6 +142,11 @@ class Marks:
             if mark.name == name and _is_among(member, members):
                 self._read.add(mark.path)
                 yield member, mark
+
+
+def precedence(mark: Mark) -> tuple[bool, int]:
+    """What is required comes first, then the first author."""
+    return not mark.required, AUTHORS.index(mark.author)
 
 
 def _is_among(member: Member, members: Collection[Member] | None) -> bool:

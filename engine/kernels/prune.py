@@ -24,7 +24,7 @@ from engine.target.hardware import MAX_GRID, WARP
 
 PROMISE = "promise"
 """Name of the rule that asks a model of times."""
-FAR, FEWEST = 1.5, 64
+FAR_FROM_BEST, KEPT_ANYWAY = 1.5, 64
 """Times the best promise of a mapping beyond which a program is not tried, and how many are left to try all the same.
 Found with ALCOP's model as the promise (tests/benchmarks/search_truth.py), before products had the one estimate:
 ALCOP's dense operators keep a tenth of their programs so, none more than 0.19; on a device that the model does not know
@@ -79,19 +79,19 @@ def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> 
 
 
 def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection[Program]) -> Funnel:
-    """Drop what a model promises far more time than the best of the same mapping; FEWEST stay whatever it says.
+    """Drop what a model promises far more time than the best of the same mapping; KEPT_ANYWAY stay whatever it says.
 
     rank: modelled microseconds.  kept: programs that stay whatever it says, as the one that the advisers chose.
     """
     times = {program: rank(program) for program in funnel.left}
-    if len(times) <= FEWEST:
+    if len(times) <= KEPT_ANYWAY:
         return funnel
     ranked = sorted(times.values())
-    limit = max(FAR * ranked[0], ranked[FEWEST - 1])
+    limit = max(FAR_FROM_BEST * ranked[0], ranked[KEPT_ANYWAY - 1])
     left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
     slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
     example = f"{slow}: {times[slow]:.3g} us promised, {ranked[0]:.3g} us of the best" if slow else ""
-    because = f"the model is seldom off by more than {FAR:g} here, and {FEWEST} stay whatever it says"
+    because = f"the model is seldom off by more than {FAR_FROM_BEST:g} here, and {KEPT_ANYWAY} stay whatever it says"
     return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
 
 

@@ -177,7 +177,7 @@ def with_counts(form: Work, now: Work, counted: Work) -> Work:
     now: the closed form of that kernel.  counted: what its tile program holds.
     """
     figures = {}
-    for name in ("l2_bytes", "shared_bytes", "shared_bytes_moved"):
+    for name in ("l2_bytes", "global_sectors", "shared_bytes", "shared_bytes_moved"):
         here, there, count = (getattr(work, name) for work in (form, now, counted))
         figures[name] = here * count // there if there else here + count
     return replace(form, **figures)

@@ -1,4 +1,4 @@
-"""What one thread of a kernel moves, by the loops that it moves it in.
+"""What one thread of a kernel moves, and the sectors that its warp touches, by the loops that it does so in.
 
     for chunk in 0 .. 3: load 16 bytes       ->    {(chunk): 16 bytes, (): 4 bytes};  with 8 chunks 132 bytes
     store 4 bytes
@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from engine.tile.nodes import AsyncCopy, TileOp, TileProgram
-from engine.tile.work import OUTSIDE
+from engine.tile.nodes import AsyncCopy, Region, TileOp, TileProgram
+from engine.tile.work import OUTSIDE, requests_of
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes of one thread."""
+    """Bytes of one thread, and sectors of its warp."""
 
     outside: int
     """To and from global memory."""
@@ -27,6 +27,8 @@ class Moved:
     """To and from shared memory."""
     copied: int
     """From global to shared memory by asynchronous copies; the two above count them, too."""
+    sectors: int
+    """Of global memory, that the requests of a warp touch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,26 @@ class ThreadTraffic:
     def total(self, trips: Mapping[str, int]) -> Moved:
         """What is moved where loops have these lengths.  KeyError for a loop of the kernel that is not given."""
         times = [(moved, math.prod(trips[name] for name in loops)) for loops, moved in self.terms.items()]
-        return Moved(*(sum(getattr(m, what) * n for m, n in times) for what in ("outside", "shared", "copied")))
+        return Moved(*(sum(getattr(m, what.name) * n for m, n in times) for what in fields(Moved)))
 
 
 def count_thread_traffic(tile: TileProgram, loops: Collection[str]) -> ThreadTraffic:
     """That of a kernel whose threads all do the same.  loops: those whose lengths differ between kernels; others count
     as often as they turn."""
     terms: dict[tuple[str, ...], Moved] = {}
+    sectors: dict[int, dict[Region, int]] = {}
+    for one in requests_of(tile):
+        if one.is_global:
+            sectors.setdefault(id(one.op), {}).setdefault(one.region, one.cost)
     for op, around, times in _walk(tile.body, (), 1, loops):
         moved = op.bytes_moved(tile.buffers)
         if not moved:
             continue
         outside = times * sum(moved.get(scope, 0) for scope in OUTSIDE)
-        shared, before = times * moved.get("shared", 0), terms.get(around, Moved(0, 0, 0))
+        shared, before = times * moved.get("shared", 0), terms.get(around, Moved(0, 0, 0, 0))
         copied = outside if isinstance(op, AsyncCopy) else 0
-        terms[around] = Moved(before.outside + outside, before.shared + shared, before.copied + copied)
+        touched = before.sectors + times * sum(sectors.get(id(op), {}).values())
+        terms[around] = Moved(before.outside + outside, before.shared + shared, before.copied + copied, touched)
     return ThreadTraffic(terms)
 
 

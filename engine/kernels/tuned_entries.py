@@ -1,25 +1,29 @@
-"""Entries of author `tune` in a recipe, in place of what the advisers say of the same."""
+"""Entries in place of what the advisers say of the same."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
-from engine.recipe import Entry, Recipe, Scenario, with_entries
+from engine.recipe import FAMILY, Advice, Entry, Recipe, Scenario, with_entries
 
 
 def with_tuned_entries(
     recipe: Recipe, group: FusionGroup, decided: Collection[str], entries: Sequence[Entry]
 ) -> Recipe:
     """The recipe with entries of author `tune` in place of what the advisers decide of these marks and fields."""
-    advice = recipe.groups.get(group.name, ())
-    kept = (
+    advice = (one for one in recipe.groups.get(group.name, ()) if one.author != "tune")
+    return recipe.with_group(group.name, with_entries(without_decided(advice, {*decided, FAMILY}), "tune", entries))
+
+
+def without_decided(advice: Iterable[Advice], decided: Collection[str]) -> tuple[Advice, ...]:
+    """A person's advice, and that of analyses without what they decide of these marks and fields."""
+    return with_content(*(
         one if one.author == "user" else replace(one, scenario=_without_decided(one.scenario, decided))
-        for one in advice if one.author != "tune"
-    )  # fmt: skip
-    return recipe.with_group(group.name, with_entries(with_content(*kept), "tune", entries))
+        for one in advice
+    ))  # fmt: skip
 
 
 def kind_of(entry: Entry) -> str:

@@ -81,7 +81,7 @@ def _stated_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """What the texts themselves say: launch and buffers."""
     pairs = (
         ("blocks", "", a.facts.blocks, b.facts.blocks),
-        ("threads a block", "", a.facts.threads, b.facts.threads),
+        ("threads per block", "", a.facts.threads, b.facts.threads),
         ("shared memory", "B", a.facts.shared_bytes, b.facts.shared_bytes),
         ("stages", "", a.facts.stages, b.facts.stages),
     )

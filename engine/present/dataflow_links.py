@@ -6,10 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from networkx.utils import UnionFind
-
 from engine.documents.model import LinkDoc
 from engine.fusion.nodes import FusionGroup, FusionPlan, Intermediate
+from engine.support.grouping import UnionFind
 
 PACKING = "packing"
 """Scheme of parts that share nothing but their launch."""

@@ -43,7 +43,7 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
             runs = " ".join(tile.statements)
             yield f"  {launch.entry}: {runs} on {launch.blocks:,} blocks of {math.prod(launch.block):,} threads"
     yield ""
-    yield "Where results live"
+    yield "Storage"
     for statement in kernel.program.statements:
         yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
     yield ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -29,6 +30,7 @@ from engine.documents.model import (
 )
 from engine.execution.nodes import Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.shape import is_contraction
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.kernels.nodes import Kernel
 from engine.present.dataflow_links import kept_apart, links
@@ -45,6 +47,7 @@ from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.terms import NARROW
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 Item = TypeVar("Item")
@@ -81,6 +84,19 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
+
+
+def model_doc_at(graph: OperatorGraph, plan: FusionPlan, recipe: Recipe) -> ModelDoc:
+    """`model_doc` with the times of the kernels that a complete recipe makes; what it cannot have has no time."""
+    machine = find_target(recipe.target)
+    model, advised = model_doc(graph, plan, recipe.target), default_recipe(plan, recipe.target)
+    times = {group.name: group.time for group in model.groups if group.time}
+    for group in plan.groups:
+        if recipe.groups.get(group.name) != advised.groups.get(group.name):
+            times.pop(group.name, None)
+            with suppress(EngineError):
+                times[group.name] = estimate(compile_group(group, recipe).facts, machine).time()
+    return with_times(model, times)
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
@@ -173,16 +189,18 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
 def _group_doc(group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target) -> GroupDoc:
     """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
-    anchor = max(group.program.statements, key=lambda s: s.points)
+    statements = group.program.statements
+    anchor = max(statements, key=lambda s: s.points)
+    dtype = group.program.arrays[anchor.write.array].dtype
     neighbours = [
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
     ]
     return GroupDoc(
         group.name, group.title, group.kind, _loop_shape(group.program),
-        dtype=group.program.arrays[anchor.write.array].dtype, instances=len(group.instances),
-        statements=tuple(map(str, group.program.statements)), because=group.because,
+        dtype=dtype, instances=len(group.instances), statements=tuple(map(str, statements)), because=group.because,
         boundaries=tuple(dict.fromkeys(neighbours)), bytes=moved, flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
+        fits_tensor_cores=dtype in NARROW and any(map(is_contraction, statements)),
     )  # fmt: skip
 
 
@@ -195,7 +213,8 @@ def kernel_doc(kernel: Kernel) -> KernelDoc:
         legal=True,
         dependences=len(kernel.dependences),
         schedule=schedule_doc(kernel.program, kernel.schedule, kernel.tile.notes),
-        entries=_entry_docs(kernel.verdicts),
+        entries=entry_docs(kernel.verdicts),
+        complete=all(verdict.is_final for verdict in kernel.verdicts),
         statements=_statement_docs(kernel.group, kernel.program, kernel.tile.placements),
         cuda=kernel.source.text,
         lines=tuple(
@@ -233,12 +252,13 @@ def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) 
         legal=isinstance(error, NoKernel | NotTaken),
         dependences=0,
         schedule=schedule,
-        entries=_entry_docs(verdicts),
+        entries=entry_docs(verdicts),
         statements=_statement_docs(group, group.program, {}),
         milliseconds=milliseconds,
         explain=str(error),
         conflicting=tuple(placed.path for placed in error.conflicting) if isinstance(error, Conflict) else (),
         repairs=repair_docs(error, advice) if isinstance(error, Conflict) else (),
+        complete=error.is_final if isinstance(error, Conflict) else all(verdict.is_final for verdict in verdicts),
         scenarios=scenario_docs(advice, verdicts),
         refused=error.reason if isinstance(error, NoKernel | NotTaken) else "",
     )
@@ -255,7 +275,7 @@ def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc
     )  # fmt: skip
 
 
-def _entry_docs(verdicts: Sequence[Verdict]) -> tuple[EntryDoc, ...]:
+def entry_docs(verdicts: Sequence[Verdict]) -> tuple[EntryDoc, ...]:
     """Every entry with its verdict, in the order of the text form."""
     return tuple(
         EntryDoc(

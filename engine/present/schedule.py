@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from engine.documents.model import ScheduleDoc
-from engine.scheduling.nodes import Band, Leaf, Mark, Node, ScheduleTree, statements_of
+from engine.scheduling.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.rewrite import plain_iterator
 from engine.tile.nodes import Note
 
 
@@ -37,10 +38,17 @@ def _node_doc(node: Node, texts: Mapping[str, str], notes: Mapping[tuple[int, ..
             docs = _node_doc(child, texts, notes)
             for member in reversed(members):
                 chips = _chips(member.marks, notes)
-                text = f"{member.name} = 0 … {member.extent - 1:,}"
                 below = statements_of(child)
-                docs = (ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs),)
+                text, rows = f"{member.name} = 0 … {member.extent - 1:,}", _rows(member)
+                band = ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs, member.extent, rows)
+                docs = (band,)
             return docs
+
+
+def _rows(member: Member) -> tuple[str, ...]:
+    """The rows of a dimension that are no plain iterator; what a tile divides stands at the loop that was tiled."""
+    rows = () if member.tiling else member.rows.values()
+    return tuple(dict.fromkeys(str(row) for row in rows if plain_iterator(row) is None))
 
 
 def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from engine.recipe.entries import (
     ASSOCIATIVE,
     DEPTH,
     ENTRY_FIELDS,
+    FAMILY,
     MARKS,
     ONLINE,
     RECOMPUTE,
@@ -34,7 +35,7 @@ from engine.recipe.recipe import (
 )
 
 __all__ = [
-    "ASSOCIATIVE", "AUTHORS", "DEPTH", "ENTRY_FIELDS", "MARKS", "NOT_INSIDE", "ONLINE", "RECOMPUTE", "REWRITES",
-    "VERSION", "Advice", "Entry", "Path", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry", "entry_at",
-    "replace_entry", "walk_entries", "with_entries", "without",
+    "ASSOCIATIVE", "AUTHORS", "DEPTH", "ENTRY_FIELDS", "FAMILY", "MARKS", "NOT_INSIDE", "ONLINE", "RECOMPUTE",
+    "REWRITES", "VERSION", "Advice", "Entry", "Path", "Recipe", "Scenario", "Value", "checked_entry", "diff", "entry",
+    "entry_at", "replace_entry", "walk_entries", "with_entries", "without",
 ]  # fmt: skip

@@ -12,9 +12,11 @@ from engine.support.errors import BadInput
 ENTRY_FIELDS = ("pin", "terms", "equal", "parallel", "objective", "cut", "split", "mark", "rewrite")
 """What an entry can say, each with a value; `enabled` is a switch of the entry itself."""
 
+FAMILY = "family"
+"""The mark that names the family of the kernel."""
 MARKS = (
     "block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "register_stages", "raster", "slices",
-    "split_k", "turns", "scope", "unroll",
+    "split_k", "turns", "scope", "unroll", FAMILY,
 )  # fmt: skip
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 

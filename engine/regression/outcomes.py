@@ -129,7 +129,7 @@ def _manifest_figures(path: str | Path) -> Iterator[tuple[tuple[str, str], float
             yield (name, "launches"), sum(launch["group"] == name for launch in data["launches"])
             own = [kernel, *kernel.get("launches", ())[1:]]  # the kernel's own figures are its first launch's
             yield (name, "blocks"), sum(math.prod(one["grid"]) for one in own)
-            yield (name, "threads a block"), max(math.prod(one["block"]) for one in own)
+            yield (name, "threads per block"), max(math.prod(one["block"]) for one in own)
             yield (name, "shared memory"), max(one["shared_bytes"] for one in own)
             for architecture, found in kernel["compiled"].items():
                 yield (name, f"registers {architecture}"), found["registers"]

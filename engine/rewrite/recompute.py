@@ -15,7 +15,7 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import index_values, looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
-MOST = 256
+LARGEST_EXPRESSION = 256
 """Largest expression after inlining, counted in functions, accesses and index divisions."""
 
 
@@ -38,8 +38,9 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
 
     changed = rewrite_reads(reader, read)
     size = _size(changed.expression)
-    if size > MOST:
-        raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
+    if size > LARGEST_EXPRESSION:
+        told = f"{consumer} would compute {size} values for an element, at most {LARGEST_EXPRESSION}"
+        raise Unsupported("rewrite", subject, told)
     return without_unread(with_statement(program, changed), [made.name])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 
 Vector = Sequence[int]
@@ -14,7 +15,8 @@ def rank(rows: Sequence[Vector]) -> int:
     return len(_echelon(rows)[1])
 
 
-def complement(rows: Sequence[Vector], width: int) -> tuple[tuple[int, ...], ...]:
+@lru_cache(maxsize=4096)
+def complement(rows: tuple[tuple[int, ...], ...], width: int) -> tuple[tuple[int, ...], ...]:
     """An integer basis of the vectors of `width` entries that are orthogonal to all `rows`.
 
     c is linearly independent of the rows exactly when some basis vector has a non-zero product with it.  Entries have

@@ -32,7 +32,7 @@ from engine.scheduling.tiling import distribute, move_member, split_members
 from engine.tensor.nodes import TensorProgram
 
 Claim = Callable[[PlacedEntry, Node, Node, Verdict], Verdict]
-"""The verdict of an entry about parallelism, from the tree before and after it and the verdict so far."""
+"""The verdict of an entry, from the tree before and after it and the verdict so far: it may exclude one before it."""
 
 
 def attach_to_tiles(
@@ -55,8 +55,7 @@ def attach_to_tiles(
             changed, finding = change(program, dependences, node, placed, statements)
         else:
             changed, finding = _attach(program, node, placed, statements)
-        if placed.entry.field == "parallel" and finding.outcome == HONOURED:
-            finding = claim(placed, node, changed, finding)
+        finding = claim(placed, node, changed, finding)
         if finding.outcome != INFEASIBLE:
             node = changed
         verdicts.append(finding)

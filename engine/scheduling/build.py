@@ -238,21 +238,28 @@ class ScheduleBuilder:
 
     def _loops_left(self, statement: int, rows: Rows) -> int:
         """Number of unused iterators that are not reduced."""
-        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused_iterators(statement, rows))
+        unused = self.problem.unused_iterators(statement, rows)
+        reduced = self.problem.reduced[statement]
+        return sum(not reduced >> k & 1 for k in unused) if reduced else len(unused)
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
         """Split a component into a sequence of independently scheduled parts; None if that fails too."""
         if len(component) == 1:
             return None
-        known: dict[Group, bool] = {}
+        known: dict[Group, Next | None] = {}
         self.general.forget(component, len(rows[component[0]]))
 
-        def compatible(group: Group) -> bool:
+        def shared(group: Group) -> Next | None:
             if group not in known:
-                known[group] = self._compatible(group, rows, inside)
+                known[group] = self._shared_loop(group, rows, inside)
             return known[group]
 
-        parts = partition(self.problem, component, cut_order(self.rules, component), compatible)
+        def is_parallel(group: Group) -> bool:
+            found = shared(group)
+            return found is not None and self._carries_nothing(found, rows)
+
+        order = cut_order(self.rules, component)
+        parts = partition(self.problem, component, order, lambda group: shared(group) is not None, is_parallel)
         if parts is None:
             return None
         alone: list[Group] = [(s,) for part in parts for s in part]
@@ -262,8 +269,8 @@ class ScheduleBuilder:
             node = self._sequence(parts, rows, inside, "no parallel loop is common to all")
             if node is not None or len(alone) == len(parts):
                 return node
-        order = partition(self.problem, component, cut_order(self.rules, component), lambda group: False)
-        return None if order is None else self._sequence(order, rows, inside, "nothing can be shared here")
+        single = partition(self.problem, component, order, lambda group: False)
+        return None if single is None else self._sequence(single, rows, inside, "nothing can be shared here")
 
     def _without_early(self, part: Group, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Group]:
         """Split a part if some statements need not wait for the rest of the component and would lose a parallel loop.
@@ -299,17 +306,18 @@ class ScheduleBuilder:
         pins = [rule for rule in self.rules if rule.field == "pin" and rule.address.kind == "outermost"]
         return any(rule.statements.issuperset(everything) for rule in pins)
 
-    def _compatible(self, group: Group, rows: Mapping[int, Rows], inside: bool) -> bool:
+    def _shared_loop(self, group: Group, rows: Mapping[int, Rows], inside: bool) -> Next | None:
+        """The next loop that all statements of a group can share, empty where all have theirs; None without one."""
         full = sum(len(rows[s]) == self.problem.rank(s) for s in group)
         if full not in (0, len(group)) or must_part(self.problem, self.rules, group, rows):
-            return False
+            return None
         if full:
-            return True
+            return {}
         depth = len(rows[group[0]])
         self.general.forget(group, depth)
         found = next(self._next(group, rows, inside, since=depth), None)
         self.general.forget(group, depth)
-        return found is not None
+        return found
 
     def _sequence(self, parts: Sequence_[Group], rows: Mapping[int, Rows], inside: bool, because: str) -> Node | None:
         children: list[Node] = []

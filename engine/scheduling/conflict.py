@@ -67,7 +67,9 @@ def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
     """The conflict with every repair that was verified, the smallest loss first."""
     found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
-    return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+    return Conflict(
+        conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found, conflict.is_final
+    )
 
 
 def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
@@ -126,11 +128,11 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
 
 
 def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
-    """Repairs that lose an entry: made soft first, then switched off."""
+    """Repairs that lose an entry: made optional first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{soft}” soft", soft, placed)
+            yield Repair(RELAX, f"make “{soft}” optional", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
         yield Repair(SWITCH_OFF, f"switch off “{placed.entry}”", off, placed)

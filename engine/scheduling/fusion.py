@@ -25,11 +25,13 @@ def partition(
     component: Sequence[int],
     order: Iterable[tuple[int, int]],
     compatible: Callable[[Group], bool],
+    is_parallel: Callable[[Group], bool] = lambda group: True,
 ) -> list[Group] | None:
     """Partition a component into ordered groups: merge along the heaviest edges first, then neighbours, while
     `compatible`.
 
-    order: further (before, after) pairs to respect.  None when the dependences and `order` contradict each other.
+    is_parallel: whether the next loop of a group is: neighbours that hand each other nothing merge only where neither
+    loses that.  order: further (before, after) pairs to respect.  None when it contradicts the dependences.
     """
     among = frozenset(component)
     edges = [e for e in problem.edges.values() if e.source in among and e.sink in among]
@@ -37,9 +39,16 @@ def partition(
     if groups is None:
         return None
     for edge in sorted(edges, key=lambda e: (-e.weight, e.source, e.sink)):
-        groups.merge(edge.source, edge.sink, compatible)
+        groups.merge(edge.source, edge.sink, lambda *pair: compatible(_union(*pair)))
+
+    def may_join(first: Group, second: Group) -> bool:
+        union = _union(first, second)
+        return compatible(union) and (
+            is_parallel(union) or not (is_parallel(first) or is_parallel(second)) or groups.are_linked(first, second)
+        )
+
     for first, second in pairwise(component):
-        groups.merge(first, second, compatible)
+        groups.merge(first, second, may_join)
     return _topological_order(groups.members, groups.after)
 
 
@@ -73,15 +82,19 @@ class _Groups:
                 behind[s] |= behind[follower]
         return _Groups(members, {s: s for s in component}, after, behind)
 
-    def merge(self, one: int, other: int, compatible: Callable[[Group], bool]) -> None:
-        """Make one group of those of two statements, unless a group must run between them or `compatible` refuses."""
+    def are_linked(self, first: Group, second: Group) -> bool:
+        """Whether one of two groups directly depends on the other."""
+        one, other = self.home[first[0]], self.home[second[0]]
+        return bool(self.after[one] >> other & 1 or self.after[other] >> one & 1)
+
+    def merge(self, one: int, other: int, may_join: Callable[[Group, Group], bool]) -> None:
+        """Make one group of those of two statements, unless a group must run between them or `may_join` refuses."""
         first, second = self.home[one], self.home[other]
         if first == second or self._between(first, second) or self._between(second, first):
             return
-        union = tuple(sorted(self.members[first] + self.members[second]))
-        if not compatible(union):
+        if not may_join(self.members[first], self.members[second]):
             return
-        self.members[first] = union
+        self.members[first] = _union(self.members[first], self.members[second])
         for statement in self.members.pop(second):
             self.home[statement] = first
         both = 1 << first | 1 << second
@@ -100,6 +113,10 @@ class _Groups:
         if not self.behind[first] >> last & 1:
             return False
         return any(self.behind[group] >> last & 1 for group in _bits(self.after[first]) if group != last)
+
+
+def _union(first: Group, second: Group) -> Group:
+    return tuple(sorted(first + second))
 
 
 def _topological_order(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:

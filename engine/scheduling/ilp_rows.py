@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from engine.scheduling.integer import Deadline
-from engine.scheduling.linear import Cone, NextDimension, solve
+from engine.scheduling.linear import Cone, NextDimension, is_infeasible, solve
 from engine.scheduling.nodes import Options
 from engine.scheduling.problem import Row, Rows, ScheduleProblem
 from engine.scheduling.rules import ScheduleRule, support
@@ -20,6 +21,9 @@ from engine.scheduling.terms import CONSTANT, SHIFT, SKEW, Constraint, evaluate
 
 Next = Mapping[int, Row]
 """Statement -> its next row."""
+
+Freedom = tuple[tuple[int, ...], tuple[str, ...], tuple[bool, ...]]
+"""What is tried for a dimension: starts of its band, levels of its dependences, whether coefficients are signed."""
 
 PARALLEL, ALIGNED, LEGAL = "parallel", "aligned", "legal"
 _WEIGHTS = 16
@@ -66,8 +70,25 @@ class General:
         rows: of the component's statements.  since: number of rows outside the innermost sequence, where no band can
         begin earlier.  choice: the iterators of the dimension when its rules address it by name.
         """
-        for dimension in self._attempts(self._dimension(rows, inside, here, choice), rows, since, here):
-            found = solve(dimension, self.deadline)
+        dimension = self._dimension(rows, inside, here, choice)
+        freedom = self._freedom(dimension, rows, since, here)
+        asked = (
+            tuple(rows.items()), tuple(dimension.support.items()), dimension.constraints, dimension.objectives,
+            dimension.skew, dimension.shift, freedom,
+        )  # fmt: skip
+        # Fusion asks for the same groups under one set of rules after the other: most programs were solved before.
+        known = self.problem.next_rows
+        if asked not in known:
+            known[asked] = self._first_rows(list(self._attempts(dimension, rows, freedom)))
+        return known[asked]
+
+    def _first_rows(self, attempts: Sequence[NextDimension]) -> Next | None:
+        """The rows of the first attempt that has any.  The last one allows whatever another does: where it is
+        infeasible, all are."""
+        for number, attempt in enumerate(attempts):
+            if number == 1 and len(attempts) > 2 and is_infeasible(attempts[-1], self.deadline):
+                return None
+            found = solve(attempt, self.deadline)
             if found is not None:
                 return found
         return None
@@ -125,24 +146,32 @@ class General:
             left = tuple(term for term in constraint.terms if term[1] in here)
             yield Constraint(left, constraint.relation, constraint.number - evaluate(fixed, known))
 
-    def _attempts(
+    def _freedom(
         self, dimension: NextDimension, rows: Mapping[int, Rows], since: int, here: Sequence[ScheduleRule]
-    ) -> Iterator[NextDimension]:
+    ) -> Freedom:
+        """What may be tried for the next dimension."""
         depth = len(next(iter(rows.values())))
-        freedom = {word for rule in here if rule.demand for word in rule.demand.freedom}
-        opened = bool(freedom) or self.options.skew or self.options.shift
-        skewed = SKEW in freedom or self.options.skew
+        words = {word for rule in here if rule.demand for word in rule.demand.freedom}
+        opened = bool(words) or self.options.skew or self.options.shift
+        skewed = SKEW in words or self.options.skew
         parallel = any(r.field == "parallel" and r.reaches_any(self.problem, rows) for r in self.rules)
         # LEGAL opens distances between statements, which only skewing or shifting can use.
         levels = (PARALLEL,) if parallel else (PARALLEL, ALIGNED, LEGAL) if opened else (PARALLEL, ALIGNED)
         signs = (False, True) if self.options.reverse or dimension.constraints else (False,)
+        if any(len(c.terms) == 1 and c.relation == "=" and c.terms[0][0] * c.number < 0 for c in dimension.constraints):
+            signs = (True,)  # an entry asks for a negative coefficient
         # An earlier start keeps more dependences in the new row, so a longer band stays permutable.
-        for start in range(since, depth + 1) if skewed else (depth,):
-            for level in levels:
-                cones = tuple(self._cones(rows, start, level))
-                for same in (True, False) if dimension.skew or dimension.shift else (True,):
-                    for signed in signs:
-                        yield replace(dimension, cones=cones, same_extent=same, signed=signed)
+        return tuple(range(since, depth + 1) if skewed else (depth,)), levels, signs
+
+    def _attempts(
+        self, dimension: NextDimension, rows: Mapping[int, Rows], freedom: Freedom
+    ) -> Iterator[NextDimension]:
+        starts, levels, signs = freedom
+        for start, level in product(starts, levels):
+            cones = tuple(self._cones(rows, start, level))
+            for same in (True, False) if dimension.skew or dimension.shift else (True,):
+                for signed in signs:
+                    yield replace(dimension, cones=cones, same_extent=same, signed=signed)
 
     def _cones(self, rows: Mapping[int, Rows], start: int, level: str) -> Iterator[Cone]:
         """Cones of the dependences that the first `start` rows leave open."""

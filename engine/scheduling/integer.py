@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 from engine.support.errors import OverBudget
@@ -27,31 +27,31 @@ class OutOfTime(OverBudget):
 
 @dataclass(slots=True)
 class Deadline:
-    """Limit of a solve, on the wall clock or another one."""
+    """Limit of a search in seconds of the processor, which other work of the machine does not use up.
+
+    should_stop: whether nobody waits for the result any more.
+    """
 
     seconds: float
     subject: str
-    clock: Callable[[], float] = perf_counter
+    should_stop: Callable[[], bool] = lambda: False
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._end = self.clock() + self.seconds
+        self._end = process_time() + self.seconds
 
     def seconds_left(self) -> float:
         """Remaining seconds; OutOfTime if there are none."""
-        left = self._end - self.clock()
-        if left <= 0:
+        left = self._end - process_time()
+        if left <= 0 or self.should_stop():
             raise self.timeout_error()
         return left
-
-    def extend(self, seconds: float) -> None:
-        """Move the limit by what other stages took meanwhile."""
-        self._end += seconds
 
     def timeout_error(self) -> OutOfTime:
         """The error for a passed deadline."""
         hint = "relax some entries, or schedule fewer statements together"
-        return OutOfTime("schedule", self.subject, f"its linear programs take more than {self.seconds:g} s", hint)
+        reason = f"the search for a schedule takes more than {self.seconds:g} s"
+        return OutOfTime("schedule", self.subject, reason, hint)
 
 
 @dataclass(slots=True)

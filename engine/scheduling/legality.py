@@ -55,7 +55,7 @@ class OrderFault:
 
 def violation(program: TensorProgram, dependence: Dependence, source: Timeline, sink: Timeline) -> Violation | None:
     """The violation of one dependence with two concrete instances; None if the schedule keeps it."""
-    if not all(step.is_affine for step in (*source, *sink)):
+    if {step.part for step in (*source, *sink)} - {AFFINE}:
         return _quasi_affine_violation(program, dependence, source, sink)
     if first_fault(dependence.generators, source, sink) is None:
         return None
@@ -221,8 +221,9 @@ def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -
 def _tells_apart(statement: Statement, steps: Timeline) -> bool:
     """Whether the rows have full rank over the iterators of extent above 1, so that no two instances coincide."""
     moving = [k for k, iterator in enumerate(statement.iterators) if iterator.extent > 1]
-    rows = {step.row for step in steps}
-    steps = tuple(s for s in steps if s.part in (AFFINE, PLACE) and rows.issuperset(_tiles(s.row)))
+    if any(step.part != AFFINE for step in steps):
+        rows = {step.row for step in steps}
+        steps = tuple(s for s in steps if s.part in (AFFINE, PLACE) and rows.issuperset(_tiles(s.row)))
     alone = {step.terms[0][0] for step in steps if len(step.terms) == 1}
     if alone.issuperset(moving):
         return True

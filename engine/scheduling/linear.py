@@ -79,6 +79,13 @@ def solve(dimension: NextDimension, deadline: Deadline) -> dict[int, Row] | None
     return rows if satisfies(dimension, rows) else None
 
 
+def is_infeasible(dimension: NextDimension, deadline: Deadline) -> bool:
+    """Whether no rows satisfy everything, by the solver's word; its rounded answer is not looked at."""
+    model = DimensionProgram(dimension)
+    model.build()
+    return model.program.minimise((), deadline) is None
+
+
 def satisfies(dimension: NextDimension, rows: dict[int, Row]) -> bool:
     """Whether integer rows satisfy the problem, exactly."""
     for cone in dimension.cones:
@@ -176,7 +183,7 @@ class DimensionProgram:
         """Linear independence: some product with a row of the orthogonal complement is non-zero.  A disjunction over
         signs where the sign is open."""
         width = self.dimension.problem.rank(statement)
-        basis = complement([coefficients(row, width) for row in self.dimension.rows[statement]], width)
+        basis = complement(tuple(coefficients(row, width) for row in self.dimension.rows[statement]), width)
         columns = self.columns[statement]
         products = [[(columns[k], c) for k, c in enumerate(vector) if c] for vector in basis]
         # Non-negative terms: their sum is positive exactly if one of them is, which needs no integer variables.
@@ -212,9 +219,11 @@ class DimensionProgram:
 
     def _difference(self, cone: Cone, generator: Generator) -> list[tuple[int, int]]:
         source, sink = self.columns[cone.source], self.columns[cone.sink]
-        terms = [(column, x) for column, x in zip(sink, generator.sink, strict=True)]
-        terms += [(column, -x) for column, x in zip(source, generator.source, strict=True)]
-        return [*terms, (self.constants[cone.sink], generator.one), (self.constants[cone.source], -generator.one)]
+        terms = [(column, x) for column, x in zip(sink, generator.sink, strict=True) if x]
+        terms += [(column, -x) for column, x in zip(source, generator.source, strict=True) if x]
+        if generator.one:
+            terms += [(self.constants[cone.sink], generator.one), (self.constants[cone.source], -generator.one)]
+        return terms
 
     def _extents(self) -> None:
         """Equal ranges of values: sum of coefficient * (extent - 1), exact for non-negative coefficients."""

@@ -163,6 +163,8 @@ class Verdict:
     outcome: str
     because: str
     witness: Witness | None = None
+    is_final: bool = True
+    """Whether `because` names no more entries than have a part in it; else more time would name fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,20 @@ class Options:
     skew: bool = False
     shift: bool = False
     reverse: bool = False
-    seconds: float = 20.0
-    """For one call; past it the call raises OverBudget."""
+    seconds: float = 60.0
+    """Of the processor, for one search with its code generation.  Past it the search tells what it has, or raises
+    OverBudget where it has nothing."""
+    explaining: float = 2.0
+    repairing: float = 2.0
+    """Seconds of the processor for the smallest sets of entries that conflict, and for repairs of a conflict."""
+    should_stop: Callable[[], bool] = lambda: False
+    """Whether nobody waits for the result any more; polled as the limits are."""
+
+
+WHOLE = Options()
+"""The limits of scripts: all that is known of a conflict in one answer."""
+FIRST_ANSWER = Options(seconds=1.5, explaining=0.03, repairing=0.0)
+"""The limits of an edit: its verdicts come at once; the smallest conflicts and repairs are another question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +254,8 @@ class Conflict(Illegal):
 
     `verdicts` says what became of every entry, so that a window can show them.  `conflicting` is a set of entries of
     which none can be left out: without any one of them the rest holds, unless the verdict says that the smallest set
-    was not found in time.  `repairs` are single changes that solve it.
+    was not found in time.  `repairs` are single changes that solve it.  `is_final`: whether both were looked for to
+    the end.
     """
 
     def __init__(
@@ -251,8 +266,10 @@ class Conflict(Illegal):
         verdicts: tuple[Verdict, ...],
         conflicting: tuple[PlacedEntry, ...] = (),
         repairs: tuple[Repair, ...] = (),
+        is_final: bool = True,
     ) -> None:
         super().__init__("schedule", subject, reason, hint)
         self.verdicts = verdicts
         self.conflicting = conflicting
         self.repairs = repairs
+        self.is_final = is_final

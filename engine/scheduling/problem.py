@@ -7,7 +7,7 @@ of the chosen iterators.  `DependenceEdge` keeps that relation as bit masks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -91,6 +91,8 @@ class ScheduleProblem:
     """Statement -> extent -> mask of the iterators that have it."""
     own: tuple[tuple[Dependence, ...], ...]
     """Dependences of each statement on itself."""
+    next_rows: dict[Hashable, Mapping[int, Row] | None] = field(default_factory=dict)
+    """What a linear program was asked for -> the rows that it gave, None where it has none."""
     _faces: dict[tuple[int, int, int, Rows, Rows], tuple[Generator, ...]] = field(default_factory=dict)
     _distances: dict[tuple[int, Rows], Mapping[int, int]] = field(default_factory=dict)
 
@@ -101,6 +103,8 @@ class ScheduleProblem:
     def unused_iterators(self, statement: int, rows: Rows) -> list[int]:
         """Iterators that are linearly independent of the rows so far, in order."""
         width = self.rank(statement)
+        if not rows:
+            return list(range(width))
         if all(isinstance(row, int) for row in rows):
             return [k for k in range(width) if k not in rows]
         matrix = [coefficients(row, width) for row in rows]
@@ -133,6 +137,9 @@ class ScheduleProblem:
 
     def row(self, statement: int, index: Index) -> Row:
         """The row of an index; inverse of `index`."""
+        match index:
+            case Index(((str(name), 1),), 0):  # the usual row
+                return self.names[statement].index(name)
         return row_of((index.coefficient(name) for name in self.names[statement]), index.constant)
 
     def face(self, dependence: Dependence, number: int, rows: Rows, others: Rows) -> tuple[Generator, ...]:

@@ -2,29 +2,30 @@
 
 Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
 entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
+Where no kernel follows then, soft entries of the root are given up that stand in its way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter, process_time
 
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Path, Value
+from engine.recipe import Path
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import ScheduleBuilder
-from engine.scheduling.candidate import ScheduleCandidate, attach_entries
+from engine.scheduling.candidate import RuleKey, ScheduleCandidate, SettledEntries, attach_entries, rule_keys
 from engine.scheduling.conflict import with_repairs
 from engine.scheduling.integer import Deadline, OutOfTime
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import (
-    DISABLED,
     INFEASIBLE,
     NOT_REACHED,
     RELAXED,
+    WHOLE,
     Conflict,
     ConstraintNode,
     ConstraintTree,
@@ -37,25 +38,21 @@ from engine.scheduling.nodes import (
     entries_of,
 )
 from engine.scheduling.problem import ScheduleProblem, prepare
-from engine.scheduling.rules import STEERING, ScheduleRule, rules_of
-from engine.scheduling.unsat_core import Blame, largest_part
-from engine.support.errors import BadInput, Fault, Illegal, OverBudget
+from engine.scheduling.rules import STEERING, ScheduleRule, check_number, rules_of
+from engine.scheduling.unsat_core import Blame, Clash, largest_part
+from engine.scheduling.verdict_table import VerdictTable
+from engine.support.errors import Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
 _ATTEMPTS = 30_000
 """Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
-_STEERING = 1_000
-"""Largest number of different entries that one search obeys."""
-_EXPLAINING, _REPAIRING = 0.5, 0.7
-"""Seconds of the processor for finding out which entries exclude each other, and for trying repairs."""
-_PLAIN = Options()
 
 
 def schedule(
     program: TensorProgram,
     dependences: Iterable[Dependence],
     tree: ConstraintTree,
-    options: Options = _PLAIN,
+    options: Options = WHOLE,
     lower: Lowering | None = None,
 ) -> Scheduled:
     """The execution order of a group under its constraints, checked whole.
@@ -64,32 +61,23 @@ def schedule(
     shifts and reversals of iterators.  lower: whether a kernel follows a schedule; an alternative without one gives way
     to the next, and where no kernel follows any, `because` of the first legal schedule says why.  Raises Conflict when
     a required entry cannot hold, Illegal when the program has no schedule even without entries, OverBudget when the
-    search takes too long.  The same arguments give the same tree, verdicts and log, byte for byte.
+    search takes too long.  Within the limits of `options` the same arguments give the same tree, verdicts and log, byte
+    for byte.
     """
     started = perf_counter()
     dependences = tuple(dependences)
-    deadline = Deadline(options.seconds, program.name)
-    solve = _Solve(program, prepare(program, dependences), options, deadline, lower=lower)
+    deadline = Deadline(options.seconds, program.name, options.should_stop)
+    problem = prepare(program, dependences)
+    solve = _Solve(program, problem, options, deadline, lower=lower, patience=options.explaining)
     solve.open_up()
     try:
         found, verdicts, log = solve.run(tree)
     except Conflict as conflict:
+        if not options.repairing:
+            raise
         raise with_repairs(conflict, program, tree, solve.still_conflicting) from None
     spent = perf_counter() - started - solve.checking - solve.lowering
     return Scheduled(found.tree, verdicts, spent * 1e3, solve.checking * 1e3, log, because=found.because)
-
-
-_Kept = tuple[str, str, Value, frozenset[int]]
-"""Identity of a rule, without its author: field, dimension, value and statements."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    """Entries that hold so far on the path down the constraint tree, and the tree they give."""
-
-    rules: tuple[ScheduleRule, ...] = ()
-    entries: tuple[PlacedEntry, ...] = ()
-    """All entries that are not given up, those without a rule included."""
 
 
 @dataclass(slots=True)
@@ -100,43 +88,77 @@ class _Solve:
     deadline: Deadline
     trial: bool = False
     """Whether to stop at the first failed required entry, without explaining it: for verifying repairs."""
-    found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
-    """Verdicts by the path of the entry."""
+    table: VerdictTable = field(default_factory=VerdictTable)
     log: list[str] = field(default_factory=list)
-    _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+    _built: dict[tuple[RuleKey, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
     lower: Lowering | None = None
-    patience: float = _EXPLAINING
+    patience: float = 0.0
     """Seconds that are left for explanations."""
-    candidates: dict[tuple[tuple[_Kept, ...], tuple[Path, ...]], ScheduleCandidate] = field(default_factory=dict)
+    candidates: dict[tuple[tuple[RuleKey, ...], tuple[Path, ...]], ScheduleCandidate] = field(default_factory=dict)
     """Rules and entries of a leaf -> its schedule, in the order in which they were tried: none is lowered twice."""
     repairing: Deadline | None = None
     """Of all trials of repairs together."""
+    chosen: ScheduleCandidate | None = None
+    """The last leaf that holds all that is required and has a kernel."""
     refusal: str = ""
     """Why the last leaf was given up."""
     checking: float = 0.0
     lowering: float = 0.0
     """Seconds that went to checks of whole schedules, and to code generation."""
-    clash: tuple[PlacedEntry, ...] = ()
-    """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
+    clash: Clash = field(default_factory=Clash)
+    """The first required entry that cannot hold and the entries that exclude it."""
 
     def run(self, tree: ConstraintTree) -> tuple[ScheduleCandidate, tuple[Verdict, ...], tuple[str, ...]]:
         """The schedule, the verdicts and the log; Conflict when a required entry cannot hold.
 
         Where no kernel follows any legal schedule, the first one that was found.
         """
-        self.check_number(entries_of(tree.root))
-        self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
-        if self.clash:
-            raise self.conflict(tree)
-        self.settle(tree.root, _Settled(), strict=False)
-        legal = [each for each in self.candidates.values() if each.unheld is None]
+        check_number(self.program, entries_of(tree.root))
+        refused = [v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required]
+        if refused:
+            self.clash = Clash((refused[0],))
+            raise self.clash.error(self.table.of_tree(tree), is_last_answer=bool(self.options.repairing))
+        log = tuple(self.log)
+        try:
+            if not self.settle(tree.root, SettledEntries(), strict=False) and self.candidates:
+                self._drop_soft(tree.root, log)
+        except OutOfTime as late:
+            if not self._legal_candidates():
+                raise
+            self.log.append(f"{late.reason}: no other schedule was tried")
+        legal = self._legal_candidates()
         if not legal:
             self._explain_unheld()
-            raise self.conflict(tree)
-        found = next((each for each in legal if not each.because), legal[0])
-        self.found |= {verdict.placed.path: verdict for verdict in found.verdicts}
-        return found, self.verdicts(tree), (*self.log, *self.built_log(found.rules))
+            raise self.clash.error(self.table.of_tree(tree), is_last_answer=bool(self.options.repairing))
+        found = self.chosen or legal[0]
+        self.table.record(*found.verdicts)
+        return found, self.table.of_tree(tree), (*self.log, *self._built[rule_keys(found.rules)][1])
+
+    def _legal_candidates(self) -> list[ScheduleCandidate]:
+        return [each for each in self.candidates.values() if each.unheld is None]
+
+    def _drop_soft(self, root: ConstraintNode, log: Sequence[str]) -> None:
+        """Give up soft entries of the root, later ones first, that cost the kernel.  log: before it was settled."""
+        before = self.table, self.log
+
+        def settles(entries: Sequence[PlacedEntry]) -> bool:
+            self.table, self.log = VerdictTable(), list(log)
+            return self.settle(replace(root, entries=tuple(entries)), SettledEntries(), strict=False)
+
+        kept = [placed for placed in root.entries if placed.entry.required]
+        if len(kept) == len(root.entries) or not settles(kept):
+            self.table, self.log = before
+            return
+        dropped: list[Verdict] = []
+        for placed in (placed for placed in root.entries if not placed.entry.required):
+            if settles((*kept, placed)):
+                kept.append(placed)
+            else:
+                dropped.append(Verdict(placed, INFEASIBLE, self.refusal))
+        settles(kept)
+        self.table.record(*dropped)
+        self.log += [f"given up: {verdict.placed.entry}: {verdict.because}" for verdict in dropped]
 
     def _explain_unheld(self) -> None:
         """Find out what excludes the first required entry that every rule allows and no schedule has."""
@@ -144,18 +166,19 @@ class _Solve:
             verdict = candidate.unheld
             if verdict is None:
                 continue
-            self.found |= {each.placed.path: each for each in candidate.verdicts}
+            self.table.record(*candidate.verdicts)
             rule = self._rule(verdict.placed)
             others = [r for r in candidate.rules if r.placed != verdict.placed]
             if candidate.clash and candidate.clash[-1] == verdict.placed:
-                self.clash = candidate.clash
+                self.clash = Clash(candidate.clash)
             else:
-                self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
+                self.clash = Clash((verdict.placed,)) if rule is None else self._clash(rule, others)
             return
 
     def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[PlacedEntry, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
-        self.repairing = self.repairing or Deadline(_REPAIRING, self.program.name, process_time)
+        options = self.options
+        self.repairing = self.repairing or Deadline(options.repairing, self.program.name, options.should_stop)
         left = self.repairing.seconds_left()
         again = _Solve(program, self.problem, self.options, self.repairing, trial=True, patience=left)
         if program is self.program:
@@ -182,7 +205,7 @@ class _Solve:
 
     def build(self, rules: Sequence[ScheduleRule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
-        key = _key(rules)
+        key = rule_keys(rules)
         if key not in self._built:
             self.deadline.seconds_left()
             builder = ScheduleBuilder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
@@ -190,11 +213,7 @@ class _Solve:
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
 
-    def built_log(self, rules: Sequence[ScheduleRule]) -> tuple[str, ...]:
-        """The log of the solve under these rules."""
-        return self._built[_key(rules)][1]
-
-    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> bool:
+    def settle(self, node: ConstraintNode, above: SettledEntries, strict: bool) -> bool:
         """Whether the entries of a node and of one of its alternatives, on top of what holds above, have a kernel.
 
         strict: every entry must hold.  Otherwise only required ones must.
@@ -208,9 +227,9 @@ class _Solve:
         for number, child in enumerate(node.children):
             if self.settle(child, here, strict=True):
                 for passed in node.children[number + 1 :]:
-                    self._not_reached(passed, "an alternative before it holds")
+                    self.table.record_not_reached(passed, "an alternative before it holds")
                 return True
-            reason = self._first_reason(child) or self.refusal
+            reason = self.table.first_reason(child) or self.refusal
             self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {reason}")
         if strict:
             return False
@@ -218,17 +237,19 @@ class _Solve:
             if self.settle(child, here, strict=False):
                 self.log.append("no alternative holds whole; the first one is followed as far as it holds")
                 for passed in node.children[number + 1 :]:
-                    self._not_reached(passed, "an alternative before it is followed as far as it holds")
+                    self.table.record_not_reached(passed, "an alternative before it is followed as far as it holds")
                 return True
         return False
 
-    def _has_kernel(self, settled: _Settled, alternative: Iterable[PlacedEntry]) -> bool:
+    def _has_kernel(self, settled: SettledEntries, alternative: Iterable[PlacedEntry]) -> bool:
         """Whether the schedule of a leaf holds all that is required and has a kernel.
 
         alternative: the entries that are given up where it has none.
         """
-        key = (_key(settled.rules), tuple(placed.path for placed in settled.entries))
+        key = (rule_keys(settled.rules), tuple(placed.path for placed in settled.entries))
         if key not in self.candidates:
+            if self._legal_candidates():
+                self.deadline.seconds_left()  # the first legal schedule is told in any case, late ones are not lowered
             self.candidates[key] = self._follow(settled)
         candidate = self.candidates[key]
         unheld = candidate.unheld
@@ -237,13 +258,14 @@ class _Solve:
         elif candidate.because:
             self.refusal = f"no kernel follows it: {candidate.because}"
         else:
+            self.chosen = candidate
             return True
         for placed in alternative:
             because = unheld.because if unheld and unheld.placed == placed else self.refusal
-            self._record(Verdict(placed, INFEASIBLE, because))
+            self.table.record(Verdict(placed, INFEASIBLE, because))
         return False
 
-    def _follow(self, settled: _Settled) -> ScheduleCandidate:
+    def _follow(self, settled: SettledEntries) -> ScheduleCandidate:
         """The schedule of settled entries, checked whole, and whether a kernel follows it."""
         node = self.build(settled.rules)
         assert node is not None, "a settled set of rules has a schedule"
@@ -260,67 +282,88 @@ class _Solve:
         lowered = perf_counter()
         self.checking += checked - started
         self.lowering += lowered - checked
-        self.deadline.extend(lowered - checked)
         return replace(found, because=because)
 
-    def _all(self, entries: Iterable[PlacedEntry], above: _Settled) -> _Settled | None:
-        entries = tuple(entries)
+    def _all(self, entries: tuple[PlacedEntry, ...], above: SettledEntries) -> SettledEntries | None:
+        try:
+            return self._all_in_time(entries, above)
+        except OutOfTime as late:
+            if self.trial:
+                raise
+            self.refusal = late.reason
+            return None
+
+    def _all_in_time(self, entries: tuple[PlacedEntry, ...], above: SettledEntries) -> SettledEntries | None:
         known = {r.key for r in above.rules}
         found = {r.key: r for r in map(self._rule, entries) if r is not None}
         rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
-            return _Settled(whole, above.entries + entries)
+            return SettledEntries(whole, above.entries + entries)
         kept = above.rules
         for rule in rules:
             if not self._exists((*kept, rule)):
-                self._record(self._blame(rule, kept))
+                self.table.record(self._blame(rule, kept))
                 break
             kept = (*kept, rule)
         return None
 
-    def _as_many(self, entries: Iterable[PlacedEntry], above: _Settled, below: bool) -> _Settled | None:
+    def _as_many(self, entries: Iterable[PlacedEntry], above: SettledEntries, below: bool) -> SettledEntries | None:
         """Add required entries first, then soft ones; a soft entry that fails is dropped, or kept for the statements
-        that can obey.
+        that can obey.  Soft entries for which no time is left are dropped, too.
 
         below: whether required entries follow, which what is kept may exclude.
         """
         rules, kept = above.rules, list(above.entries)
         known = {r.key for r in rules}
-        refused: dict[_Kept, Verdict] = {}
-        for placed in sorted(entries, key=lambda p: not p.entry.required):
+        refused: dict[RuleKey, Verdict] = {}
+        ordered = sorted(entries, key=lambda p: not p.entry.required)
+        whole = {r.key: r for r in map(self._rule, ordered) if r is not None and r.key not in known}
+        with suppress(OutOfTime):  # most often all hold: one build, not one each
+            if len(whole) > 1 and self._exists((*rules, *whole.values())):
+                return SettledEntries((*rules, *whole.values()), (*kept, *ordered))
+        for placed in ordered:
             rule = self._rule(placed)
             if rule is None or rule.key in known:
                 kept.append(placed)
                 continue
             if rule.key in refused and not placed.entry.required:
-                self._record(replace(refused[rule.key], placed=placed))
+                self.table.record(replace(refused[rule.key], placed=placed))
                 continue
-            if self._exists((*rules, rule)):
+            try:
+                holds = self._exists((*rules, rule))
+            except OutOfTime as late:
+                if placed.entry.required or self.trial:
+                    raise
+                self.table.record(Verdict(placed, NOT_REACHED, late.reason))
+                continue
+            if holds:
                 rules += (rule,)
                 known.add(rule.key)
                 kept.append(placed)
                 continue
             verdict = self._blame(rule, rules)
-            self._record(verdict)
+            self.table.record(verdict)
             if placed.entry.required:
-                self.clash = self.clash or self._clash(rule, rules)
+                self.clash = self.clash if self.clash.entries else self._clash(rule, rules)
                 return None
-            part = None if self.trial and not below else largest_part(rule, rules, self._exists)
+            part = None
+            with suppress(OutOfTime):
+                part = None if self.trial and not below else largest_part(rule, rules, self._exists)
             if part is not None:
                 rules += (part,)
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
-                verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
-                self._record(verdict)
+                verdict = replace(verdict, outcome=RELAXED, because=f"holds for {names} only; {verdict.because}")
+                self.table.record(verdict)
             refused[rule.key] = verdict
             self.log.append(f"given up: {placed.entry}: {verdict.because}")
-        return _Settled(rules, tuple(kept))
+        return SettledEntries(rules, tuple(kept))
 
-    def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
+    def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> Clash:
         with self._explaining():
-            clash, finding = Blame(self.problem, self._node_or_none).clash(last, kept)
-        if finding is not None:
-            self._record(finding)
+            clash = Blame(self.problem, self._node_or_none).clash(last, kept)
+        if clash.finding is not None:
+            self.table.record(clash.finding)
         return clash
 
     def _rule(self, placed: PlacedEntry) -> ScheduleRule | None:
@@ -345,7 +388,7 @@ class _Solve:
     def _explaining(self) -> Iterator[None]:
         """Give builds no more than the time that is left for explanations."""
         usual, begin = self.deadline, process_time()
-        self.deadline = Deadline(self.patience, self.program.name, process_time)
+        self.deadline = Deadline(self.patience, self.program.name, self.options.should_stop)
         try:
             yield
         finally:
@@ -354,45 +397,3 @@ class _Solve:
 
     def _node_or_none(self, rules: Sequence[ScheduleRule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
-
-    def check_number(self, entries: Iterable[PlacedEntry]) -> None:
-        """BadInput for more different entries than a search can obey in reasonable time."""
-        wishes = (p.entry for p in entries if p.entry.field in STEERING)
-        steering = {(e.field, e.dimension, e.value, e.statements) for e in wishes}
-        if len(steering) > _STEERING:
-            hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
-            raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
-
-    def _record(self, verdict: Verdict) -> None:
-        self.found[verdict.placed.path] = verdict
-
-    def _not_reached(self, node: ConstraintNode, because: str) -> None:
-        for placed in entries_of(node):
-            self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
-
-    def _first_reason(self, node: ConstraintNode) -> str:
-        found = (self.found.get(p.path) for p in entries_of(node))
-        return next((f"{v.placed.entry}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
-
-    def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
-        """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
-        result = [
-            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in entries_of(tree.root)
-        ]
-        result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
-        return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
-
-    def conflict(self, tree: ConstraintTree) -> Conflict:
-        """The error for the first required entry that does not hold."""
-        verdicts = self.verdicts(tree)
-        last = self.clash[-1]
-        because = next(v.because for v in verdicts if v.placed.path == last.path)
-        if len(self.clash) > 1 and " with “" not in because:
-            others = ", ".join(f"“{p.entry}” ({p.author})" for p in self.clash[:-1])
-            because += f"; cannot hold together with {others}"
-        hint = "make it soft, switch it off, or change what it collides with"
-        return Conflict(str(last.entry), because, hint, verdicts, self.clash)
-
-
-def _key(rules: Sequence[ScheduleRule]) -> tuple[_Kept, ...]:
-    return tuple(dict.fromkeys(rule.key for rule in rules))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence
 from engine.support.errors import BadInput
@@ -37,11 +38,6 @@ class TimeComponent:
     def constant(self) -> int:
         """That of the affine row that `terms` belong to."""
         return (self.row if self.origin is None else self.origin).constant
-
-    @property
-    def is_affine(self) -> bool:
-        """Whether the row has no division."""
-        return self.part == AFFINE
 
 
 Timeline = tuple[TimeComponent, ...]
@@ -88,6 +84,7 @@ def _visit(node: Node, statements: Mapping[str, Positions], above: Timeline) -> 
             return [(name, (*above, *rows[name], *rest)) for name, rest in below]
 
 
+@lru_cache(maxsize=1024)
 def _place(position: int) -> TimeComponent:
     return TimeComponent("sequence", Index((), position), ())
 
@@ -98,10 +95,11 @@ def _rows(members: tuple[Member, ...], permutable: bool, statement: str, positio
         row = member.rows.get(statement)
         if row is None:
             raise BadInput("schedule", f"dimension {member.name}", f"has no row for {statement}")
-        if row.is_indirect or not set(row.iterators()) <= position.keys():
+        part, origin = unsplit(row)
+        names = [atom for atom, _ in row.terms] if part == AFFINE else row.iterators()
+        if row.is_indirect or not all(name in position for name in names):
             reason = f"row {row} of {statement} is not quasi-affine in its iterators"
             raise BadInput("schedule", f"dimension {member.name}", reason)
-        part, origin = unsplit(row)
         terms = tuple((position[str(atom)], c) for atom, c in origin.terms)
         steps.append(TimeComponent(member.name, row, terms, member, number == 0, permutable, part, origin))
     return tuple(steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.poly.box import at_actual_sizes
@@ -14,7 +13,7 @@ from engine.scheduling.conflict import fewest
 from engine.scheduling.infeasibility import broken_by, contradiction
 from engine.scheduling.integer import OutOfTime
 from engine.scheduling.legality import check_schedule, violation
-from engine.scheduling.nodes import HONOURED, INFEASIBLE, Node, PlacedEntry, ScheduleTree, Verdict, Witness
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Node, PlacedEntry, ScheduleTree, Verdict, Witness
 from engine.scheduling.problem import ScheduleProblem
 from engine.scheduling.rules import ScheduleRule
 from engine.scheduling.terms import COEFFICIENT_FIELDS
@@ -32,6 +31,29 @@ _NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Clash:
+    """Entries that cannot hold together."""
+
+    entries: tuple[PlacedEntry, ...] = ()
+    """The last one is what cannot hold with the others."""
+    finding: Verdict | None = None
+    """Of an entry that fails by itself."""
+    is_minimal: bool = True
+    """Whether none of them can be left out."""
+
+    def error(self, verdicts: tuple[Verdict, ...], is_last_answer: bool) -> Conflict:
+        """The conflict, without repairs.  verdicts: of every entry.  is_last_answer: whether repairs are tried next."""
+        *others, last = self.entries
+        because = next(v.because for v in verdicts if v.placed.path == last.path)
+        if others and " with “" not in because:
+            names = ", ".join(f"“{p.entry}” ({p.author})" for p in others)
+            because += f"; cannot hold together with {names}"
+        hint = "make it optional, switch it off, or change what it collides with"
+        is_final = is_last_answer and self.is_minimal and all(v.is_final for v in verdicts)
+        return Conflict(str(last.entry), because, hint, verdicts, self.entries, is_final=is_final)
+
+
+@dataclass(frozen=True, slots=True)
 class Blame:
     """Explains infeasibility of one more rule on top of `kept`, which can hold."""
 
@@ -42,9 +64,11 @@ class Blame:
         """The verdict "infeasible" with the best available reason."""
         found, is_minimal = fewest(rule, kept, lambda rules: self.build(rules) is not None)
         others = found[:-1]
-        proof = None
-        with suppress(OutOfTime):  # the verdict stands without its proof
+        proof, is_final = None, is_minimal
+        try:
             proof = self._witness(rule, kept, others)
+        except OutOfTime:  # the verdict stands without its proof
+            is_final = False
         if others:
             verb = "collides with" if len(others) == 1 and is_minimal else "cannot hold together with"
             because = f"{verb} {', '.join(map(_name, others[:_NAMED]))}"
@@ -54,11 +78,10 @@ class Blame:
             because = f"breaks the {proof.dependence}"
         else:
             because = self._contradiction(rule) or "no schedule was found that obeys it"
-        return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
+        return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof, is_final)
 
-    def clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[tuple[PlacedEntry, ...], Verdict | None]:
-        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself; that one's
-        verdict."""
+    def clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> Clash:
+        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself."""
 
         def hold(rules: Sequence[ScheduleRule]) -> bool:
             node = self.build(rules)
@@ -71,8 +94,9 @@ class Blame:
                 break
             finding = None if node is None else self._finding(node, other.placed)
             if finding is not None and finding.outcome != HONOURED:
-                return (other.placed,), finding  # as when its dimension is never there
-        return tuple(rule.placed for rule in fewest(last, kept, hold)[0]), None
+                return Clash((other.placed,), finding)  # as when its dimension is never there
+        found, is_minimal = fewest(last, kept, hold)
+        return Clash(tuple(rule.placed for rule in found), is_minimal=is_minimal)
 
     def _finding(self, node: Node, placed: PlacedEntry) -> Verdict:
         if placed.entry.field in COEFFICIENT_FIELDS:

@@ -13,7 +13,7 @@ from engine.tensor.nodes import TensorProgram
 
 Path = tuple[int, ...]
 Compile = Callable[[tuple[Advice, ...]], Sequence[Verdict]]
-"""The verdicts of a kernel under other advice for its group.  May raise EngineError."""
+"""The verdicts of a kernel under other advice for its group.  May raise EngineError; OverBudget without time."""
 
 
 class NoKernel(Unsupported):
@@ -39,9 +39,10 @@ class NotTaken(Conflict):
         program: TensorProgram,
         scheduled: Scheduled,
         repairs: tuple[Repair, ...],
+        is_final: bool = True,
     ) -> None:
-        hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
-        super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
+        hint = f"for example: {repairs[0].text}" if repairs else "make it optional or switch it off"
+        super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs, is_final)
         self.program = program
         self.scheduled = scheduled
 
@@ -52,31 +53,38 @@ def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
 
 
 def refusal(
-    program: TensorProgram, scheduled: Scheduled, advice: Sequence[Advice], taken: Mapping[Path, str], compiled: Compile
+    program: TensorProgram,
+    scheduled: Scheduled,
+    advice: Sequence[Advice],
+    taken: Mapping[Path, str],
+    compiled: Compile | None,
 ) -> NotTaken:
     """The error for the first required entry that a kernel does not honour, with every verified repair.
 
-    scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path
-    of an entry -> the number that the kernel has in place of the asked one, where it has any.
+    scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path of an entry -> the
+    number that the kernel has in place of the asked one, where it has any.  compiled: None where no repair is tried.
     """
     verdicts = scheduled.verdicts
     missed = not_taken(verdicts)
     first = missed[0]
 
     def left_after(repair: Repair) -> tuple[PlacedEntry, ...]:
+        assert compiled is not None
         try:
             return not_taken(compiled(repair_advice(advice, repair)))[:1]
         except Conflict as conflict:
             return conflict.conflicting
 
-    found = tuple(helpful(_proposals(first, taken.get(first.path, "")), (first,), left_after))
+    proposals = _proposals(first, taken.get(first.path, "")) if compiled else ()
+    found = tuple(helpful(proposals, (first,), left_after))
     because = next(v.because for v in verdicts if v.placed == first)
     final = tuple(replace(v, outcome=INFEASIBLE) if v.placed in missed else v for v in verdicts)
-    return NotTaken(first, because, program, replace(scheduled, verdicts=final), found)
+    is_final = compiled is not None and all(v.is_final for v in verdicts)
+    return NotTaken(first, because, program, replace(scheduled, verdicts=final), found, is_final)
 
 
 def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
-    """Repairs: the value that the kernel uses instead, then the entry made soft or switched off."""
+    """Repairs: the value that the kernel uses instead, then the entry made optional or switched off."""
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):
         other = replace(placed.entry, value=(value[0], int(taken)) if isinstance(value, tuple) else int(taken))

@@ -6,7 +6,7 @@ The command line prints it and exits with `exit_code`; the window shows it as a 
 
 from __future__ import annotations
 
-LONGEST = 2000
+MESSAGE_LENGTH = 2000
 """Longest part of a message, in characters: a damaged file may hold names of any length."""
 
 
@@ -61,6 +61,6 @@ class Fault(EngineError):
 
 
 def _shorten(text: str) -> str:
-    """The text; its two ends if it is longer than `LONGEST`."""
-    half = LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"
+    """The text; its two ends if it is longer than `MESSAGE_LENGTH`."""
+    half = MESSAGE_LENGTH // 2
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[:half]}...{text[-half:]}"

@@ -90,8 +90,8 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
     else:
         result = arrays[target.name]
     with np.errstate(all="ignore"):
-        for start, stop in _chunks(statement):
-            space = _EvaluatedBox(statement, arrays, exact, start, stop)
+        for start, stop in chunks_of(statement):
+            space = EvaluatedBox(statement, arrays, exact, start, stop)
             values = space.sum_shifted() if is_shifted(statement) else space.product_sum()
             if values is None:
                 values = space.reduce(space.value(statement.expression))
@@ -99,17 +99,17 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
     arrays[target.name] = result
 
 
-def _chunks(statement: Statement) -> list[tuple[int, int]]:
+def chunks_of(statement: Statement) -> list[tuple[int, int]]:
     """Ranges of the first iterator that keep a piece of the box below `CHUNK` points."""
     points = statement.points
     first = statement.parallel[0].extent if statement.parallel else 1
-    if points <= CHUNK or not statement.parallel or _is_product(statement):
+    if points <= CHUNK or not statement.parallel or is_product(statement):
         return [(0, first)]
     step = max(1, first * CHUNK // points)
     return [(start, min(start + step, first)) for start in range(0, first, step)]
 
 
-def _is_product(statement: Statement) -> bool:
+def is_product(statement: Statement) -> bool:
     """Whether the statement is a sum of products of two accesses, possibly cast."""
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
@@ -118,11 +118,11 @@ def _is_product(statement: Statement) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _EvaluatedBox:
+class EvaluatedBox:
     """A statement's box with its first iterator cut to start .. stop; values have one axis for each iterator."""
 
     statement: Statement
-    arrays: Arrays
+    arrays: Mapping[str, np.ndarray]
     exact: bool
     start: int
     stop: int
@@ -212,7 +212,7 @@ class _EvaluatedBox:
     def product_sum(self) -> np.ndarray | None:
         """A sum of products as one matrix product; None for every other statement."""
         expression, reduction = self.statement.expression, self.statement.reduction
-        if not _is_product(self.statement) or not isinstance(expression, Apply) or reduction is None:
+        if not is_product(self.statement) or not isinstance(expression, Apply) or reduction is None:
             return None
         kind = _numpy(reduction.accumulate, self.exact)
         a, b = (self.value(without_cast(operand)).astype(kind, copy=False) for operand in expression.operands)

@@ -1,16 +1,30 @@
-"""The configuration of a contraction's kernel: what may be chosen of its tiles and pipelines."""
+"""Configurations of kernels: their base, and what may be chosen of a contraction's tiles and pipelines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.support.errors import BadInput
-from engine.tile.nodes import KernelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
+
+    copies_tiles: ClassVar[bool] = False
+    """As `Work.copies_tiles`."""
+
+    def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
+        """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class GemmConfig(KernelConfig):
     """What may be chosen of a contraction's kernel: what ALCOP calls its knobs, and who shares the depth."""
+
+    copies_tiles: ClassVar[bool] = True
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""

@@ -75,6 +75,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         # A copy to shared memory is one instruction, counted where it reads.
         shared_requests=sum(one.count for one in asked if not one.is_global and len(one.op.regions) == 1),
         bank_conflicts=sum(one.count * one.cost for one in asked if not one.is_global),
+        copies_tiles=tile.config is not None and tile.config.copies_tiles,
     )
 
 

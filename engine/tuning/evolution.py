@@ -25,9 +25,9 @@ CHANCE = 0.05
 """Part of the proposals that are random."""
 BATCH = 8
 """Proposals taken from one population, and results after which the next one evolves."""
-ENOUGH = 10
+LEAST_RESULTS = 10
 """Results from which a ranking is learned."""
-MOST = 2000
+LATEST_RESULTS = 2000
 """The last results that are learned from."""
 LEVELS = 31
 """Grades of relevance, the fastest has the highest."""
@@ -121,9 +121,9 @@ class Evolution:
         """Numbers of programs -> quality: by modelled time, or by the learned ranking once there are enough results."""
         candidates = self._candidates
         tried, times = candidates.observations()
-        if tried.size < ENOUGH:
+        if tried.size < LEAST_RESULTS:
             return lambda numbers: -candidates.promised[numbers]
-        judge = self._ranking.fit(candidates.features(tried[-MOST:]), times[-MOST:])
+        judge = self._ranking.fit(candidates.features(tried[-LATEST_RESULTS:]), times[-LATEST_RESULTS:])
         return lambda numbers: judge(candidates.features(numbers))
 
     def _children(self, population: np.ndarray, fitness: np.ndarray) -> np.ndarray:

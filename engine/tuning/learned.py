@@ -19,7 +19,7 @@ from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
 from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
-ENOUGH = 10
+LEAST_TRIALS = 10
 """Trials from which on length scale and noise are fitted."""
 LENGTHS, NOISES = (0.3, 0.6, 1.0, 2.0, 4.0), (0.02, 0.1, 0.3)
 """Choices of the length scale (standard deviations times sqrt(features)) and of the noise variance (signal is 1)."""
@@ -29,7 +29,7 @@ DOUBT = 0.3
 """Standard deviation of log time from the model's before any trial, and its minimum until there are enough trials."""
 SLOPE = 1.0
 """Variance, relative to the signal, of the slope between modelled and real log times."""
-MOST = 256
+COVARIANCE_TRIALS = 256
 """Most trials in the covariance matrix: half of them the fastest, half the latest."""
 WIDE = 4096
 """Candidates that are considered: PROMISING of them the best by the model, the others random."""
@@ -122,16 +122,16 @@ class GaussianProcess:
     def _trials(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and deviations of the trials that are fitted."""
         numbers, times = self._candidates.observations()
-        if numbers.size > MOST:
-            fastest = np.argsort(times, kind="stable")[: MOST // 2]
-            chosen = np.union1d(fastest, np.arange(numbers.size - MOST // 2, numbers.size))
+        if numbers.size > COVARIANCE_TRIALS:
+            fastest = np.argsort(times, kind="stable")[: COVARIANCE_TRIALS // 2]
+            chosen = np.union1d(fastest, np.arange(numbers.size - COVARIANCE_TRIALS // 2, numbers.size))
             numbers, times = numbers[chosen], times[chosen]
         return numbers, times - self._candidates.promised[numbers]
 
     def _correction(self, numbers: np.ndarray, values: np.ndarray) -> Correction:
         """A fit with length scale and noise of maximum likelihood, chosen again once there are a tenth more trials."""
         rows = self._rows(numbers)
-        if numbers.size < ENOUGH:
+        if numbers.size < LEAST_TRIALS:
             return Correction.of(rows, values, *GUESS, least=DOUBT)
         at, length, noise = self._fixed
         if numbers.size > 1.1 * at or numbers.size < at:

@@ -9,6 +9,7 @@ from engine.compilation import compile_group
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.families import family_of
+from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Refused, Task
 from engine.kernels.tuned_entries import with_tuned_entries
@@ -75,8 +76,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return error.reason
-    space = family_of(group).space(group, kernel, compile_group)
-    found, refused = space.tasks, space.refused
+    found, refused = _tasks(group, kernel)
     if not found:
         return "; ".join(dict.fromkeys(one.because for one in refused if one.count)) or "its kernel has no choices"
     left = tuple(task for task in found if task.programs)
@@ -86,6 +86,23 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, estimate_microseconds(kernel.facts, kernel.target)
     stands = next((p for task in left if (p := task.template.program_of(kernel)) is not None), None)
     return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
+
+
+def _tasks(group: FusionGroup, kernel: Kernel) -> tuple[tuple[Task, ...], tuple[Refused, ...]]:
+    """What may be chosen of a group's kernel: of its own family and, where the kernel is another's, of that one."""
+    own = family_of(group)
+    if kernel.family == own.name:
+        space = own.space(group, kernel, compile_group)
+        return space.tasks, space.refused
+    found = GENERAL_FAMILY.space(group, kernel, compile_group)
+    try:
+        kernel = compile_group(group, with_tuned_entries(kernel.recipe, group, (), ()))
+    except EngineError as error:
+        return found.tasks, (Refused(own.name, error.reason),)
+    if kernel.family != own.name:
+        return found.tasks, (Refused(own.name, kernel.tile.misfit),)
+    space = own.space(group, kernel, compile_group)
+    return (*found.tasks, *space.tasks), space.refused
 
 
 def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:

@@ -21,7 +21,7 @@ from engine.tuning.progress import Progress, TaskProgress
 from engine.tuning.runner import ReplayedRunner, Runner
 from engine.tuning.search import Search
 from engine.tuning.settings import SearchSettings, SearchTools
-from engine.tuning.strategies import STRATEGIES
+from engine.tuning.strategies import STRATEGIES, make_strategy
 
 Observer = Callable[[str, int, int], None]
 """Called with (group, groups done, groups) while search problems are built."""
@@ -125,7 +125,7 @@ def _progress(found: SearchProblem, settings: SearchSettings) -> Progress:
 def _task(group: str, task: Task, settings: SearchSettings) -> TaskProgress:
     # A random stream for each task, so that proposals do not depend on other tasks or on the order of results.
     rng = random.Random(f"{settings.seed} {group} {task.name}")
-    return TaskProgress(task, STRATEGIES[settings.strategy](task, rng), min(map(task.rank, task.programs)))
+    return TaskProgress(task, make_strategy(settings.strategy, task, rng), min(map(task.rank, task.programs)))
 
 
 def _taken_over(store: RecordStore, request: Request) -> RunLog:

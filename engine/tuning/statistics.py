@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST = 3
+LEAST_TRIALS = 3
 """Trials below which nothing is said."""
 
 Numbers = NDArray[np.float64]
@@ -16,10 +16,11 @@ Numbers = NDArray[np.float64]
 def rank_correlation(promised: Numbers, came: Numbers) -> float:
     """Spearman's rank correlation of two series of one length, equal values sharing their rank.
 
-    Pairs of which one is not finite do not count.  NaN where fewer than `FEWEST` are left or one series is constant.
+    Pairs of which one is not finite do not count.  NaN where fewer than `LEAST_TRIALS` are left or one
+    series is constant.
     """
     both = np.isfinite(promised) & np.isfinite(came)
-    if both.sum() < FEWEST:
+    if both.sum() < LEAST_TRIALS:
         return math.nan
     first, second = _ranks(promised[both]), _ranks(came[both])
     first, second = first - first.mean(), second - second.mean()
@@ -31,10 +32,10 @@ def variance_explained(times: Numbers, values: NDArray[np.int32]) -> float:
     """Part of the variance of the logarithm of the times that one dimension explains by itself (eta squared).
 
     times: microseconds, all finite and positive; values: number of each trial's value, negative where it has none.
-    0 where the dimension has one value, all times are equal, or fewer than `FEWEST` trials have it.
+    0 where the dimension has one value, all times are equal, or fewer than `LEAST_TRIALS` trials have it.
     """
     known = values >= 0
-    if known.sum() < FEWEST:
+    if known.sum() < LEAST_TRIALS:
         return 0.0
     logs, codes = np.log(times[known]), values[known]
     total = float(((logs - logs.mean()) ** 2).sum())

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from engine.tuning.evolution import evolutionary
-from engine.tuning.learned import gaussian_process
-from engine.tuning.strategy import ProgramSpace, Strategy, at_random, by_model, exhaustive
+if TYPE_CHECKING:
+    from engine.tuning.strategy import ProgramSpace, Strategy
 
-STRATEGIES: Mapping[str, Callable[[ProgramSpace, random.Random], Strategy]] = {
-    "learned": gaussian_process,
-    "model": by_model,
-    "evolution": evolutionary,
-    "random": at_random,
-    "exhaustive": exhaustive,
+STRATEGIES: Mapping[str, str] = {
+    "learned": "engine.tuning.learned:gaussian_process",
+    "model": "engine.tuning.strategy:by_model",
+    "evolution": "engine.tuning.evolution:evolutionary",
+    "random": "engine.tuning.strategy:at_random",
+    "exhaustive": "engine.tuning.strategy:exhaustive",
 }
-"""The default first."""
+"""Name -> the function that makes it, imported when it is used, as the window lists only names.  The default first."""
+
+
+def make_strategy(name: str, space: ProgramSpace, rng: random.Random) -> Strategy:
+    """The strategy of that name in a space of programs."""
+    module, _, function = STRATEGIES[name].partition(":")
+    made: Strategy = getattr(import_module(module), function)(space, rng)
+    return made

@@ -1,8 +1,9 @@
 """Check a kernel against an independent implementation.
 
-The CUDA text runs on the CPU in two thread and copy orders.  A large launch runs a sample of blocks that holds every
-kind of boundary; then the index maps of all blocks must partition what the group writes, and the same group at a
-smaller size, under the same recipe, runs too: in full, where its axes can be cut far enough.
+The CUDA text, or the PTX that it is compiled to, runs on the CPU in two thread and copy orders.  A large launch runs a
+sample of blocks that holds every kind of boundary; then the index maps of all blocks must partition what the group
+writes, and the same group at a smaller size, under the same recipe, runs too: in full, where its axes can be cut far
+enough.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.compilation import compile_group
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import ORDERS
 from engine.execution.nodes import Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
-from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores
+from engine.verify.levels import SOURCE, KernelRun, find_run, work_of
+from engine.verify.rounding import with_values
+from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
 
 Values = Mapping[str, np.ndarray]
 
@@ -39,8 +41,10 @@ class _KernelRuns:
     """A kernel emulated over a sample of its blocks, and what the runs have shown."""
 
     kernel: Kernel
-    tolerance: Tolerance
     timeout: float
+    run_blocks: KernelRun
+    tolerance: Tolerance
+    """Grows where a run's values ask for that."""
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
     counts: tuple[SiteCount, ...] = ()
     worst: float = 0.0
@@ -63,33 +67,42 @@ class _KernelRuns:
         inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
         footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
         for order in ORDERS:
-            emulation, outputs, masks = emulate(source, inputs, blocks=blocks, order=order, timeout=self.timeout)
+            emulation, outputs, masks = self.run_blocks(
+                source, inputs, blocks=blocks, order=order, timeout=self.timeout
+            )
             ran = emulation.blocks_run
             self.blocks_run = ran if self.blocks_run < 0 else min(self.blocks_run, ran)
             self.counts = self.counts or emulation.counts
             for finding in emulation.findings:
                 self.add(finding)
             for name, should in footprints.items():
-                self._compare(name, outputs[name].reshape(-1), masks[name].reshape(-1), should, expected[name])
+                wrote = masks[name].reshape(-1)
+                self._compare_masks(name, wrote, should)
+                self._compare(name, outputs[name].reshape(-1), wrote, expected[name], arrays)
 
-    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, should: np.ndarray, right: np.ndarray) -> None:
-        """Compare one array with its reference.  wrote, should: masks of what was stored and of what had to be."""
+    def _compare_masks(self, name: str, wrote: np.ndarray, should: np.ndarray) -> None:
+        """Compare what was stored of an array with what had to be."""
         source = self.kernel.source
         if (wrote != should).any():
             element = int(np.flatnonzero(wrote != should)[0])
             kind = "not written" if should[element] else "stray write"
             message = f"element {element} of {name}: the index maps and the run disagree"
             self.add(Finding(kind, _store_line(source, name), message))
+
+    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
+        """Compare one array with its reference.  wrote: mask of what was stored.  given: values before the launch."""
         errors = self.tolerance.errors(got[wrote], right.reshape(-1)[wrote], magnitude(right))
         self.compared += errors.size
         self.worst = max(self.worst, float(errors.max(initial=0.0)))
         if self.worst > self.tolerance.relative and not any(f.kind == "wrong result" for f in self.findings.values()):
-            self.add(_wrong(source, name, np.flatnonzero(wrote), errors, self.tolerance))
+            self.tolerance = _with_values(self.tolerance, self.kernel, given)
+            if self.worst > self.tolerance.relative:
+                self.add(_wrong(self.kernel.source, name, np.flatnonzero(wrote), errors, self.tolerance))
 
     def run_smaller(self, small: Shrunk, compiled: Kernel, values: Values, before: Values) -> None:
         """Run the group at a smaller size too: its index maps, and every block that is affordable."""
         whole = {**values, **before}
-        inner = _KernelRuns(compiled, self.tolerance, self.timeout)
+        inner = _KernelRuns(compiled, self.timeout, self.run_blocks, self.tolerance)
         inner.run(
             {name: small.slice(name, whole[name]) for name in small.cuts if name in whole},
             {name: small.slice(name, values[name]) for name in small.group.program.outputs},
@@ -97,6 +110,7 @@ class _KernelRuns:
             range(compiled.source.blocks) if compiled.source.later else sample_blocks(compiled),
         )
         self.worst, self.compared = max(self.worst, inner.worst), self.compared + inner.compared
+        self.tolerance = inner.tolerance
         for finding in inner.findings.values():
             self.add(replace(finding, message=f"at a smaller size: {finding.message}"))
 
@@ -121,14 +135,16 @@ class _KernelRuns:
         return f"largest error {self.worst:.3g}, allowed {self.tolerance.relative:.3g}"
 
 
-def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float = 120.0) -> Check:
-    """Emulate a kernel and compare every element it writes.
+def check_kernel(
+    kernel: Kernel, values: Values, before: Values, timeout: float = 120.0, level: str = SOURCE, ptx: str | None = None
+) -> Check:
+    """Run a kernel on the CPU and compare every element it writes.
 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
-    differs (buffers updated in place).  timeout: seconds for one run.
+    differs (buffers updated in place).  timeout: seconds for one run.  level, ptx: as of `find_run`.
     """
     whole = {**values, **before}
-    runs = _KernelRuns(kernel, kernel_tolerance(kernel, whole), timeout)
+    runs = _KernelRuns(kernel, timeout, find_run(level, kernel, ptx), kernel_tolerance(kernel))
     small = smaller(kernel)
     blocks = sample_blocks(kernel) if small or not kernel.source.later else range(kernel.source.blocks)
     runs.run(whole, {name: values[name] for name in kernel.group.program.outputs}, blocks)
@@ -137,10 +153,16 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     return runs.check()
 
 
-def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
-    """Allowed error of a correct kernel.  values: of the arrays that it reads, at least."""
-    found = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
-    return with_exponents(found, kernel.group.program, values)
+def kernel_tolerance(kernel: Kernel) -> Tolerance:
+    """Allowed error of a correct kernel, whatever its values are."""
+    return on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+
+
+def _with_values(found: Tolerance, kernel: Kernel, given: Values) -> Tolerance:
+    """The allowed error where `found` is not met.  given: values before the launch, of the kernel's inputs at least."""
+    program = kernel.group.program
+    inputs = {name: given[name].reshape(program.arrays[name].shape) for name in program.inputs}
+    return with_values(found, program, inputs, operand_roundoff(kernel.tile.intrinsic))
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
@@ -149,9 +171,8 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
 
     Blocks of later launches need all those before: of a large kernel with several only the first launch runs.
     """
-    total, facts = kernel.source.blocks, kernel.facts
-    work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
-    affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
+    total = kernel.source.blocks
+    affordable = max(SAMPLE, int(WORK * total / max(work_of(kernel), 1)))
     if affordable >= total:
         return tuple(range(total))
     first = kernel.source.launches[0].blocks
@@ -175,11 +196,13 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     """What is wrong with a launch's outputs, or "".  expected: values of what is read, too."""
-    wanted = kernel_tolerance(kernel, expected)
+    wanted = kernel_tolerance(kernel)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], magnitude(expected[name]))
         worst = float(errors.max(initial=0.0))
+        if worst > wanted.relative:
+            wanted = _with_values(wanted, kernel, expected)
         if not worst <= wanted.relative:
             return f"{name} is off by {worst:.3g}, allowed {wanted.relative:.3g}"
     return ""

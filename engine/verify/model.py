@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.compilation import compile_group
-from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Check
 from engine.execution.reference import input_values, operator_values, reference_values
 from engine.fusion.nodes import FusionPlan, Launch
@@ -18,6 +17,7 @@ from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import Fault, Unsupported
 from engine.verify.footprint import own_part
+from engine.verify.levels import SOURCE, KernelRun, find_run
 from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -39,14 +39,15 @@ class ModelCheck:
 
 
 def check_model(
-    plan: FusionPlan, recipe: Recipe, *, seed: int = 0, timeout: float = 600.0, progress: Progress | None = None
-) -> ModelCheck:
+    plan: FusionPlan, recipe: Recipe, *, seed: int = 0, timeout: float = 600.0, level: str = SOURCE,
+    progress: Progress | None = None,
+) -> ModelCheck:  # fmt: skip
     """Run all launches of a plan and compare the graph's outputs with the reference.
 
     Operators that the plan does not cover run in the reference implementation, on what the launches made.  The
     tolerance of an output is the sum of the tolerances of all launches, relative to the larger of an element's own size
     and the output's standard deviation.
-    Raises Unsupported when the reference lacks an operator too.
+    level: what of a kernel runs, as of `find_run`.  Raises Unsupported when the reference lacks an operator too.
     """
     graph = plan.source
     if graph is None:
@@ -56,7 +57,7 @@ def check_model(
     if not wanted:
         names = ", ".join(list(plan.unsupported)[:3])
         raise Unsupported("check", plan.graph, f"no output is known without a kernel for {names}")
-    run = _ModelRun(plan, recipe, dict(input_values(graph, seed)), timeout)
+    run = _ModelRun(plan, recipe, dict(input_values(graph, seed)), timeout, level)
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
@@ -69,9 +70,11 @@ def check_model(
 class _ModelRun:
     """Tensor values while a graph's launches run."""
 
-    def __init__(self, plan: FusionPlan, recipe: Recipe, values: dict[str, np.ndarray], timeout: float) -> None:
+    def __init__(
+        self, plan: FusionPlan, recipe: Recipe, values: dict[str, np.ndarray], timeout: float, level: str
+    ) -> None:
         assert plan.source is not None
-        self._plan, self._recipe, self._timeout = plan, recipe, timeout
+        self._plan, self._recipe, self._timeout, self._level = plan, recipe, timeout, level
         self._graph = plan.source
         self._values = values
         self._kernels: dict[str, Kernel] = {}
@@ -104,14 +107,15 @@ class _ModelRun:
         for buffer in kernel.source.buffers:
             if buffer.read:
                 self.value(tensors[buffer.array])
-        self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
+        run = find_run(self._level, kernel, checked=False)
+        self._values.update(run_launch(kernel, launch.instance, self._values, run, self._timeout))
         self.allowed += on_tensor_cores(tolerance(kernel.group.program), kernel.tile.intrinsic).relative
         self.blocks += kernel.source.blocks
         self.launches += 1
 
 
 def run_launch(
-    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], *, checked: bool = False, timeout: float = 120.0
+    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], run: KernelRun, timeout: float = 120.0
 ) -> dict[str, np.ndarray]:
     """Run one launch on the values of tensors; the whole tensors that it wrote to.
 
@@ -122,7 +126,7 @@ def run_launch(
     own, declared = group.instances[instance], group.program.arrays
     buffers = [b for b in kernel.source.buffers if b.read or own.arrays[b.array] in values]
     arrays = {b.array: own.view(declared[b.array], values[own.arrays[b.array]]) for b in buffers}
-    emulation, outputs, _ = emulate(kernel.source, arrays, checked=checked, timeout=timeout)
+    emulation, outputs, _ = run(kernel.source, arrays, timeout=timeout)
     for finding in emulation.findings:
         raise Fault("check", group.name, f"{finding.kind}: {finding.message}")
     written: dict[str, np.ndarray] = {}

@@ -31,6 +31,9 @@ INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".s
 EXACT = frozenset("select copy max min neg abs".split())
 """Scalar functions whose result is one of their operands, or its negative."""
 
+SIDES = 2
+"""A kernel rounds, and so does the reference."""
+
 SUM_FACTOR = 4
 """A sum of n rounded terms in any order is off by about sqrt(n) roundoffs of its largest term (random signs); both
 sides sum, and 2 more leaves room for the largest of many elements."""
@@ -83,8 +86,8 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
     lengths = [math.prod(i.extent for i in s.reduced) for _, s in statements if s.reduction]
     longest = max(lengths, default=1)
     summed = SUM_FACTOR * math.sqrt(longest) if lengths else 0
-    single = UNIT["float32"] * (2 * singles + FUNCTION_ULPS * functions + summed)
-    rounded = sum(UNIT[dtype] * 2 * count for dtype, count in narrow.items())
+    single = UNIT["float32"] * (SIDES * singles + FUNCTION_ULPS * functions + summed)
+    rounded = sum(UNIT[dtype] * SIDES * count for dtype, count in narrow.items())
     reasons = [f"{count} roundings to {d} (2^{math.log2(UNIT[d]):.0f})" for d, count in narrow.items() if count]
     reasons += [f"{singles} to float32 (2^-24)"] * (singles > 0)
     reasons += [f"{functions} functions of {FUNCTION_ULPS} ulp"] * (functions > 0)
@@ -95,9 +98,16 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
 
 def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
     """The tolerance where an instruction ("" for none) multiplies: tf32 rounds both operands of every product."""
-    if intrinsic not in INTRINSICS or INTRINSICS[intrinsic].numerics != "tf32":
+    if not operand_roundoff(intrinsic):
         return found
-    return Tolerance(found.relative + 2 * UNIT["tf32"], f"{found.because}, 2 operands rounded to tf32 (2^-11)")
+    because = f"{found.because}, 2 operands rounded to tf32 (2^-11)"
+    return Tolerance(found.relative + 2 * operand_roundoff(intrinsic), because)
+
+
+def operand_roundoff(intrinsic: str) -> float:
+    """Unit roundoff of the operands of an instruction's products, 0 where it takes them as they are."""
+    is_tf32 = intrinsic in INTRINSICS and INTRINSICS[intrinsic].numerics == "tf32"
+    return UNIT["tf32"] if is_tf32 else 0.0
 
 
 def _roundings_inside(value: Scalar, dtype: str) -> int:

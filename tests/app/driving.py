@@ -27,9 +27,11 @@ def afresh(window: Window, qtbot: object) -> None:
 
 
 def settle(window: Window, qtbot: object) -> None:
-    """Waits until the worker has answered everything."""
-    client, scene = window.workspace.client, window.panels.graph.scene
-    qtbot.waitUntil(lambda: client.is_idle and not scene.is_building, timeout=PATIENCE)  # type: ignore[attr-defined]
+    """Waits until the worker has answered everything, the smallest conflict of an edit included."""
+    client, scene, state = window.workspace.client, window.panels.graph.scene, window.panels.constraints.kernel_state
+    qtbot.waitUntil(  # type: ignore[attr-defined]
+        lambda: client.is_idle and not scene.is_building and not state.is_looking, timeout=PATIENCE
+    )
 
 
 def select(window: Window, qtbot: object, group: str = "softmax_0") -> KernelDoc:

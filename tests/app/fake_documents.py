@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.session.advice_spans import outline
+from engine.documents.exploration import ConflictDoc
 from engine.documents.model import (
     Check,
     CompiledDoc,
@@ -128,7 +129,7 @@ def _group(row: tuple[str, str, str, str, int, float, str, int, int], instances:
     )
     return GroupDoc(
         name, title, kind, shape, "float16", instances, statements, because, boundaries, size, flops, bound,
-        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0,
+        size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0, kind in ("contraction", "attention"),
     )  # fmt: skip
 
 
@@ -225,7 +226,10 @@ def schedule() -> ScheduleDoc:
 
 
 def kernel(group: str, recipe: str | None = None) -> KernelDoc:
-    """The compiled group; "parallel true" for S2 at j is illegal, as a sum is carried there."""
+    """The compiled group; "parallel true" for S2 at j is illegal, as a sum is carried there.
+
+    With the remark "# hard" its smallest conflict and the repairs are another question's answer.
+    """
     text = ADVICE if recipe is None else recipe
     entries = tuple(_entries(text))
     legal = all(entry.outcome != "infeasible" for entry in entries)
@@ -240,13 +244,21 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
         TermDoc("launch", 1.9, "µs", "one launch"),
         TermDoc("occupancy", 0.75, "", "48 of 64 warps an SM, limited by registers"),
     )
-    return KernelDoc(
+    found = KernelDoc(
         group, text, legal, 6, schedule(), entries, STATEMENTS, CUDA.replace("softmax_0", group), lines,
         (LaunchDoc("softmax_0", 6144, 256, 0),), stages, Time(time - 0.4 * (stages - 2), "predicted", "uncalibrated"), terms,
         (CompiledDoc("sm_80", 38, 0), CompiledDoc("sm_90a", 40, 0)), 8.2,
         "Row max, exponent, row sum and divide share the row i.",
         tuple(entry.path for entry in entries if entry.outcome == "infeasible"), _repairs(text, entries), _scenarios(text),
     )  # fmt: skip
+    return replace(found, repairs=(), complete=False) if "# hard" in text else found
+
+
+def conflict(group: str, recipe: str) -> ConflictDoc:
+    """What `kernel` leaves open."""
+    found = kernel(group, recipe.replace("# hard", ""))
+    repairs = tuple(replace(each, recipe=each.recipe + "# hard") for each in found.repairs)
+    return ConflictDoc(group, recipe, kernel(group, recipe).entries, found.conflicting, repairs, complete=True)
 
 
 def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
@@ -258,7 +270,7 @@ def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
             soft, off = text.replace(entry.text, wish), text.replace(entry.text, f"off {entry.text}")
             found += [
                 RepairDoc("rewrite", (), "let S2 add the terms of s in any order", f"{text}  rewrite associative S2\n", True),
-                RepairDoc("relax", entry.path, f"make “{wish}” soft", soft, True),
+                RepairDoc("relax", entry.path, f"make “{wish}” optional", soft, True),
                 RepairDoc("switch off", entry.path, f"switch off “{entry.text}”", off, True),
             ]
     return tuple(found)

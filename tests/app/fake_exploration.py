@@ -163,7 +163,7 @@ def _repairs(recipe: str) -> tuple[RepairDoc, ...]:
     soft = recipe.replace(ILLEGAL, ILLEGAL.removeprefix("required "))
     return (
         RepairDoc("replace", (9, 0), "cut S2 | S3 at j", recipe.replace(ILLEGAL, "all @ j: cut S2 | S3"), True),
-        RepairDoc("relax", (9, 0), "make “S2 @ j: parallel true” soft", soft, True),
+        RepairDoc("relax", (9, 0), "make “S2 @ j: parallel true” optional", soft, True),
     )
 
 

@@ -59,6 +59,9 @@ def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
         send(number, "result", {"group": group, "compiled": to_json(documents.kernel(group).compiled)})
     elif verb == "measure":
         measure(number, group)
+    elif verb == "conflict":
+        time.sleep(SLOW)
+        send(number, "result", to_json(documents.conflict(group, str(recipe))))
     elif verb in ("moves", "decisions", "addresses"):
         time.sleep(SLOW if "# slow" in str(recipe) else 0.0)
         send(number, "result", to_json(getattr(exploration, verb)(group, str(recipe))))

@@ -16,6 +16,11 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 ILLEGAL = "  required S2 @ j: parallel true"
 
 
+@pytest.fixture
+def window(quiet: Window) -> Window:
+    return quiet
+
+
 def apply(window: Window, qtbot: object, text: str) -> None:
     """Types advice and presses Apply."""
     window.panels.constraints.text.edit.setPlainText(text)
@@ -169,6 +174,33 @@ def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: objec
     assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
 
 
+def test_the_smallest_conflict_follows_the_verdict(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    before, state = advice(window), window.panels.constraints.kernel_state
+    window.workspace.edit("softmax_0", f"{before}advice user\n{ILLEGAL}\n# hard\n")
+    qtbot.waitUntil(lambda: window.workspace.is_refused("softmax_0"))  # type: ignore[attr-defined]
+    assert state.is_looking and state.kernel.text().startswith("Looking for the smallest conflict… No kernel")
+    assert not any(repair for _, repair in links_row(window).value.repairs)
+    settle(window, qtbot)
+    assert not state.is_looking and state.kernel.text().startswith("No kernel")
+    assert all(repair for name, repair in links_row(window).value.repairs if name in ("Relax", "Disable"))
+    assert len(window.workspace.problems) == 1, "its reason is told once"
+
+
+def test_the_next_edit_is_not_told_the_conflict_of_the_one_before(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    before, state = advice(window), window.panels.constraints.kernel_state
+    window.workspace.edit("softmax_0", f"{before}advice user\n{ILLEGAL}\n# hard\n")
+    qtbot.waitUntil(lambda: state.is_looking)  # type: ignore[attr-defined]
+    window.workspace.edit("softmax_0", before.replace("block 8", "block 4"))
+    assert not state.is_looking
+    settle(window, qtbot)
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and kernel.legal and not window.workspace.problems
+
+
 def test_a_repair_says_the_change_in_full(window: Window, qtbot: object) -> None:
     select(window, qtbot)
     apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
@@ -218,7 +250,7 @@ def test_an_edit_after_an_undo_is_a_branch(window: Window, qtbot: object) -> Non
     apply(window, qtbot, first.replace("vector 8", "vector 4"))
     history = window.workspace.histories["softmax_0"]
     assert [(step.title, step.parent) for step in history.steps] == [
-        ("As advised", -1),
+        ("Default schedule", -1),
         ("Block 8 → 4 at i", 0),
         ("Vector 8 → 4 on S1, S3", 0),
     ]
@@ -256,15 +288,6 @@ def test_an_edit_under_way_survives_a_cancel_as_a_draft(window: Window, qtbot: o
     window.action("redo").trigger()
     settle(window, qtbot)
     assert advice(window) == changed and window.workspace.histories["softmax_0"].current == 1
-
-
-def test_undo_is_that_of_the_selected_group(window: Window, qtbot: object) -> None:
-    select(window, qtbot)
-    apply(window, qtbot, advice(window).replace("block 8", "block 4"))
-    select(window, qtbot, "matmul_4")
-    assert not window.action("undo").isEnabled()
-    select(window, qtbot)
-    assert window.action("undo").isEnabled()
 
 
 def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: object) -> None:

@@ -163,7 +163,7 @@ def test_an_illegal_order_is_drawn_before_it_is_asked_for(editing: Window, qtbot
     schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, target=DOWN))
     explored(editing, qtbot)
     assert advice(editing) == before and schedule.space.chip.text() == "tried, not applied"
-    assert [button.text() for button in schedule.space.verdict.buttons] == ["Ask Anyway", "Back"]
+    assert [button.text() for button in schedule.space.verdict.buttons] == ["Apply Anyway", "Back"]
     schedule.space.verdict.buttons[1].click()
     explored(editing, qtbot)
     assert schedule.space.chip.text() == "order in use"

@@ -66,7 +66,7 @@ def shown(log: RunLog, tmp_path: Path) -> Shown:
 def test_only_what_is_new_is_read_and_in_bounded_batches(
     log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MOST", 2)
+    monkeypatch.setattr(following, "ATTEMPTS_A_LOOK", 2)
     log.keep_all((attempt(number, "a"), None) for number in range(1, 6))
     follower = Follower(tmp_path / "run.db")
     sizes = []

@@ -337,4 +337,4 @@ def test_the_history_of_the_groups_is_a_tree_that_one_can_walk(window: Window, q
     assert "Author user who decided last" in texts and "Kept apart 1 pair of operators" in texts
     window.action("release-all").trigger()
     settled(window, qtbot)
-    assert groups(window) == TOGETHER and fusing.history.step.title == "Release everything"
+    assert groups(window) == TOGETHER and fusing.history.step.title == "Unpin all"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.controllers.kernel_times import roofline, where
+from app.session.roofline import roofline, where
 from engine.documents.model import GroupDoc, Time
 from engine.target import target
 from tests.app.fake_documents import model

@@ -12,6 +12,11 @@ from views.graph.items import BoxItem
 from views.rows import RowView
 
 
+@pytest.fixture
+def window(quiet: Window) -> Window:
+    return quiet
+
+
 def click_row(qtbot: object, view: RowView, title: str) -> None:
     """Clicks the first row whose title contains `title`."""
     key = next(key for key in view.rows if title in view.rows.row_at(view.rows.index_of(key)).title)

@@ -341,7 +341,7 @@ def test_each_step_of_the_history_keeps_its_measured_gain(
     assert texts()[1].startswith("Gain, predicted")
     timing = window.wiring.timing
     timing.show()
-    assert "no significant change against “As advised”, 25.4 µs" in shown(window)
+    assert "no significant change against “Default schedule”, 25.4 µs" in shown(window)
     times = [step.measured for step in window.workspace.histories["softmax_0"].steps]
     assert all(time and len(time.samples) == 20 for time in times), "both are kept, and saved with the workspace"
 

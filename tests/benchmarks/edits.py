@@ -1,21 +1,24 @@
 """Feedback on an edit of a group of 30 statements: `python -m tests.benchmarks.edits [--json FILE] [--rounds N]`.
 
-An edit is a few lines put under the advisers' advice, as an engineer types them into the constraint panel.  Two times
-are taken of each: from the text to verdicts and a checked schedule, and from the text to the whole document that the
-window shows (schedule, verdicts, CUDA text, predicted time, explanation), asked of the engine's service as the window
-does.  Nothing is kept from one round to the next.  Times are milliseconds: to verdicts of the
-processor, to the document on the clock; medians over the rounds.
+An edit is a few lines put under the advisers' advice, as an engineer types them into the constraint panel.  Three times
+are taken of each, as the window asks for them: from the text to verdicts and a checked schedule; from the text to the
+whole document (schedule, verdicts, CUDA text, predicted time, explanation); and, where that leaves it open, to the
+second answer with the smallest conflict and its repairs.  `--random N` adds N edits of one to four random entries of
+every field, required or not.  Nothing is kept from one round to the next.  Times are milliseconds of the processor,
+medians over the rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import onnx
@@ -25,18 +28,23 @@ from rich.console import Console
 from rich.table import Table
 
 import engine
+from engine.fusion.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import Conflict
+from engine.scheduling.nodes import FIRST_ANSWER
 from engine.scheduling.solve import schedule
 from engine.scheduling.text import from_text
 from engine.service import Service
-from engine.support.errors import Unsupported
+from engine.support.errors import Illegal, OverBudget, Unsupported
 from engine.tensor.nodes import TensorProgram
 from tests.benchmarks import report
+from tests.benchmarks.edits_to_kernels import COEFFICIENTS, FIELDS, draw_entry
 
+KINDS = (*FIELDS, *COEFFICIENTS)
 BUDGET = 100.0
-"""Milliseconds from an edit to everything that the window shows of it."""
+"""Milliseconds from an edit to its verdicts, and of the edits named here to everything that the window shows."""
+LONGEST = 2000.0
+"""Milliseconds that no edit takes."""
 ROWS, COLUMNS = 1024, 768
 
 EDITS = {
@@ -68,9 +76,12 @@ class Edit:
 
     kind: str
     outcome: str
-    """"a kernel", "refused, with repairs" (required entries cannot hold) or "no kernel" (none follows the order)."""
+    """"a kernel", "refused, with repairs" (required entries cannot hold), "not decided" (in the time that an edit has)
+    or "no kernel" (none follows the order)."""
     verdicts: Sequence[float]
     documents: Sequence[float]
+    conflicts: Sequence[float]
+    """To the smallest conflict and the repairs; empty where the document has nothing open."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -78,56 +89,86 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.edits", description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and summary there")
     parser.add_argument("--rounds", type=int, default=7, help="rounds for each edit (default: %(default)s)")
+    parser.add_argument("--random", type=int, default=0, help="edits of random entries (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random edits")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layernorm_gradients.onnx"
         onnx.save(model(ROWS, COLUMNS), path)
         found = list(measured(path, options.rounds))
-    figures = summary(found)
+        drawn = list(measured(path, 1, random_edits(path, options.random, options.seed))) if options.random else []
+    figures = {**summary(found), **summary_of_random(drawn)}
     show(found, figures)
     if options.json:
         rows = [
-            {"edit": e.kind, "outcome": e.outcome, "verdicts": list(e.verdicts), "documents": list(e.documents)}
-            for e in found
-        ]
+            {
+                "edit": e.kind, "outcome": e.outcome, "verdicts": list(e.verdicts), "documents": list(e.documents),
+                "conflicts": list(e.conflicts),
+            }
+            for e in (*found, *drawn)
+        ]  # fmt: skip
         where = report.environment("islpy", "highspy")
         report.write(options.json, "edits", {**where, "rounds": options.rounds}, rows, figures)
 
 
-def measured(path: Path, rounds: int) -> Iterator[Edit]:
-    """Every edit of the file's largest group."""
-    service = Service()
+def random_edits(path: Path, number: int, seed: int) -> dict[str, str]:
+    """Edits of one to four random entries of the file's largest group."""
+    draw = random.Random(seed)
+    statements = _largest(path).program.statements
+    edits: dict[str, str] = {}
+    while len(edits) < number:
+        drawn = [draw_entry(draw, statements, kind) for kind in draw.choices(KINDS, k=draw.randint(1, 4))]
+        entries = [replace(entry, required=draw.random() < 0.5) for entry in drawn if entry is not None]
+        edits[f"random {len(edits)}"] = "\n".join(map(str, entries))
+    return edits
+
+
+def _largest(path: Path) -> FusionGroup:
+    return max(engine.fuse(engine.load(path)).groups, key=lambda g: len(g.program.statements))
+
+
+def measured(path: Path, rounds: int, edits: Mapping[str, str] = EDITS) -> Iterator[Edit]:
+    """Edits of the file's largest group.  edits: kind -> lines of the user's advice."""
+    service, group = Service(), _largest(path)
     service.answer("open", {"path": str(path)}, _silent)
-    group = max(engine.fuse(engine.load(path)).groups, key=lambda g: len(g.program.statements))
     advice = service.answer("kernel", {"group": group.name, "recipe": None}, _silent)["recipe"]
-    for kind, lines in EDITS.items():
+    for kind, lines in edits.items():
         text = advice + "".join(f"{line}\n" for line in ["advice user", *(f"  {line}" for line in lines.split("\n"))])
-        verdicts, documents = [], []
+        verdicts, documents, conflicts = [], [], []
         outcome = ""
         for number in range(rounds + 1):
-            begin = process_time()
-            _verdicts(group.program, text)
-            verdicts.append((process_time() - begin) * 1e3)
-            solved = perf_counter()
-            outcome = _outcome(service, group.name, f"{text}# round {number}\n")  # a new text: kernels are kept
-            end = perf_counter()
-            documents.append((end - solved) * 1e3)
-        yield Edit(kind, outcome, verdicts[1:], documents[1:])  # the first round imports what it needs
+            asked = {"group": group.name, "recipe": f"{text}# round {number}\n"}  # a new text: kernels are kept
+            verdicts.append(_timed(partial(_verdicts, group.program, asked["recipe"]))[0])
+            spent, (outcome, is_open) = _timed(partial(_outcome, service, asked))
+            documents.append(spent)
+            if is_open:
+                conflicts.append(_timed(partial(service.answer, "conflict", asked, _silent))[0])
+        yield Edit(kind, outcome, verdicts[1:], documents[1:], conflicts[1:])  # the first round imports what it needs
+
+
+def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Milliseconds of the processor, and the result."""
+    begin = process_time()
+    result = run()
+    return (process_time() - begin) * 1e3, result
 
 
 def _verdicts(program: TensorProgram, text: str) -> None:
     try:
-        schedule(program, dependences(program), compose(from_text(text), program))
-    except Conflict:
+        schedule(program, dependences(program), compose(from_text(text), program), FIRST_ANSWER)
+    except (Illegal, OverBudget):  # a Conflict among them
         return
 
 
-def _outcome(service: Service, group: str, text: str) -> str:
+def _outcome(service: Service, asked: Mapping[str, str]) -> tuple[str, bool]:
+    """What became of an edit, and whether its smallest conflict is another question."""
     try:
-        document = service.answer("kernel", {"group": group, "recipe": text}, _silent)
+        document = service.answer("kernel", asked, _silent)
     except Unsupported:
-        return "no kernel"
-    return "a kernel" if document["legal"] else "refused, with repairs"
+        return "no kernel", False
+    except OverBudget:
+        return "not decided", False
+    return "a kernel" if document["legal"] else "refused, with repairs", not document["complete"]
 
 
 def _silent(event: str, value: Any) -> None:
@@ -142,7 +183,26 @@ def summary(found: Sequence[Edit]) -> dict[str, Any]:
         "edit_milliseconds_median": median(medians),
         "edit_milliseconds_worst": max(medians),
         "edit_milliseconds_worst_round": max(max(edit.documents) for edit in found),
+        "conflict_milliseconds_worst": max((median(e.conflicts) for e in found if e.conflicts), default=0.0),
         "over_budget": sum(value > BUDGET for value in medians),
+    }
+
+
+def summary_of_random(drawn: Sequence[Edit]) -> dict[str, Any]:
+    """The same of random edits, once each; empty without any."""
+    if not drawn:
+        return {}
+    verdicts, documents = sorted(e.verdicts[0] for e in drawn), sorted(e.documents[0] for e in drawn)
+    return {
+        "random_edits": len(drawn),
+        "random_not_decided": sum(e.outcome == "not decided" for e in drawn),
+        "random_verdicts_milliseconds_95_percent": verdicts[len(verdicts) * 95 // 100],
+        "random_verdicts_milliseconds_worst": verdicts[-1],
+        "random_verdicts_over_budget": sum(value > BUDGET for value in verdicts),
+        "random_edit_milliseconds_median": median(documents),
+        "random_edit_milliseconds_worst": documents[-1],
+        "random_edits_too_long": sum(value > LONGEST for value in documents),
+        "random_conflict_milliseconds_worst": max((e.conflicts[0] for e in drawn if e.conflicts), default=0.0),
     }
 
 
@@ -151,7 +211,7 @@ def show(found: Sequence[Edit], figures: dict[str, Any]) -> None:
     console = Console(width=None if Console().is_terminal else 110)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("edit\nmilliseconds")
-    for name in ("outcome", "to verdicts", "to the document", "slowest round", "budget"):
+    for name in ("outcome", "to verdicts", "to the document", "slowest round", "to the conflict", "budget"):
         table.add_column(name, justify="left" if name == "outcome" else "right")
     for edit in found:
         over = median(edit.documents) > BUDGET
@@ -161,6 +221,7 @@ def show(found: Sequence[Edit], figures: dict[str, Any]) -> None:
             f"{median(edit.verdicts):.1f}",
             f"{median(edit.documents):.1f}",
             f"{max(edit.documents):.1f}",
+            f"{median(edit.conflicts):.1f}" if edit.conflicts else "",
             f"[red]over {BUDGET:.0f}[/]" if over else f"{BUDGET:.0f}",
         )
     console.print(table)

@@ -6,6 +6,10 @@ dependences and all required entries.  Counts how many of the legal ones have a 
 reason, emulates kernels that changed against the reference, and compares predicted times with the unedited kernel's
 where no loop became sequential.  Two shares: entries of every field, and entries about coefficients alone (sum, scale,
 reverse, constant, shift, skew).
+
+Which changed kernels are emulated is drawn, too; a process for each core does it, one group's after the other.  Large
+kernels run a sample of their blocks and all of a smaller size, as `check` does everywhere.  One that takes longer than
+a limit even so (one thread has all the work) is told, counted as slow, and another one takes its place.
 """
 
 from __future__ import annotations
@@ -13,15 +17,20 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
 import engine
 from engine import EngineError
 from engine.cost.estimate import model_microseconds
+from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.recipe import Entry, Recipe
@@ -43,6 +52,8 @@ PER_GROUP = 4
 """Edits of each kind of draw."""
 PER_FILE = 4
 """Groups of one file at the most."""
+SECONDS = 60.0
+"""Of one kernel's emulation in one order of threads, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,11 @@ class Edit:
     ratio: float | None = None
     """Predicted time by that of the unedited kernel; None where a parallel loop was lost."""
     check: str = ""
-    """"pass", or what the emulator found; "" where it was not asked."""
+    """"pass", "fail", or "slow" past `SECONDS`; "" where it was not asked."""
+    seconds: float = 0.0
+    """That the check took."""
+    blocks: str = ""
+    """How many of the kernel's blocks ran at its own size: "12 of 4096"."""
 
 
 def groups(draw: random.Random, number: int) -> Iterator[tuple[str, FusionGroup]]:
@@ -152,14 +167,13 @@ def _parallel(kernel: Kernel) -> int:
     return sum(member.parallel for band in bands for member in band.members)
 
 
-def run(seed: int, number: int, checks: int, tell: Callable[[str], None]) -> list[Edit]:
-    """All edits of a seed.  number: of groups.  checks: kernels to emulate, of those that changed."""
+def make_edits(seed: int, number: int, tell: Callable[[str], None]) -> tuple[list[Edit], dict[int, Kernel]]:
+    """All edits of a seed, and by their numbers the kernels that they changed.  number: of groups."""
     draw = random.Random(seed)
     edits: list[Edit] = []
-    checked = 0
+    changed: dict[int, Kernel] = {}
     for name, group in groups(draw, number):
-        # Advisers know the groups that fusion makes; a random program may be of no such form.
-        recipe = engine.default_recipe(group) if group.graph else Recipe(group.target)
+        recipe = engine.default_recipe(group)
         try:
             plain = engine.compile(group, recipe)
         except EngineError as refused:
@@ -173,16 +187,55 @@ def run(seed: int, number: int, checks: int, tell: Callable[[str], None]) -> lis
                 if not entries:
                     continue
                 edit, kernel = try_edit(name, group, plain, recipe, entries, coefficients)
-                if kernel is not None and checked < checks and kernel.source.text != plain.source.text:
-                    checked += 1
-                    found = check_program(kernel) if group.graph is None else engine.check(kernel)
-                    edit = Edit(**{**asdict(edit), "check": found.status})
-                    if found.status != "pass":
-                        tell(f"CHECK {name}: {edit.entries}: {found}")
+                if kernel is not None and kernel.source.text != plain.source.text:
+                    changed[len(edits)] = kernel
                 if edit.outcome == "refused":
                     tell(f"refused {name}: {edit.entries}: {edit.because}")
                 edits.append(edit)
-    return edits
+    return edits, changed
+
+
+def check_all(
+    edits: list[Edit], changed: Mapping[int, Kernel], wanted: int, draw: random.Random, tell: Callable[[str], None]
+) -> None:
+    """Emulate some of the changed kernels, and write into their edits what came of it.  wanted: how many, not slow."""
+    waiting = draw.sample(sorted(changed), len(changed))
+    done = 0
+    # The processes have the kernels by being forked: as the same objects, whose reference values they keep.
+    with ProcessPoolExecutor(mp_context=get_context("fork"), initializer=_KERNELS.update, initargs=(changed,)) as pool:
+        while waiting and done < wanted:
+            now, waiting = waiting[: wanted - done], waiting[wanted - done :]
+            of_group: dict[str, list[int]] = {}
+            for number in now:
+                of_group.setdefault(edits[number].group, []).append(number)
+            for future in as_completed([pool.submit(_check_group, numbers) for numbers in of_group.values()]):
+                for number, status, message, blocks, seconds in future.result():
+                    edits[number] = edit = replace(edits[number], check=status, blocks=blocks, seconds=seconds)
+                    done += status != "slow"
+                    if status != "pass":
+                        tell(f"CHECK {edit.group}: {edit.entries}: {status} after {seconds:.0f} s: {message}")
+                tell(f"{done} of {wanted} kernels checked, now {edit.group}")
+
+
+_KERNELS: dict[int, Kernel] = {}
+"""Of a process that checks."""
+
+
+def _check_group(numbers: Sequence[int]) -> list[tuple[int, str, str, str, float]]:
+    """(number, status, message, blocks, seconds) of kernels of one group."""
+    found = []
+    for number in numbers:
+        started = time.monotonic()
+        kernel = _KERNELS[number]
+        check = check_program(kernel, SECONDS) if kernel.group.graph is None else engine.check(kernel, timeout=SECONDS)
+        is_slow = bool(check.findings) and all(finding.kind == "hang" for finding in check.findings)
+        blocks = f"{check.blocks_run} of {check.blocks_total}"
+        found.append((number, "slow" if is_slow else check.status, _message(check), blocks, time.monotonic() - started))
+    return found
+
+
+def _message(check: Check) -> str:
+    return "; ".join(f"{finding.kind}: {finding.message}" for finding in check.findings) or check.message
 
 
 def summarize(edits: Sequence[Edit]) -> dict[str, object]:
@@ -194,7 +247,7 @@ def summarize(edits: Sequence[Edit]) -> dict[str, object]:
 
     general = [edit for edit in edits if not edit.coefficients]
     legal = [edit for edit in edits if edit.outcome in ("kernel", "refused")]
-    checked = [edit for edit in edits if edit.check]
+    checked = [edit for edit in edits if edit.check not in ("", "slow")]
     ratios = [edit.ratio for edit in edits if edit.ratio is not None]
     return {
         "legal": len(legal),
@@ -205,6 +258,8 @@ def summarize(edits: Sequence[Edit]) -> dict[str, object]:
         "unclear": sum(edit.outcome == "unclear" for edit in edits),
         "checked": len(checked),
         "passed": sum(edit.check == "pass" for edit in checked),
+        "checked_in_all_blocks": sum(edit.blocks.split(" of ")[0] == edit.blocks.split(" of ")[1] for edit in checked),
+        "too_slow_to_check": sum(edit.check == "slow" for edit in edits),
         "predicted_ratio_median": median(ratios) if ratios else None,
         "families": dict(Counter(edit.family for edit in edits if edit.family)),
     }
@@ -218,8 +273,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checks", type=int, default=40, help="changed kernels to emulate (default 40)")
     parser.add_argument("--json", type=Path, help="write rows and figures to this file")
     options = parser.parse_args(arguments)
-    edits = run(options.seed, options.groups, options.checks, print)
-    summary = summarize(edits)
+    tell = partial(print, flush=True)
+    started = time.monotonic()
+    edits, changed = make_edits(options.seed, options.groups, tell)
+    made = time.monotonic()
+    tell(f"{len(edits)} edits of {len({edit.group for edit in edits})} groups in {made - started:.0f} s")
+    check_all(edits, changed, options.checks, random.Random(options.seed), tell)
+    summary = summarize(edits) | {"compile_seconds": made - started, "check_seconds": time.monotonic() - made}
     if options.json:
         rows = [asdict(edit) for edit in edits]
         report.write(options.json, "edits_to_kernels", report.environment("islpy"), rows, summary)

@@ -22,7 +22,7 @@ from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
 from engine.tuning.problem import problem
-from engine.tuning.strategies import STRATEGIES
+from engine.tuning.strategies import make_strategy
 from tests.benchmarks.pipelines_rows import TARGET
 from tests.benchmarks.search_truth import Operator, truth
 
@@ -192,7 +192,7 @@ def run(space: Space, times: Times, strategy: str, race: Race) -> Found:
 
 def curve(space: Space, times: Times, strategy: str, trials: int, seed: int, best: float) -> list[float]:
     """After each trial, the best time of all over the best that was found; 0 while nothing ran."""
-    searcher = STRATEGIES[strategy](space, random.Random(seed))
+    searcher = make_strategy(strategy, space, random.Random(seed))
     found, shares = math.inf, []
     for _ in range(trials):
         proposed = searcher.propose(1)

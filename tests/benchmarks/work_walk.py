@@ -37,7 +37,7 @@ def _zeros() -> dict[str, int]:
 
 @dataclass
 class Walk:
-    """What a launch requests, and why `Work` says another number."""
+    """What a kernel requests, and why `Work` says another number."""
 
     counted: dict[str, int] = field(default_factory=_zeros)
     because: dict[str, dict[str, int]] = field(default_factory=lambda: {rule: _zeros() for rule in RULES})
@@ -59,17 +59,18 @@ class _Place:
 
 
 def walk(tile: TileProgram) -> Walk:
-    """Every request of a launch, one iteration after the other: for kernels of few iterations."""
+    """Every request of every launch, one iteration after the other: for kernels of few iterations."""
     found = Walk()
-    walker = _Walker(tile, found)
-    packed = [part for op in tile.body for part in op.bodies if part.blocks is not None]
-    for blocks, body in [(part.blocks or 0, part.operations) for part in packed] or [(tile.grid, tile.body)]:
-        warps = -(-tile.threads // WARP)
-        threads = np.arange(warps * WARP).reshape(1, warps, WARP)
-        values = {BLOCK: np.arange(blocks).reshape(-1, 1, 1), THREAD: threads}
-        walker.run(body, _Place(values, {}, np.ones((blocks, 1, 1), bool), threads < tile.threads))
-        walker.meet()
-    walker.count_branches()
+    for launch in tile.launches:
+        walker = _Walker(launch, found)
+        packed = [part for op in launch.body for part in op.bodies if part.blocks is not None]
+        for blocks, body in [(part.blocks or 0, part.operations) for part in packed] or [(launch.grid, launch.body)]:
+            warps = -(-launch.threads // WARP)
+            threads = np.arange(warps * WARP).reshape(1, warps, WARP)
+            values = {BLOCK: np.arange(blocks).reshape(-1, 1, 1), THREAD: threads}
+            walker.run(body, _Place(values, {}, np.ones((blocks, 1, 1), bool), threads < launch.threads))
+            walker.meet()
+        walker.count_branches()
     return found
 
 
@@ -216,5 +217,10 @@ class _Walker:
 
 
 def visits(tile: TileProgram) -> int:
-    """Requests of threads that a launch makes: what a walk and an emulation cost."""
-    return sum(times for op, times in trip_counts(tile.body, tile.grid * tile.threads) if op.regions)
+    """Requests of threads that all launches make: what a walk and an emulation cost."""
+    return sum(
+        times
+        for launch in tile.launches
+        for op, times in trip_counts(launch.body, launch.grid * launch.threads)
+        if op.regions
+    )

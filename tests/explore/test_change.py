@@ -152,5 +152,5 @@ def test_a_large_part_of_a_graph_is_not_explored_while_somebody_waits(
     choice = engine.fuse(bert).choice
     around = LocalRefusion(choice, "stitch", target("h200"))
     assert around.change(range(len(choice.groups)), Fixed()) is not None
-    monkeypatch.setattr("engine.explore.local_refusion.MOST", 10)
+    monkeypatch.setattr("engine.explore.local_refusion.MOST_STATEMENTS", 10)
     assert around.change(range(len(choice.groups)), Fixed()) is None

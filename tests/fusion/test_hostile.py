@@ -51,7 +51,12 @@ def test_the_same_operators_with_shapes_that_fit_are_planned() -> None:
     assert plan.unsupported == {} and all(check_program(group.program) == () for group in plan.groups)
 
 
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
+def by_size(path: Path) -> object:
+    """A model for the test below; the stencils, of 360 operators and more, take a minute each."""
+    return pytest.param(path, id=path.stem, marks=pytest.mark.slow if "jacobi" in path.stem else ())
+
+
+@pytest.mark.parametrize("path", [by_size(path) for path in sorted(MODELS.glob("*.onnx"))])
 def test_one_wrong_shape_is_refused_or_harmless(path: Path) -> None:
     sound, random = load(path), Random(path.stem)
     # Several kernels may write the parts of one array: each alone leaves elements to the others.

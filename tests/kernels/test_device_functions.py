@@ -129,6 +129,24 @@ def test_read_only_parameters_are_loaded_without_coherence() -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(("element", "count"), [("f16", 4), ("f16", 8), ("float", 2), ("float", 4)])
+@pytest.mark.parametrize("memory", ["global", "shared"])
+def test_vectors_that_others_wrote_are_loaded_in_one_instruction(memory: str, element: str, count: int) -> None:
+    """As split-K reads its partial sums: such memory has no ld.global.nc, and by bytes it is 16 times as many."""
+    in_shared = "LOOM_SHARED(9999); const Shared<E> s(shared_memory, 9999);"
+    place = "const Global<E> s(y_, 9999);" if memory == "global" else in_shared
+    body = f"""k({element}* y_) {{
+        using E = {element}; {place} const Global<E> y(y_, 9999);
+        const int i = int(threadIdx.x);
+        s.store<{count}>(i * {count}, y.load<{count}>((i + 999) * {count}));
+        __threadfence(); barrier();
+        y.store<{count}>(i * {count}, s.load<{count}>((127 - i) * {count})); }}"""
+    bits = count * {"f16": 16, "float": 32}[element]
+    loads = {name: n for name, n in memory_instructions(HEAD + body, "sm_80").items() if name.startswith("ld.")}
+    assert loads == Counter([f"ld.global.{bits}", f"ld.{memory}.{bits}"])
+
+
+@needs_nvrtc
 @pytest.mark.parametrize(("width", "form"), [(4, "cp.async.ca"), (8, "cp.async.ca"), (16, "cp.async.cg")])
 def test_copies_take_the_form_of_their_width(width: int, form: str) -> None:
     body = PAIRS["asynchronous copy"][0].replace("async_copy<16>", f"async_copy<{width}>")

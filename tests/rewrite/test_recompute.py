@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.poly.dependences import dependences
-from engine.rewrite.recompute import MOST, recompute
+from engine.rewrite.recompute import LARGEST_EXPRESSION, recompute
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.tensor.check import check_program
 from engine.tensor.evaluate import evaluate
@@ -136,7 +136,7 @@ def _chain(length: int, reads: int) -> TensorProgram:
 
 def test_expressions_do_not_grow_without_end() -> None:
     before = after = _chain(8, 3)
-    with pytest.raises(Unsupported, match=f"at most {MOST}"):
+    with pytest.raises(Unsupported, match=f"at most {LARGEST_EXPRESSION}"):
         for k in range(6, -1, -1):
             after = recompute(after, f"S{k}", "S7")
             agree(before, after)
@@ -154,7 +154,7 @@ def test_indices_do_not_grow_without_end() -> None:
         for k, (before, after) in enumerate(pairwise(names))
     ]
     before = after = program("halves", dict.fromkeys(names, (size,)), made, names[-1])
-    with pytest.raises(Unsupported, match=f"at most {MOST}"):
+    with pytest.raises(Unsupported, match=f"at most {LARGEST_EXPRESSION}"):
         for k in range(8, -1, -1):
             after = recompute(after, f"S{k}", "S9")
             agree(before, after)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 from engine.scheduling.attach import replace_members
-from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, walk
+from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.scheduling.tiling import split_members
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
@@ -50,6 +51,34 @@ def tiled(program: TensorProgram, tree: ScheduleTree, draw: random.Random) -> Sc
         factors = {id(m): tuple(sorted(draw.sample(range(2, 6), draw.choice([1, 1, 2])), reverse=True)) for m in chosen}
         node = split_members(program, node, factors)
     return ScheduleTree(_interchanged(node, draw))
+
+
+def cut_apart(tree: ScheduleTree, draw: random.Random) -> ScheduleTree:
+    """The tree as two or three parts that run one after the other, as launches do; now and then in another order."""
+    names = list(statements_of(tree.root))
+    if len(names) < 2:
+        return tree
+    at = sorted(draw.sample(range(1, len(names)), min(len(names) - 1, draw.choice([1, 1, 2]))))
+    parts = [names[a:b] for a, b in pairwise([0, *at, len(names)])]
+    if draw.random() < 0.3:
+        draw.shuffle(parts)
+    return ScheduleTree(Sequence(tuple(part for names in parts if (part := _only(tree.root, frozenset(names))))))
+
+
+def _only(node: Node, names: frozenset[str]) -> Node | None:
+    """The tree of some of its statements; None where there are none."""
+    match node:
+        case Leaf(statements):
+            left = tuple(name for name in statements if name in names)
+            return Leaf(left) if left else None
+        case Sequence(children):
+            parts = tuple(part for child in children if (part := _only(child, names)))
+            return Sequence(parts) if parts else None
+        case Band(members, permutable, child):
+            below = _only(child, names)
+            rows = [{name: row for name, row in m.rows.items() if name in names} for m in members]
+            kept = tuple(replace(m, rows=own) for m, own in zip(members, rows, strict=True))
+            return Band(kept, permutable, below) if below else None
 
 
 def _interchanged(node: Node, draw: random.Random) -> Node:

@@ -18,9 +18,12 @@ from engine.kernels.reduction.advise import best_first
 from engine.recipe import AUTHORS, Advice, Scenario
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
+from tests.explore.groups import made_of
 from tests.scheduling.published_files import adding
 from tests.semantics.single import Node, write_model
+from tests.support.checked_programs import check_program
 from tests.support.needs import needs_compiler
+from tests.support.random_programs import random_program
 
 MACHINE = 132 * 2048
 """Threads that an H200 holds at once."""
@@ -250,6 +253,16 @@ def test_groups_with_reductions_get_no_plans(tmp_path: Path) -> None:
     assert plans(group.program, MACHINE) == ()
     entries = [e for a in engine.default_recipe(group).groups[group.name] for e in a.scenario.entries]
     assert not [e for e in entries if e.field in ("pin", "split")]
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", [21, 32, 60])
+def test_statements_that_name_their_loops_differently_get_no_plans(seed: int) -> None:
+    program = random_program(seed)
+    group = made_of(program, "element-wise")
+    assert plans(program, MACHINE) == ()
+    kernel = engine.compile(group, engine.default_recipe(group))
+    assert check_program(kernel).status == "pass"
 
 
 def test_every_default_entry_is_honoured_and_says_why(tmp_path: Path) -> None:

@@ -13,24 +13,38 @@ from engine.recipe import Advice, Entry, Scenario, entry
 from engine.rewrite.apply import rewritten
 from engine.scheduling.compose import compose
 from engine.scheduling.conflict import repair_advice as repaired_advice
-from engine.scheduling.nodes import CUT, HONOURED, RELAX, REWRITE, SWITCH_OFF, Conflict, Repair, Scheduled
+from engine.scheduling.nodes import (
+    CUT,
+    FIRST_ANSWER,
+    HONOURED,
+    NOT_REACHED,
+    RELAX,
+    REWRITE,
+    SWITCH_OFF,
+    WHOLE,
+    Conflict,
+    Options,
+    Repair,
+    Scheduled,
+)
 from engine.scheduling.solve import schedule
 from engine.scheduling.unsat_core import NOT_MINIMAL
+from engine.support.errors import OverBudget
 from engine.tensor.nodes import TensorProgram
 from tests.support import programs
 
 ORDERED = programs.matmul_bias_relu(associative=False)
 
 
-def solved(program: TensorProgram, *entries: Entry) -> Scheduled:
+def solved(program: TensorProgram, *entries: Entry, options: Options = WHOLE) -> Scheduled:
     advice = (Advice("user", Scenario(entries)),)
     made = rewritten(program, advice)
-    return schedule(made.program, dependences(made.program), compose(advice, made.program, made.verdicts))
+    return schedule(made.program, dependences(made.program), compose(advice, made.program, made.verdicts), options)
 
 
-def conflict(program: TensorProgram, *entries: Entry) -> Conflict:
+def conflict(program: TensorProgram, *entries: Entry, options: Options = WHOLE) -> Conflict:
     with pytest.raises(Conflict) as caught:
-        solved(program, *entries)
+        solved(program, *entries, options=options)
     return caught.value
 
 
@@ -48,15 +62,52 @@ OUTER_K = (must("S0", pin="k", at="outermost"), must("S0", parallel=True, at="ou
 THREE = tuple(must("S0", pin=pair, at="outermost") for pair in combinations("ijk", 2))
 
 
-def test_a_set_that_is_not_known_to_be_minimal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any time left the conflict names all that may have a part in it, and so it says."""
+def test_a_set_that_is_not_known_to_be_minimal_is_told() -> None:
+    """Without any time for it the conflict names all that may have a part in it, and so it says."""
     entries = (must("S2", pin="i", at="outermost"), *OUTER_K)
     assert NOT_MINIMAL not in conflict(ORDERED, *entries).reason
     assert len(conflict(ORDERED, *entries).conflicting) == 2
-    monkeypatch.setattr("engine.scheduling.solve.process_time", count(step=10).__next__)
-    hurried = conflict(ORDERED, *entries)
-    assert NOT_MINIMAL in hurried.reason
+    hurried = conflict(ORDERED, *entries, options=Options(explaining=0.0, repairing=0.0))
+    assert NOT_MINIMAL in hurried.reason and not hurried.is_final
     assert len(hurried.conflicting) == 3 and not hurried.repairs
+
+
+def test_the_first_answer_has_the_same_outcomes_and_the_last_one_the_repairs() -> None:
+    entries = (must("S2", pin="i", at="outermost"), *OUTER_K)
+    first, last = (conflict(ORDERED, *entries, options=options) for options in (FIRST_ANSWER, WHOLE))
+    assert [v.outcome for v in first.verdicts] == [v.outcome for v in last.verdicts]
+    assert (first.is_final, last.is_final) == (False, True)
+    assert not first.repairs and last.repairs
+
+
+@pytest.mark.parametrize("patience", range(0, 60, 3))
+def test_the_search_for_the_smallest_conflict_ends_at_once_when_nobody_waits_for_it(patience: int) -> None:
+    """Wherever it is broken off, it names at least the entries that conflict, and offers only what was tried."""
+    asked = count()
+    entries = (must("S2", split=4, at="i"), *THREE)
+    try:
+        found = conflict(ORDERED, *entries, options=Options(should_stop=lambda: next(asked) >= patience))
+    except OverBudget:
+        return  # the search itself was broken off
+    whole = conflict(ORDERED, *entries)
+    if found.is_final and len(found.repairs) == len(whole.repairs):
+        return  # it had come to its end
+    assert {v.placed.path for v in found.verdicts} == {v.placed.path for v in whole.verdicts}
+    assert {p.path for p in whole.conflicting} <= {p.path for p in found.conflicting}
+    assert len(found.repairs) < len(whole.repairs)
+
+
+def test_a_search_without_time_tells_what_it_has() -> None:
+    """Soft entries for which no time is left are not reached; a required one leaves nothing to tell."""
+    soft = replace(OUTER_K[0], required=False)
+    deadline = count()
+    late = Options(should_stop=lambda: next(deadline) >= 1)  # the schedule without entries is built
+    found = solved(ORDERED, soft, options=late)
+    assert [v.outcome for v in found.verdicts] == [NOT_REACHED] and "takes more than" in found.verdicts[0].because
+    assert found.tree == solved(ORDERED).tree
+    deadline = count()
+    with pytest.raises(OverBudget, match="takes more than"):
+        solved(ORDERED, OUTER_K[0], options=late)
 
 
 CONFLICTS = {

@@ -51,6 +51,19 @@ def test_the_same_groups_as_the_naive_reading(seed: int) -> None:
     assert found == naive(statements, weights, cuts, refused)
 
 
+def test_neighbours_that_hand_each_other_nothing_keep_their_parallel_loops() -> None:
+    """A row's exponentials stay out of the loop that sums another row; what they hand over counts more."""
+    kept = {(0,), (2,), (0, 2)}  # statement 1 has no parallel loop, and takes it from those that join it
+
+    def groups(*edges: tuple[int, int]) -> list[tuple[int, ...]] | None:
+        problem = SimpleNamespace(edges={e: SimpleNamespace(source=e[0], sink=e[1], weight=1) for e in edges})
+        return partition(problem, [0, 1, 2], (), lambda group: True, lambda group: group in kept)
+
+    assert groups() == [(0,), (1,), (2,)]
+    assert groups((0, 1)) == [(0, 1), (2,)]
+    assert groups((0, 1), (1, 2)) == [(0, 1, 2)]
+
+
 def test_orders_that_contradict_the_dependences_have_no_groups() -> None:
     edges = {(0, 1): SimpleNamespace(source=0, sink=1, weight=1)}
     problem = SimpleNamespace(edges=edges)

@@ -15,7 +15,7 @@ from engine.support.errors import BadInput
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 from tests.scheduling import isl_oracle
-from tests.scheduling.edits import claiming, edited, tiled
+from tests.scheduling.edits import claiming, cut_apart, edited, tiled
 from tests.support import irregular_programs as irregular
 from tests.support import programs
 from tests.support.random_programs import random_program
@@ -41,7 +41,10 @@ PROGRAMS = [
     irregular.overlapping(),
     irregular.shift_in_place(),
     random_program(3),
+    irregular.running_sum(),
+    irregular.recurrence(),
 ]
+SCANS = PROGRAMS[-2:]
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
@@ -75,11 +78,39 @@ def test_same_verdict_as_isl_on_five_thousand_tile_bands(number: int) -> None:
     _compare_edits(program, random.Random(seed), 130, tiles=True)
 
 
-def _compare_edits(program: TensorProgram, draw: random.Random, count: int, tiles: bool = False) -> None:
+@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
+def test_same_verdict_as_isl_on_random_launches(number: int) -> None:
+    _compare_edits(PROGRAMS[number], random.Random(500 + number), 8, launches=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_same_verdict_as_isl_on_five_thousand_launches_and_scans(number: int) -> None:
+    """5,200 trees that are cut outside all loops, tiles in every other program: of all programs above, of the scans
+    with other sizes, and random ones."""
+    seed = 600 + number
+    sizes = ((1, 4), (2, 7), (5, 3))
+    scans = [make(*size) for make in (irregular.running_sum, irregular.recurrence) for size in sizes]
+    chosen = [*PROGRAMS, *scans]
+    program = chosen[number] if number < len(chosen) else random_program(seed, 2 + number % 8)
+    _compare_edits(program, random.Random(seed), 130, tiles=number % 2 == 1, launches=True)
+
+
+def test_random_launches_of_scans_are_of_both_kinds() -> None:
+    for program in SCANS:
+        tree = schedule(program, dependences(program), ConstraintTree()).tree
+        found = [isl_oracle.legal(program, cut_apart(tree, draw)) for draw in map(random.Random, range(12))]
+        assert set(found) == {True, False}
+
+
+def _compare_edits(
+    program: TensorProgram, draw: random.Random, count: int, tiles: bool = False, launches: bool = False
+) -> None:
     needed = dependences(program)
-    tree = schedule(program, needed, ConstraintTree()).tree
+    whole = schedule(program, needed, ConstraintTree()).tree
     for _ in range(count):
-        changed = tree if tiles and draw.random() < 0.6 else edited(program, tree, draw)
+        tree = cut_apart(whole, draw) if launches else whole
+        changed = tree if (tiles or launches) and draw.random() < 0.6 else edited(program, tree, draw)
         if tiles:
             changed = tiled(program, changed, draw)
         if draw.random() < 0.25:

@@ -355,7 +355,7 @@ def test_the_complement_tells_independent_rows(seed: int) -> None:
     draw = random.Random(seed)
     width = draw.randint(1, 4)
     rows = [[draw.randint(-2, 2) for _ in range(width)] for _ in range(draw.randint(0, 3))]
-    basis = complement(rows, width)
+    basis = complement(tuple(map(tuple, rows)), width)
     assert len(basis) == width - rank(rows)
     assert all(sum(a * b for a, b in zip(v, row, strict=True)) == 0 for v in basis for row in rows)
     new = [draw.randint(-2, 2) for _ in range(width)]

@@ -90,6 +90,39 @@ def shift_in_place(length: int = 12) -> TensorProgram:
     )
 
 
+def running_sum(rows: int = 3, length: int = 5) -> TensorProgram:
+    """y[i, j] = sum of t[i, 0..j], as CumSum is lowered, between two element-wise statements."""
+    back = Index.of("j") - Index.of("k")
+    term = Access("t", (ROW, back), (Guard(back),))
+    box = [("i", rows), ("j", length)]
+    return program(
+        "running_sum",
+        dict.fromkeys("xtyz", (rows, length)),
+        [
+            statement("S0", box, at("t", "i", "j"), apply("exp", at("x", "i", "j"))),
+            statement("S1", [*box, ("k", length)], at("y", "i", "j"), term, ("sum", "k"), associative=False),
+            statement("S2", box, at("z", "i", "j"), apply("mul", at("y", "i", "j"), at("t", "i", "j"))),
+        ],
+        "z",
+    )
+
+
+def recurrence(rows: int = 4, length: int = 6) -> TensorProgram:
+    """p[i, j + 1] += p[i, j] along each row in place, a scan in one pass, then its square."""
+    following = at("p", "i", Index.of("j") + 1)
+    total = apply("add", at("p", "i", "j"), following)
+    return program(
+        "recurrence",
+        dict.fromkeys("py", (rows, length)),
+        [
+            statement("S0", [("i", rows), ("j", length - 1)], following, total, covers=False),
+            statement("S1", [("i", rows), ("j", length)], at("y", "i", "j"), apply("exp", at("p", "i", "j"))),
+        ],
+        "y",
+        inputs="p",
+    )
+
+
 def gather(rows: int = 10, columns: int = 6) -> TensorProgram:
     """t = exp x, then y[i, j] = t[index[i], j]: any row of t may be read."""
     row = Index.of(Element("index", (ROW,), 0, rows - 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,21 +24,30 @@ WIDE = """advice user
 """Six stages of 32 KiB: 192 KiB of shared memory."""
 
 
+@cache
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
 def assigned(module: Path) -> set[str]:
     """Names in capitals that a module assigns at its top level."""
     found: set[str] = set()
-    for statement in ast.parse(module.read_text(encoding="utf-8")).body:
+    for statement in parsed(module).body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         names = [n for t in targets if t is not None for n in ast.walk(t) if isinstance(n, ast.Name)]
         found |= {name.id.lstrip("_") for name in names if name.id.isupper()}
     return found
 
 
-HOMES: dict[str, list[str]] = defaultdict(list)
-for package in ("app", "engine", "views"):
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for name in assigned(path):
-            HOMES[name].append(str(path.relative_to(ROOT)))
+@cache
+def homes() -> dict[str, list[str]]:
+    """Name in capitals -> the modules that assign it."""
+    found: dict[str, list[str]] = {}
+    for package in ("app", "engine", "views"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for name in assigned(path):
+                found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return found
 
 
 @pytest.mark.parametrize("module", [hardware, registers], ids=lambda module: module.__name__)
@@ -46,19 +55,19 @@ def test_a_hardware_constant_is_assigned_once(module: object) -> None:
     own = Path(str(module.__file__))  # type: ignore[attr-defined]
     names = assigned(own)
     assert {"WARP", "MAX_THREADS", "SECTOR", "SCHEDULERS", "SUM_BYTES"} <= assigned(Path(hardware.__file__))
-    assert {name: HOMES[name] for name in names} == {name: [str(own.relative_to(ROOT))] for name in names}
+    assert {name: homes().get(name) for name in names} == {name: [str(own.relative_to(ROOT))] for name in names}
 
 
 @pytest.mark.parametrize("name", ["SHARED_BYTES", "BESIDE", "BASE_REGISTERS", "FRAGMENT", "OLDEST"])
 def test_no_module_has_a_limit_or_a_base_of_its_own(name: str) -> None:
-    assert name not in HOMES
+    assert name not in homes()
 
 
 def test_the_limit_of_shared_memory_is_a_figure_of_each_target() -> None:
     literals = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "engine").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and node.value in (163, 227, 163 * 1024, 227 * 1024)
     }
     assert literals == {"engine/target/devices.py"}
@@ -69,7 +78,7 @@ def test_no_function_of_the_engine_but_fuse_has_a_default_target() -> None:
     found = {
         f"{path.relative_to(ROOT)} {node.name}"
         for path in (ROOT / "engine").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef)
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
         if isinstance(default, ast.Name) and (default.id == "DEFAULT_TARGET" or default.id.lower() in DEVICES)

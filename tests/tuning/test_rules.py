@@ -16,7 +16,7 @@ from engine.kernels.gemm.limits import SEARCH_LIMITS
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate, prune_programs, situation
-from engine.kernels.prune import FEWEST, PROMISE, promising
+from engine.kernels.prune import KEPT_ANYWAY, PROMISE, promising
 from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
@@ -113,13 +113,13 @@ def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
 
 
 BROKEN = [
-    (replace(GOOD, block=(96, 128, 32), part=(48, 64)), "shape of tiles", "96 of a block"),
-    (replace(GOOD, block=(128, 128, 256)), "shape of tiles", "256 of a tile's depth"),
+    (replace(GOOD, block=(96, 128, 32), part=(48, 64)), "tile shape", "96 of a block"),
+    (replace(GOOD, block=(128, 128, 256)), "tile shape", "256 of a tile's depth"),
     (replace(GOOD, block=(128, 128, 64), part=(64, 64), slices=4), "register stages", "has 1 steps"),
     (replace(GOOD, stages=7), "stages", "up to 6"),
     (replace(GOOD, register_stages=4), "register stages", "2 steps"),
     (replace(GOOD, block=(256, 256, 64), stages=6), "shared memory", "KiB"),
-    (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "shape of tiles", "256 warps"),
+    (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "tile shape", "256 warps"),
     (replace(GOOD, block=(256, 256, 32), part=(64, 32), register_stages=2), "registers", "a thread may have 64"),
     (GemmConfig((64, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
     (GemmConfig((32, 256, 64), (32, 64), 1, 1, 2), "", ""),
@@ -142,7 +142,7 @@ def test_grids_half_empty_tiles_and_narrow_copies() -> None:
         return [d.rule for d in prune((knobs,), problem).dropped if d.count]
 
     assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
-    assert rule(replace(SQUARE, m=64), GOOD) == ["filled tiles"]
+    assert rule(replace(SQUARE, m=64), GOOD) == ["tile utilisation"]
     assert rule(replace(SQUARE, m=65), GOOD) == []
     # 128 x 32 elements of two bytes, one by one, are 32 for each of 128 threads, 16 for each of 256.
     gathered = replace(SQUARE, widths=(1, 8))
@@ -205,8 +205,8 @@ def test_what_is_promised_far_more_time_is_dropped_but_not_the_advisers_choice()
     funnel = Funnel(300, (), tuple(points))
     slowest = points[-1]
     made = promising(funnel, lambda program: float(program.number("n")), (slowest,))
-    assert made.left == (*points[:FEWEST], slowest)
-    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - FEWEST - 1)
+    assert made.left == (*points[:KEPT_ANYWAY], slowest)
+    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - KEPT_ANYWAY - 1)
     assert promising(funnel, lambda program: 1 + program.number("n") / 400, ()).left == tuple(points)
-    few = Funnel(FEWEST, (), tuple(points[:FEWEST]))
+    few = Funnel(KEPT_ANYWAY, (), tuple(points[:KEPT_ANYWAY]))
     assert promising(few, lambda program: float(program.number("n")), ()) is few

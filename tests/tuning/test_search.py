@@ -377,7 +377,7 @@ def test_the_command_searches_checks_resumes_and_writes(tmp_path: Path) -> None:
     assert (third["run"], third["trials"], third["reused"], third["repeated"]) == (2, 5, 5, 0)
     told = loomscope(*options, "--resume", "--strategy", "model", "--trials", "8")
     assert "a model's, not measured" in told.stdout
-    assert "8 attempts of run 2, 5 known before, all kept in" in told.stderr
+    assert "8 attempts of run 2, 5 cached, all kept in" in told.stderr
 
 
 @pytest.mark.parametrize(

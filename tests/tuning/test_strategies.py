@@ -13,7 +13,7 @@ import pytest
 
 from engine.kernels.space import Program, Value
 from engine.tuning.learned import Correction
-from engine.tuning.strategies import STRATEGIES
+from engine.tuning.strategies import STRATEGIES, make_strategy
 from engine.tuning.strategy import Strategy
 
 CHOICES: Mapping[str, tuple[Value, ...]] = {
@@ -63,7 +63,7 @@ SMALL = {"rows": (16, 32, 64), "stages": (1, 2, 3)}
 
 
 def strategy(name: str, space: Synthetic, seed: int = 1) -> Strategy:
-    return STRATEGIES[name](space, random.Random(seed))
+    return make_strategy(name, space, random.Random(seed))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -35,7 +35,7 @@ def document(name: str) -> KernelDoc:
     ("name", "legal", "kernel"),
     [
         ("own", "Legal", "Reduction kernel"),
-        ("general", "Legal", "General kernel; no faster family fits: reduction: S0 runs over i + 4"),
+        ("general", "Legal", "General kernel. Reduction does not fit: S0 runs over i + 4"),
         ("not taken", "Legal", "No kernel: lane 1024: this kernel takes a power of two up to 1024"),
         ("illegal", "Not legal", "No kernel: required entries cannot hold"),
     ],

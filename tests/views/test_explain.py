@@ -7,7 +7,7 @@ from dataclasses import replace
 from PySide6.QtWidgets import QLabel
 
 from tests.app.fake_documents import model
-from views.explain.view import MOST, ExplainView
+from views.explain.view import REASONS_SHOWN, ExplainView
 
 
 def text_of(view: ExplainView) -> str:
@@ -27,7 +27,7 @@ def test_a_group_is_explained(qtbot: object) -> None:
 def test_many_neighbours_are_summed_up(qtbot: object) -> None:
     view = ExplainView()
     qtbot.addWidget(view)  # type: ignore[attr-defined]
-    reasons = tuple(f"neighbour {number}: too wide" for number in range(MOST + 5))
+    reasons = tuple(f"neighbour {number}: too wide" for number in range(REASONS_SHOWN + 5))
     view.show_group(replace(model().groups[0], boundaries=reasons + reasons))
-    assert text_of(view).count("too wide") == MOST
+    assert text_of(view).count("too wide") == REASONS_SHOWN
     assert "and 5 more" in text_of(view)

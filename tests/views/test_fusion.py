@@ -13,6 +13,7 @@ from engine.documents.model import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc
 from tests.support.pointer import drag_over
 from views.fusion.card import CardContent, FusionCard
 from views.fusion.chooser import Chooser, Option
+from views.graph.canvas import READABLE
 from views.graph.drawing import keys_to_reopen
 from views.graph.handles import Handle
 from views.graph.items import SCHEMES, distance
@@ -186,3 +187,47 @@ def test_the_distance_to_an_edge_is_that_to_its_nearest_stretch() -> None:
     corner = ((0.0, 0.0), (0.0, 10.0), (10.0, 10.0))
     assert distance(corner, QPointF(3, 5)) == 3 and distance(corner, QPointF(14, 13)) == 5
     assert distance(corner, QPointF(5, 10)) == 0
+
+
+def test_legends_stand_below_the_picture_and_the_whole_graph_fits_above_them(view: GraphView) -> None:
+    view.canvas.toggle("one_0#0")
+    view.canvas.fit_all()
+    canvas = view.canvas
+    picture = canvas.viewport().geometry()
+    for legend in (canvas.legend, canvas.schemes):
+        assert legend.isVisible() and not legend.geometry().intersects(picture)
+        assert canvas.rect().contains(legend.geometry())
+    shown = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert shown.adjusted(-1, -1, 1, 1).contains(view.scene.sceneRect())
+
+
+def test_fit_shows_everything_and_the_first_sight_what_can_be_read(view: GraphView) -> None:
+    canvas = view.canvas
+    view.scene.setSceneRect(0, 0, 400, 40 * canvas.viewport().height())
+    canvas.fit_readable()
+    assert canvas.transform().m11() >= READABLE
+    canvas.fit_all()
+    assert canvas.mapToScene(canvas.viewport().rect()).boundingRect().height() >= view.scene.sceneRect().height() - 1
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.62, 0.8, 1.0])
+def test_the_title_of_a_box_is_legible_at_every_scale_of_a_first_sight(
+    view: GraphView, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[float] = []
+    note = "views.graph.items.draw_text"
+    monkeypatch.setattr(note, lambda painter, *_, **__: sizes.append(painter.font().pixelSize()))
+    view.canvas.resetTransform()
+    view.canvas.scale(scale, scale)
+    view.canvas.grab()
+    assert sizes and max(sizes) * scale >= 10.0, "a title of ten pixels"
+
+
+def test_what_a_drop_would_do_is_told_above_the_minimap(view: GraphView) -> None:
+    note, minimap = view.canvas.note, view.canvas.minimap
+    minimap.show()
+    note.tell("Merge", "It saves 1 µs", "honoured")
+    note.move(minimap.pos())
+    assert view.canvas.childAt(minimap.geometry().center()) is minimap, "it takes no clicks"
+    parts = [part for part in view.canvas.children() if part in (note, minimap)]
+    assert parts[-1] is note

@@ -15,7 +15,7 @@ from engine.documents.model import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, GraphDrawing, first_open
 from views.graph.items import BoxItem, SceneState
-from views.graph.layout import WIDEST, Size, lay_out_layers
+from views.graph.layout import BOXES_A_ROW, Size, lay_out_layers
 from views.hierarchy import LEVEL, GraphBox, boxes, longest_run
 from views.theme import load_theme
 
@@ -142,7 +142,7 @@ def test_a_random_graph_is_drawn_cleanly(seed: int) -> None:
         assert all(abs(a[0] - b[0]) < 0.6 or abs(a[1] - b[1]) < 0.6 for a, b in itertools.pairwise(route))
         others = [box for key, box in rectangles.items() if key not in (source, target)]
         assert not any(crossing(route, box) for box in others), f"{source} to {target}"
-    assert level.columns <= WIDEST
+    assert level.columns <= BOXES_A_ROW
 
 
 def test_ports_stand_alone_above_and_below() -> None:
@@ -189,7 +189,7 @@ def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     look.sums[placed.box.key] = 12.5
     image = QImage(400, 400, QImage.Format.Format_ARGB32)
     painter = QPainter(image)
-    BoxItem(placed, look)._frame_text(painter)
+    BoxItem(placed, look)._frame_text(painter, 12.0)
     painter.end()
     (time, (_, of_time, _)) = next((text, at) for text, at in drawn_at.items() if text.endswith("µs"))
     box, needed, _ = drawn_at[long]

@@ -9,7 +9,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
-from views.code.highlighter import spans
+from views.code.spans import spans
 from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
 from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent
@@ -141,12 +141,12 @@ def test_repairs_close_the_box_of_what_cannot_hold() -> None:
 def test_repairs_of_other_entries_and_incomplete_ones_are_told_in_full() -> None:
     refused = kernel("softmax_0", ADVICE + "advice user\n  required S2 @ j: parallel true\n")
     (entry,) = (each for each in refused.entries if each.outcome == "infeasible")
-    other = RepairDoc("relax", (9, 9), "make “S0 @ i: pin i” soft", "advice user\n", True)
-    partial = RepairDoc("relax", entry.path, "make it soft (then “b” still cannot hold)", "advice user\n", False)
+    other = RepairDoc("relax", (9, 9), "make “S0 @ i: pin i” optional", "advice user\n", True)
+    partial = RepairDoc("relax", entry.path, "make it optional (then “b” still cannot hold)", "advice user\n", False)
     rows = rows_of(refused.entries, (other, partial))
     (wrong,) = (row for heading in rows for row in heading.children if "infeasible" in row.title)
     titles = [row.title for row in wrong.children[2:]]
-    assert titles == ["Make “S0 @ i: pin i” soft", "Make it soft (then “b” still cannot hold)"]
+    assert titles == ["Make “S0 @ i: pin i” optional", "Make it optional (then “b” still cannot hold)"]
 
 
 ALTERNATIVES = """\
@@ -183,5 +183,5 @@ def test_an_alternative_is_copied_as_it_is_written() -> None:
 
 def test_of_many_replacements_the_first_are_offered() -> None:
     many = [RepairDoc("replace", (0, 0), f"leave S{n} out", "advice user\n", True) for n in range(9)]
-    relax = RepairDoc("relax", (0, 0), "make it soft", "advice user\n", True)
+    relax = RepairDoc("relax", (0, 0), "make it optional", "advice user\n", True)
     assert repairs_to_show([*many, relax]) == [*many[:3], relax]

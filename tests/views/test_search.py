@@ -15,7 +15,7 @@ from engine.documents.model import ModelDoc, OperatorDoc
 from tests.app.fake_documents import model
 from views.search.hits import hits, summary
 from views.search.index import SearchIndex
-from views.search.query import LONGEST, QueryError, check_regex, parse
+from views.search.query import QUERY_LENGTH, QueryError, check_regex, parse
 
 
 def operator(
@@ -97,7 +97,7 @@ def test_operators_found(query: str, expected: list[int]) -> None:
         ("time>x", "needs a number"),
         ("time>", "needs a number"),
         (" > ".join("a" * 13), "at most 12 steps"),
-        ("a" * (LONGEST + 1), "at most"),
+        ("a" * (QUERY_LENGTH + 1), "at most"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_reason(query: str, reason: str) -> None:
@@ -107,7 +107,10 @@ def test_what_makes_no_sense_is_refused_with_its_reason(query: str, reason: str)
 
 @pytest.mark.parametrize(
     "query",
-    ["/a+b+c*/", "/(ab)+/", r"/layer\.(1|2)\./", "/[a+|]*/", r"/\(a+\)+/", "/(?:a)b?/", "foo:bar", "/o", "a" * LONGEST],
+    [
+        "/a+b+c*/", "/(ab)+/", r"/layer\.(1|2)\./", "/[a+|]*/", r"/\(a+\)+/", "/(?:a)b?/", "foo:bar", "/o",
+        "a" * QUERY_LENGTH,
+    ],
 )
 def test_what_is_harmless_is_accepted(query: str) -> None:
     assert len(parse(query)) == 1

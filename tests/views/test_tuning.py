@@ -118,7 +118,7 @@ def test_a_failure_says_its_kind_and_a_wrong_result_is_told_apart() -> None:
     model = table(trials_of(1.0, math.nan))
     cell = model.cell(1, RESULT)
     assert cell.text == "wrong result" and cell.failed and cell.wrong
-    assert model.cell(0, RESULT).text == "new" and not model.cell(0, RESULT).failed
+    assert model.cell(0, RESULT).text == "OK" and not model.cell(0, RESULT).failed
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ FIELDS = {
     "split": "a factor, e.g. 4",
     "mark": "e.g. stages 2",
     "cut": "e.g. S0 | S1 S2",
+    "terms": "e.g. ((i, 1), (j, 1)), or shift",
     "rewrite": "associative, or recompute in S3",
 }
 """What can be asked for -> how its value looks."""

@@ -24,7 +24,7 @@ KINDS = {
 """Sub-menu -> kinds of moves; other kinds stand under "Other"."""
 MOST_REASON = 72
 """Characters of a reason in the menu; the tool tip has the whole."""
-WORDS = {"parallel": "parallel", "legal": "in order"}
+WORDS = {"parallel": "parallel", "legal": "sequential"}
 
 
 def fill(

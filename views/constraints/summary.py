@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.documents.model import EntryDoc, KernelDoc
 from views.constraints.rows import summary
-from views.format import figure
+from views.format import figure, made_by
 from views.panel import Elided, FixedStrip, bar
 from views.rows import draw_text
 from views.shapes import paint_verdict
@@ -80,6 +80,9 @@ class KernelState(QWidget):
         # Not an elided line, which asks its layout for no room: the next one would stand on top of it.
         self.legal, self.kernel = QLabel(), Elided("second")
         self.legal.setFixedWidth(LEGAL_WIDTH)
+        self._told = ""
+        self.is_looking = False
+        """Whether the smallest conflict is still looked for."""
         self.setAccessibleName("Legality and kernel")
         strip, row = bar("subheader", 28)
         row.addWidget(self.legal)
@@ -91,15 +94,25 @@ class KernelState(QWidget):
     def show_kernel(self, kernel: KernelDoc) -> None:
         """Shows what became of a group's advice."""
         self.legal.setText("Legal" if kernel.legal else "Not legal")
-        self.kernel.setText(_kernel_text(kernel))
+        self._told = _kernel_text(kernel)
+        self._show()
+
+    def show_looking(self, looking: bool) -> None:
+        """The smallest conflict is looked for, or no longer."""
+        self.is_looking = looking
+        self._show()
+
+    def _show(self) -> None:
+        self.kernel.setText(f"Looking for the smallest conflict… {self._told}" if self.is_looking else self._told)
         self.setAccessibleDescription(f"{self.legal.text()}. {self.kernel.text()}")
 
 
 def _kernel_text(kernel: KernelDoc) -> str:
-    """The family, and what the next better one would need: "General kernel; no faster family fits: gemm: ..."."""
+    """The family, and what keeps the next better one from it: "General kernel. Gemm does not fit: ..."."""
     if not kernel.legal:
         return "No kernel: required entries cannot hold"
     if kernel.refused:
         return f"No kernel: {kernel.refused}"
-    better = f"; no faster family fits: {kernel.misfit}" if kernel.misfit else ""
-    return f"{kernel.family.capitalize()} kernel{better}"
+    family, _, because = kernel.misfit.partition(": ")
+    better = f". {family.capitalize()} does not fit: {because}" if because else ""
+    return made_by(kernel).capitalize() + better

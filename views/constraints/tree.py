@@ -63,11 +63,10 @@ class ConstraintTreeView(RowView):
         """Key of the row that takes the keyboard when the rows come back."""
 
     def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = is_opened) -> None:
-        """Replaces the rows; alternatives that were not reached start closed, the keyboard stays where it was."""
-        current = self._follow or self._current_key()
+        """Replaces the rows; alternatives that were not reached start closed, the keyboard follows one that moved."""
         super().show_rows(rows, opened)
+        index = self.rows.index_of(self._follow)
         self._follow = ""
-        index = self.rows.index_of(current)
         if index.isValid():
             self._silent = True
             self.setCurrentIndex(index)
@@ -203,10 +202,6 @@ class ConstraintTreeView(RowView):
                 self.scrollTo(self.rows.index(self.rows.rowCount(index.parent()) - 1, 0, index.parent()))
                 self.scrollTo(index.parent())
                 return
-
-    def _current_key(self) -> str:
-        index = self.currentIndex()
-        return self.rows.row_at(index).key if index.isValid() else ""
 
     def _row_at(self, position: QPointF) -> TreeRow | None:
         index = self.indexAt(position.toPoint())

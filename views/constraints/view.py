@@ -100,6 +100,10 @@ class ConstraintsView(Panel):
         self.summary.show_entries(kernel.entries, kernel.milliseconds)
         self.show_body()
 
+    def show_looking(self, looking: bool) -> None:
+        """Whether the smallest conflict is still looked for: the verdicts may name more entries than it has."""
+        self.kernel_state.show_looking(looking)
+
     def show_possible(self, moves: MovesDoc | None, decisions: DecisionsDoc | None) -> None:
         """What the menu of entries offers; None while it is being tried."""
         self._moves, self._decisions = moves, decisions

@@ -9,7 +9,7 @@ from engine.documents.model import GroupDoc, ModelDoc
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.panel import Elided, Panel, label
 
-MOST = 12
+REASONS_SHOWN = 12
 """Reasons shown of each kind; equal ones count once."""
 
 
@@ -120,8 +120,8 @@ def _section(layout: QVBoxLayout, title: str, paragraphs: tuple[str, ...] | list
     heading.setContentsMargins(0, 10, 0, 0)
     layout.addWidget(heading)
     shown = list(dict.fromkeys(paragraphs))
-    if len(shown) > MOST:
-        shown = [*shown[:MOST], f"… and {len(shown) - MOST} more"]
+    if len(shown) > REASONS_SHOWN:
+        shown = [*shown[:REASONS_SHOWN], f"… and {len(shown) - REASONS_SHOWN} more"]
     # One label for all of them: a label each would hold the window up where a group has many neighbours.
     mark = "· " if len(shown) > 1 else ""
     text = label("\n".join(mark + each for each in shown), "paragraph", wrap=True)

@@ -7,9 +7,9 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheel
 from PySide6.QtWidgets import QGraphicsView
 
 from views.graph.handles import Handle, handle_of
-from views.graph.items import BoxItem
+from views.graph.items import FAR, BoxItem
 from views.graph.note import DropNote
-from views.graph.overlay import CostLegend, Minimap, SchemeLegend
+from views.graph.overlay import LEGEND, CostLegend, Minimap, SchemeLegend
 from views.graph.scene import GraphScene
 from views.theme import Theme
 from views.themed import Themed
@@ -17,7 +17,7 @@ from views.themed import Themed
 SMALLEST, LARGEST = 0.08, 3.0
 REACH = 7.0
 """Pixels from an edge at which a click is meant for it."""
-READABLE = 0.62
+READABLE = 0.5
 """A model that would have to be smaller than this to fit starts at its top instead."""
 
 
@@ -51,7 +51,7 @@ class Canvas(QGraphicsView, Themed):
         self.minimap.moved.connect(self._go_to)
         self.legend = CostLegend(self, scene.look)
         self.schemes = SchemeLegend(self, scene)
-        self.note = DropNote(self.viewport())
+        self.note = DropNote(self)  # beside the minimap, so that it can lie above it
         for axis in (self.horizontalScrollBar(), self.verticalScrollBar()):
             axis.valueChanged.connect(self._show_sight)
         scene.built.connect(self._on_built)
@@ -68,17 +68,25 @@ class Canvas(QGraphicsView, Themed):
         self._fit_pending = True
 
     def fit_all(self) -> None:
+        """Shows everything, however small."""
+        self._fit(0.0)
+
+    def fit_readable(self) -> None:
         """Shows everything, or the top of it where everything would be too small to read."""
-        rect = self._scene.sceneRect()
-        if rect.isEmpty() or not self.viewport().width():
+        self._fit(READABLE)
+
+    def _fit(self, least: float) -> None:
+        rect, room = self._scene.sceneRect(), self.viewport().size()
+        if rect.isEmpty() or not room.width():
             return
-        scale = min(self.viewport().width() / rect.width(), self.viewport().height() / rect.height(), 1.0)
+        across, down = room.width() / rect.width(), room.height() / rect.height()
         self.resetTransform()
-        if scale < READABLE:
-            scale = min(max(scale, READABLE), max(self.viewport().width() / rect.width(), 0.3))
+        if min(across, down) < least:
+            scale = min(least, max(across, FAR))
             self.scale(scale, scale)
-            self.centerOn(rect.center().x(), rect.top() + self.viewport().height() / scale / 2)
+            self.centerOn(rect.center().x(), rect.top() + room.height() / scale / 2)
         else:
+            scale = min(across, down, 1.0)
             self.scale(scale, scale)
             self.centerOn(rect.center())
         self._show_sight()
@@ -226,11 +234,12 @@ class Canvas(QGraphicsView, Themed):
         """Keeps the overlays in their corners."""
         super().resizeEvent(event)
         size = self.viewport().size()
-        self.legend.move(8, size.height() - self.legend.height() - 6)
-        self.schemes.move(8, size.height() - self.legend.height() - self.schemes.height() - 8)
+        below = self.viewport().geometry().bottom() + 1
+        for number, legend in enumerate((self.legend, self.schemes)):
+            legend.setGeometry(0, below + number * LEGEND, self.width(), LEGEND)
         self.minimap.move(size.width() - self.minimap.width() - 10, size.height() - self.minimap.height() - 10)
         if event.oldSize().width() != event.size().width():
-            self.fit_all()  # what grows or shrinks below it must not move what one looks at
+            self.fit_readable()  # what grows or shrinks below it must not move what one looks at
 
     def toggle_operators(self) -> None:
         """Opens every launch that is drawn, or closes them all; what is in the middle stays about there."""
@@ -274,10 +283,12 @@ class Canvas(QGraphicsView, Themed):
                 return
 
     def _on_built(self) -> None:
+        self.schemes.fit()
+        # The legends have a place of their own below the picture, so that they cover no part of it.
+        self.setViewportMargins(0, 0, 0, LEGEND * (1 + self.schemes.isVisibleTo(self)))
         if self._fit_pending:
             self._fit_pending = False
-            self.fit_all()
-        self.schemes.fit()
+            self.fit_readable()
         self._show_sight()
 
     def _box_at(self, position: QPointF) -> BoxItem | None:

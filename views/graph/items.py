@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
+from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.hierarchy import GraphBox
@@ -25,8 +26,10 @@ HULL_RADIUS = 10.0
 TARGETS = {"honoured": "accent", "infeasible": "wrong", "not reached": "text-3"}
 """Verdict on a drop -> the outline of where it would land."""
 UNKNOWN = "—"
-FAR, NEAR = 0.32, 0.55
-"""Scales below which a box shows nothing but its shape, and only its title."""
+FAR, NEAR = 0.32, 0.8
+"""Scales below which a box shows nothing but its shape, and no second line."""
+LEGIBLE = 11.0
+"""Pixels on the screen that a title has, however small the picture is, as long as its box has the room."""
 MEASURED = "measured"
 PACKING = "packing"
 SCHEMES = {
@@ -66,6 +69,8 @@ class SceneState:
     """The launch or operator that commands are about."""
     edge: tuple[str, str] = ("", "")
     """Keys of the boxes at the ends of the edge that the card describes."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Launch or operator -> "added", "removed" or "changed", while the model stands beside another one."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
@@ -136,7 +141,7 @@ class BoxItem(QGraphicsItem):
 
     def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
-        return QRectF(-2, -10, self.placed.width + 12, self.placed.height + 12)
+        return QRectF(-8, -10, self.placed.width + 18, self.placed.height + 12)
 
     def shape(self) -> QPainterPath:
         """Only the header of an open layer answers the mouse."""
@@ -165,11 +170,16 @@ class BoxItem(QGraphicsItem):
         if scale < FAR:
             return
         if self.placed.opened:
-            self._frame_text(painter)
+            self._frame_text(painter, _text_size(scale, HEADER))
         elif self.placed.box.operator:
-            self._operator_text(painter, scale >= NEAR)
+            self._operator_text(painter, _text_size(scale, self.placed.height), scale >= NEAR)
+        elif scale >= NEAR:
+            self._box_text(painter, QRectF(12, 4, self.placed.width - 24, 19), _text_size(scale, 19), True)
+            self._second_line(painter, QRectF(12, 23, self.placed.width - 24, 16))
         else:
-            self._box_text(painter, scale >= NEAR)
+            row = QRectF(8, 0, self.placed.width - 16, self.placed.height - 8)
+            self._box_text(painter, row, _text_size(scale, row.height()), False)
+            self._paint_cost(painter, QRectF(8, self.placed.height - 9, self.placed.width - 16, 5))
 
     def _outline(self, painter: QPainter) -> None:
         theme, placed = self._look.theme, self.placed
@@ -184,6 +194,9 @@ class BoxItem(QGraphicsItem):
             for shift in (8.0, 4.0):
                 painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
         hull = placed.opened and not placed.box.children
+        change = change_of(self._look.changes, placed.box)
+        if change:
+            pen = QPen(theme.author(CHANGES[change][0]), 1.8)
         if self._look.target[0] == placed.box.key:
             pen = QPen(theme.colour(TARGETS[self._look.target[1]]), 2.4)
         painter.setPen(pen)
@@ -193,23 +206,25 @@ class BoxItem(QGraphicsItem):
         painter.drawRoundedRect(box, radius, radius)
         if placed.box.nodes[0].fixed and not placed.box.children and not placed.box.operator:
             paint_pin(painter, QPointF(placed.width - 1, 1), theme)
+        if change:
+            paint_change(painter, QPointF(0, 0), change, theme)
 
-    def _frame_text(self, painter: QPainter) -> None:
+    def _frame_text(self, painter: QPainter, size: float) -> None:
         theme, placed = self._look.theme, self.placed
         row = QRectF(12, 0, placed.width - 24, HEADER)
         time = self._look.time_of(placed)
         text = f"{duration(time)}{' each' * (placed.box.count > 1)}" if time else UNKNOWN
-        painter.setFont(face(11))
+        painter.setFont(face(size - 1))
         painter.setPen(theme.colour("text-2"))
         draw_text(painter, row, text, right=True)
         room = row.width() - text_width(painter, text) - 10
-        _paint_title(painter, row, placed.box, theme, semibold(), room)
+        _paint_title(painter, row, placed.box, theme, semibold(size), room)
 
-    def _operator_text(self, painter: QPainter, whole: bool) -> None:
+    def _operator_text(self, painter: QPainter, size: float, whole: bool) -> None:
         """The operator's type and, in grey, its name."""
         theme, placed = self._look.theme, self.placed
         row = QRectF(10, 0, placed.width - 20, placed.height)
-        painter.setFont(face(11.5, QFont.Weight.Medium))
+        painter.setFont(face(size, QFont.Weight.Medium))
         painter.setPen(theme.colour("text"))
         draw_text(painter, row, placed.box.title)
         used = text_width(painter, placed.box.title) + 10
@@ -219,21 +234,21 @@ class BoxItem(QGraphicsItem):
             name = placed.box.operator.rstrip("/").rpartition("/")[2]
             draw_text(painter, row.adjusted(used, 0, 0, 0), name, right=True)
 
-    def _box_text(self, painter: QPainter, whole: bool) -> None:
+    def _box_text(self, painter: QPainter, row: QRectF, size: float, with_time: bool) -> None:
+        """The title, and at the right the time; of a small box the time stands there only beside a whole title."""
         theme, placed, look = self._look.theme, self.placed, self._look
-        row = QRectF(12, 4, placed.width - 24, 19)
         time = look.time_of(placed)
         text = duration(time) if time else UNKNOWN * look.shows_measured
-        painter.setFont(semibold())
+        weight = semibold(size) if look.is_selected(placed) else face(size, QFont.Weight.Medium)
+        painter.setFont(semibold(size))
+        taken = text_width(painter, text) + 10
+        if not with_time and text_width(painter, _whole_title(placed.box)) + taken > row.width():
+            text, taken = "", 0.0
         painter.setPen(theme.colour("text"))
         draw_text(painter, row, text, right=True)
-        room = row.width() - text_width(painter, text) - 10
-        weight = semibold() if look.is_selected(placed) else face(12, QFont.Weight.Medium)
-        _paint_title(painter, row, placed.box, theme, weight, room)
-        if whole:
-            self._second_line(painter, QRectF(12, 23, placed.width - 24, 16), time)
+        _paint_title(painter, row, placed.box, theme, weight, row.width() - taken)
 
-    def _second_line(self, painter: QPainter, row: QRectF, time: float) -> None:
+    def _second_line(self, painter: QPainter, row: QRectF) -> None:
         theme, look = self._look.theme, self._look
         group = look.group_of(self.placed)
         bar = 48.0 if self.placed.width > 200 else 32.0
@@ -249,8 +264,17 @@ class BoxItem(QGraphicsItem):
         if text_width(painter, shape) + width + 22 <= track.left() - row.x():
             draw_text(painter, QRectF(track.left() - 8 - width, row.y(), width + 1, row.height()), note)
         draw_text(painter, QRectF(row.x(), row.y(), track.left() - 8 - row.x(), row.height()), shape)
+        self._paint_cost(painter, track)
+
+    def _paint_cost(self, painter: QPainter, track: QRectF) -> None:
+        """The bar: the launch's part of the dearest one's time, or of the most bytes."""
+        theme, look = self._look.theme, self._look
+        group = look.group_of(self.placed)
+        if group is None:
+            return
         paint_track(painter, track, theme)
-        part = group.bytes / look.heaviest if look.colour_by == "traffic" else time / look.dearest
+        by_bytes = look.colour_by == "traffic"
+        part = group.bytes / look.heaviest if by_bytes else look.time_of(self.placed) / look.dearest
         colour = (
             theme.author(BOUND_COLOURS.get(group.bound, "user"))
             if look.colour_by == "bound"
@@ -328,15 +352,6 @@ class EdgeItem(QGraphicsItem):
             draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
 
 
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme) -> None:
-    """The mark of what the user fixed: a pin whose head is the user's disc."""
-    painter.setPen(QPen(theme.author("user"), 1.4))
-    painter.drawLine(at + QPointF(0, 2), at + QPointF(0, 8))
-    painter.setPen(QPen(theme.colour("panel"), 1.0))
-    painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 4.2, 4.2)
-
-
 def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
     """Between a point and a polyline."""
     best = math.inf
@@ -349,17 +364,28 @@ def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
     return best
 
 
+def _text_size(scale: float, room: float) -> float:
+    """Scene pixels of a title: 12, and more where the picture is small; steps of one, as each size is another font."""
+    return min(max(12.0, round(LEGIBLE / scale)), math.floor(room * 0.8))
+
+
+def _whole_title(box: GraphBox) -> str:
+    """With how many copies it stands for."""
+    return f"{box.title}  × {box.count:,}" if box.count > 1 else box.title
+
+
 def _paint_title(painter: QPainter, row: QRectF, box: GraphBox, theme: Theme, font: QFont, room: float) -> None:
     """A title and, in grey, how many copies it stands for."""
-    suffix = f"  × {box.count:,}" if box.count > 1 else ""
-    painter.setFont(face())
+    suffix = _whole_title(box).removeprefix(box.title)
+    light = face(font.pixelSize())
+    painter.setFont(light)
     beside = text_width(painter, suffix) + 1.0
     painter.setFont(font)
     painter.setPen(theme.colour("text"))
     width = min(text_width(painter, box.title) + 1.0, room - beside)
     draw_text(painter, QRectF(row.x(), row.y(), width, row.height()), box.title)
     if suffix:
-        painter.setFont(face())
+        painter.setFont(light)
         painter.setPen(theme.colour("text-3"))
         draw_text(painter, QRectF(row.x() + width, row.y(), beside, row.height()), suffix)
 

@@ -14,7 +14,7 @@ COLUMN_GAP = 20.0
 LANE_OFFSET = 18.0
 LANE_GAP = 10.0
 SWEEPS = 3
-WIDEST = 3
+BOXES_A_ROW = 3
 """Boxes side by side at most: a graph is read downwards, so a wider row is broken into several."""
 
 Point = tuple[float, float]
@@ -81,7 +81,7 @@ def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge], ports: tuple[str, st
         neighbours = before if sweep % 2 == 0 else after
         for row in rows if sweep % 2 == 0 else reversed(rows):
             _order(row, neighbours, rows, layer)
-    return [row[start : start + WIDEST] for row in rows for start in range(0, len(row), WIDEST)]
+    return [row[start : start + BOXES_A_ROW] for row in rows for start in range(0, len(row), BOXES_A_ROW)]
 
 
 def _separate(layer: dict[str, int], entry: str, leave: str) -> None:

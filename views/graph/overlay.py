@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.graph.items import BOUND_COLOURS, SCHEMES, SceneState
+from views.graph.items import BOUND_COLOURS, PACKING, SCHEMES, SceneState
 from views.graph.scene import GraphScene
-from views.rows import draw_text
+from views.rows import draw_text, text_width
 from views.theme import face
 
 MINIMAP = QSize(72, 132)
-LEGEND = QSize(120, 52)
+LEGEND = 22
+"""Pixels of the height of each legend."""
 TITLES = {"traffic": "traffic per launch", "bound": "limited by"}
-RAMP, SWATCH = 96, 66
-"""Pixels of the scale, and of each category."""
+RAMP = 72
+"""Pixels of the scale."""
 
 
 class Minimap(QWidget):
@@ -75,22 +74,42 @@ class Minimap(QWidget):
         return scale, QPointF(self.width() / 2, self.height() / 2) - centre
 
 
-class CostLegend(QWidget):
-    """What the colour of the cost bars means."""
+class _Legend(QWidget):
+    """One line below the picture; `paint` says what is in it, from left to right."""
 
     def __init__(self, parent: QWidget, look: SceneState) -> None:
         super().__init__(parent)
         self._look = look
-        self.setFixedSize(LEGEND)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setAccessibleName("Legend of the cost colours")
 
-    def fit(self) -> None:
-        """As wide as what it says, so that it covers no more of the graph than it must."""
-        font = QFontMetricsF(face(10.5))
-        width = max(font.horizontalAdvance(text) for text in (self.title, self.where)) + 12
-        self.setFixedWidth(max(LEGEND.width(), ceil(width), 3 * SWATCH + 8 if self._look.colour_by == "bound" else 0))
-        self.update()
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A line above, then the parts as long as there is room."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(face(10.5))
+        painter.setPen(self._look.theme.colour("line"))
+        painter.drawLine(QPointF(0, 0.5), QPointF(self.width(), 0.5))
+        self.paint(painter)
+
+    def paint(self, painter: QPainter) -> None:
+        """Draws the parts."""
+        raise NotImplementedError
+
+    def text(self, painter: QPainter, x: float, text: str, token: str) -> float:
+        """A text at `x`, shortened where the legend ends, and where the next part begins."""
+        painter.setPen(self._look.theme.colour(token))
+        width = min(text_width(painter, text) + 1, self.width() - x - 8)
+        if width > 0:
+            draw_text(painter, QRectF(x, 0, width, LEGEND), text)
+        return x + width + 12
+
+
+class CostLegend(_Legend):
+    """What the colour of the cost bars means."""
+
+    def __init__(self, parent: QWidget, look: SceneState) -> None:
+        super().__init__(parent, look)
+        self.setAccessibleName("Legend of the cost colours")
 
     @property
     def title(self) -> str:
@@ -106,67 +125,44 @@ class CostLegend(QWidget):
             return "nothing measured yet"
         return self._look.measured_where if self._look.shows_measured else self._look.predicted_where
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def paint(self, painter: QPainter) -> None:
         """A scale, or one swatch for each category."""
-        theme, look = self._look.theme, self._look
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        background = theme.colour("panel")
-        background.setAlphaF(0.88)
-        painter.fillRect(self.rect(), background)
-        painter.setFont(face(10.5))
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(4, 2, self.width() - 8, 15), self.title)
-        if look.colour_by == "bound":
-            self._swatches(painter)
+        theme = self._look.theme
+        x = self.text(painter, 12, self.title, "text-2")
+        if self._look.colour_by == "bound":
+            for name, author in BOUND_COLOURS.items():
+                painter.setPen(QPen(theme.author(author), 1.4))
+                painter.drawRect(QRectF(x + 0.5, LEGEND / 2 - 3.5, 10, 7))
+                x = self.text(painter, x + 15, name, "text-2")
             return
-        ramp = QLinearGradient(4, 0, 4 + RAMP, 0)
+        ramp = QLinearGradient(x, 0, x + RAMP, 0)
         for index, colour in enumerate(theme.cost):
             ramp.setColorAt(index / (len(theme.cost) - 1), colour)
-        painter.fillRect(QRectF(4, 21, RAMP, 7), ramp)
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(4, 33, self.width() - 8, 15), self.where)
-
-    def _swatches(self, painter: QPainter) -> None:
-        x = 4.0
-        for name, author in BOUND_COLOURS.items():
-            painter.setPen(QPen(self._look.theme.author(author), 1.4))
-            painter.drawRect(QRectF(x + 0.5, 22.5, 10, 7))
-            painter.setPen(self._look.theme.colour("text-2"))
-            painter.drawText(QRectF(x + 15, 18, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
-            x += SWATCH
+        painter.fillRect(QRectF(x, LEGEND / 2 - 3.5, RAMP, 7), ramp)
+        self.text(painter, x + RAMP + 12, self.where, "text-3")
 
 
-class SchemeLegend(QWidget):
+LABELS = {PACKING: "horizontal fusion"}
+"""Schemes that the field calls otherwise than documents do."""
+
+
+class SchemeLegend(_Legend):
     """What the lines inside launches mean; there while a launch is open."""
 
     def __init__(self, parent: QWidget, scene: GraphScene) -> None:
-        super().__init__(parent)
+        super().__init__(parent, scene.look)
         self._scene = scene
-        self.setFixedSize(QSize(96, 20 + 16 * len(SCHEMES)))
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setAccessibleName("Legend of the schemes: register, shuffle, shared memory, packing")
+        self.setAccessibleName("Legend of the schemes: register, shuffle, shared memory, horizontal fusion")
         self.hide()
 
     def fit(self) -> None:
         """Shows itself where there is something to explain."""
         self.setVisible(any(line.links for line in self._scene.drawing.lines))
-        self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def paint(self, painter: QPainter) -> None:
         """A piece of each line with its name."""
-        theme = self._scene.look.theme
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        background = theme.colour("panel")
-        background.setAlphaF(0.88)
-        painter.fillRect(self.rect(), background)
-        painter.setFont(face(10.5))
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(4, 1, self.width() - 8, 15), "handed over in")
-        for number, (name, (author, style, width)) in enumerate(SCHEMES.items()):
-            middle = 26.0 + 16 * number
-            painter.setPen(QPen(theme.author(author), width, style))
-            painter.drawLine(QPointF(5, middle), QPointF(27, middle))
-            painter.setPen(theme.colour("text-3"))
-            draw_text(painter, QRectF(34, middle - 8, 60, 16), name)
+        x = self.text(painter, 12, "passed via", "text-2")
+        for name, (author, style, width) in SCHEMES.items():
+            painter.setPen(QPen(self._look.theme.author(author), width, style))
+            painter.drawLine(QPointF(x, LEGEND / 2), QPointF(x + 22, LEGEND / 2))
+            x = self.text(painter, x + 28, LABELS.get(name, name), "text-3")

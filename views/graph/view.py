@@ -112,7 +112,7 @@ class GraphView(Panel):
         self.origin.setText(f"{mark} {look.origin}")
         self.origin.setToolTip(tip)
         self.scene.update()
-        self.canvas.legend.fit()
+        self.canvas.legend.update()
 
     def show_theme(self, theme: Theme) -> None:
         """Takes over the tokens of `theme`."""

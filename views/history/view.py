@@ -129,7 +129,7 @@ class StepSummary(QWidget, Themed):
         self._columns = 0
         self.note = QLineEdit()
         self.note.setProperty("role", "quiet")
-        self.note.setPlaceholderText("Add a remark to this step")
+        self.note.setPlaceholderText("Add a note to this step")
         self.note.setAccessibleName("Remark")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 8, 8, 6)

@@ -11,6 +11,7 @@ from engine.documents.exploration import MoveDoc, MovesDoc
 from views.format import duration
 from views.rows import RowState, TreeRow, draw_text
 from views.shapes import paint_gain, paint_time_mark
+from views.tables import Cell
 from views.theme import Theme, face, semibold
 
 PREDICTED, GAIN = 92, 76
@@ -46,6 +47,17 @@ def describe(move: MoveDoc) -> str:
     if move.time is None:
         return f"{move.title}: not possible, {move.why_not}"
     return f"{move.title}: {duration(move.time.microseconds)} {move.time.origin}, {gain_text(move.gain)}"
+
+
+def move_cells(row: TreeRow) -> dict[str, Cell]:
+    """A move's row for a table; the heading of what is impossible is none."""
+    move = row.value
+    if not isinstance(move, MoveDoc):
+        return {}
+    cells: dict[str, Cell] = {"move": move.title, "advice": "; ".join(move.entries)}
+    if move.time is None:
+        return {**cells, "why not": move.why_not}
+    return {**cells, f"{move.time.origin} µs": move.time.microseconds, "gain": move.gain}
 
 
 def gain_text(gain: float) -> str:

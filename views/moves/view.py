@@ -10,7 +10,7 @@ from engine.documents.exploration import MoveDoc, MovesDoc
 from engine.documents.model import Time
 from views.answer import AnswerPanel
 from views.format import duration
-from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
+from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_cells, move_rows, paint_move
 from views.panel import Elided, column_heads, label
 from views.rows import RowView, TreeRow
 from views.theme import code_face
@@ -32,6 +32,7 @@ class MovesView(AnswerPanel):
         self._now: Time | None = None
         self._moves: MovesDoc | None = None
         self.table = RowView("Next legal steps", paint_move, 0)
+        self.table.cells = move_cells
         self.table.setToolTip("Return or a double click applies a step; Ctrl+C copies it as text")
         self.table.row_selected.connect(self._choose)
         self.table.row_activated.connect(self._apply)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QPainter, QResizeEvent
 
 from views.field import Field
 from views.format import duration, percent
@@ -20,7 +20,9 @@ from views.theme import Theme, face, semibold
 SHARE = 52
 TIME = 58
 BAR = 28
-WIDEST = 0.25
+WIDE = 270
+"""Pixels of a panel that has room for the share as a figure beside the names."""
+FULL_SHARE = 0.25
 """Share of the whole model that fills the bar."""
 
 
@@ -53,9 +55,11 @@ class OutlineView(Panel):
                 head.setFixedWidth(width)
                 head.setAlignment(head.alignment().AlignRight | head.alignment().AlignVCenter)
             heads.addWidget(head, 0 if width else 1)
+            if text == "Share":
+                self._share_head = head
         heads.setContentsMargins(12, 0, 12, 0)
         heads.setSpacing(0)
-        self.tree = RowView("Outline tree", _paint)
+        self.tree = RowView("Outline tree", self._paint)
         self.tree.row_selected.connect(self._select)
         self.body_layout.addWidget(search)
         self.body_layout.addWidget(self.told)
@@ -64,6 +68,11 @@ class OutlineView(Panel):
         self.empty.add_button("Open…").clicked.connect(self.open_requested)
         self.empty.add_button("Open the example").clicked.connect(self.example_requested)
         self.show_empty("Drop an ONNX file here, or open the example")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow panel names go before figures that the bars show, too."""
+        super().resizeEvent(event)
+        self._share_head.setVisible(self.width() >= WIDE)
 
     def show_model(self, overview: Overview) -> None:
         """Replaces the tree."""
@@ -104,12 +113,15 @@ class OutlineView(Panel):
         self.told.setText(summary(self._index, found))
         return filter_rows(self._rows, found.groups)
 
+    def _paint(self, painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+        _paint(painter, row, state, theme, self._share_head.isVisibleTo(self))
+
     def _select(self, row: TreeRow) -> None:
         if isinstance(row.value, OutlineItem):
             self.group_selected.emit(row.value.group)
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme, share: bool) -> None:
     item, box = row.value, state.box
     assert isinstance(item, OutlineItem)
     right = box.right() - 12
@@ -118,12 +130,16 @@ def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> No
     painter.setPen(theme.colour("text"))
     if item.microseconds:
         draw_text(painter, QRectF(right - TIME, box.y(), TIME, box.height()), duration(item.microseconds), right=True)
+    edge = right - TIME
+    if share:
+        edge -= SHARE
         painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(right - TIME - SHARE, box.y(), SHARE, box.height()), percent(item.share), right=True)
-    edge = right - TIME - SHARE - BAR
+        told = percent(item.share) if item.microseconds else ""
+        draw_text(painter, QRectF(edge, box.y(), SHARE, box.height()), told, right=True)
+    edge -= BAR
     if item.group:
         track = QRectF(edge - 2, box.center().y() - 3.5, BAR, 8)
-        paint_bar(painter, track, item.share / WIDEST, theme.cost_colour(item.cost), theme)
+        paint_bar(painter, track, item.share / FULL_SHARE, theme.cost_colour(item.cost), theme)
     painter.setPen(theme.colour("text"))
     painter.setFont(semibold() if bold else face())
     room = edge - 8 - state.left

@@ -135,7 +135,7 @@ class SharedMap(QWidget, Themed):
                 painter.setPen(theme.colour("accent" if chosen else "text"))
                 painter.setFont(code_face(10))
                 names = (f"{buffer.array}[{stage}]", f"{buffer.array[:1]}{stage}", f"{stage}")
-                for text in names if buffer.in_loop else (f"{buffer.name} over {_under(buffer, doc)}", buffer.name):
+                for text in names if buffer.in_loop else (f"{buffer.name} {_reuse(buffer, doc)}", buffer.name):
                     if text_width(painter, text) + 4 <= width:
                         painter.drawText(segment, Qt.AlignmentFlag.AlignCenter, text)
                         break
@@ -212,7 +212,7 @@ class SharedMap(QWidget, Themed):
             ("text", True, "8 rows of chunk 0"),
             ("text-2", False, _passes(buffer.passes)),
             ("", False, ""),
-            ("text", True, "In plain order"),
+            ("text", True, "No swizzle"),
             ("worse" if lost else "text-2", False, f"{'▲ ' if lost else ''}{_passes(buffer.passes_unpermuted)}"),
         )
         for number, (token, strong, text) in enumerate(texts):
@@ -222,11 +222,11 @@ class SharedMap(QWidget, Themed):
                 draw_text(painter, QRectF(left, TABLE + number * 18, room, 18), text)
 
 
-def _under(buffer: SharedDoc, doc: ChartDoc) -> str:
-    """What a buffer lies over: the loop's buffers that share bytes with it."""
+def _reuse(buffer: SharedDoc, doc: ChartDoc) -> str:
+    """Which buffers of the loop share their bytes with one that lies outside it."""
     end = buffer.offset + buffer.size
     shared = [b for b in doc.shared if b.in_loop and b.offset < end and buffer.offset < b.offset + b.size]
-    return " and ".join(b.array for b in shared) or "nothing"
+    return f"over {' and '.join(b.array for b in shared)}" if shared else "not reused"
 
 
 def _together(buffer: SharedDoc) -> set[tuple[int, int]]:

@@ -112,7 +112,7 @@ class WhatIf(QWidget, Themed):
     def show_compiled(self, doc: VariantDoc) -> None:
         """What NVRTC says of the values that the sliders stand at."""
         spills = f"{doc.spill_bytes} B spilled" if doc.spill_bytes else "no spills"
-        blocks = f"{plural(doc.blocks_per_sm, 'block')} an SM, {duration(doc.time.microseconds)} predicted"
+        blocks = f"{plural(doc.blocks_per_sm, 'block')} per SM, {duration(doc.time.microseconds)} predicted"
         self.message.setText(f"NVRTC {doc.architecture}: {plural(doc.registers, 'register')}, {spills}; {blocks}")
         self.figures.show_registers(f"{doc.registers}")
 

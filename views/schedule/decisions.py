@@ -21,17 +21,18 @@ from views.answer import AnswerPage
 from views.panel import bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision
+from views.tables import Cell, Table, Tabular, make_table
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
 EMPTY = "Select a group to see what its solver could decide"
-WORDS = {"parallel": "parallel", "legal": "in order", "impossible": "impossible", "used": "used outside"}
+WORDS = {"parallel": "parallel", "legal": "sequential", "impossible": "impossible", "used": "used by outer loop"}
 """State -> what a cell says."""
 MEANINGS = {
     "parallel": "all its values may run at the same time",
-    "legal": "it runs in order",
+    "legal": "its values run one after the other",
     "impossible": "the dependences forbid it, with the outer dimensions as they are",
     "used": "a dimension further out runs along it already",
 }
@@ -60,6 +61,15 @@ class DecisionModel(QAbstractTableModel):
     def cell_of(self, index: Index) -> CellDoc:
         """The cell of a valid index."""
         return self._rows[index.row()].cells[index.column()]
+
+    def cells(self, line: int) -> dict[str, Cell]:
+        """A row for a table."""
+        row = self._rows[line]
+        states = {
+            f"{number} {name}": f"{'* ' if cell.chosen else ''}{WORDS[cell.state]}"
+            for number, (name, cell) in enumerate(zip(self._dimensions, row.cells, strict=True), 1)
+        }
+        return {"statement": row.statement, "iterator": row.iterator, "extent": row.extent, **states}
 
     def begins(self, row: int) -> bool:
         """Whether a row is the first of its statement."""
@@ -196,7 +206,7 @@ class DecisionLegend(QWidget, Themed):
             left += 22 + width + 18
 
 
-class _DecisionGrid(QTableView, Themed):
+class _DecisionGrid(QTableView, Themed, Tabular):
     """Click and Return choose a cell."""
 
     chosen = Signal(QModelIndex)
@@ -204,6 +214,7 @@ class _DecisionGrid(QTableView, Themed):
     def __init__(self, model: DecisionModel) -> None:
         super().__init__()
         self.statements: frozenset[str] = frozenset()
+        self._model = model
         self.setModel(model)
         self.setItemDelegate(_CellDelegate(self, model))
         self.setAccessibleName("Decisions: iterators against dimensions")
@@ -228,13 +239,20 @@ class _DecisionGrid(QTableView, Themed):
         self.setStyleSheet(f"QTableCornerButton::section {{ background: {theme.colours['panel']}; border: none; }}")
         self.viewport().update()
 
+    def table(self, chosen: bool = False) -> Table:
+        """One row for each iterator, with its state as every dimension; the chosen one carries a star."""
+        lines = [self.currentIndex().row()] if chosen else range(self._model.rowCount())
+        return make_table(self._model.cells(line) for line in lines if line >= 0)
+
     def show_selection(self, statements: frozenset[str]) -> None:
         """Tints the rows of statements."""
         self.statements = statements
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Return asks for the current cell."""
+        """Return asks for the current cell, Copy takes the row of the current cell."""
+        if self.copy_rows(event):
+            return
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.chosen.emit(self.currentIndex())
         else:

@@ -5,31 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QContextMenuEvent, QPainter
+from PySide6.QtWidgets import QMenu
 
 from engine.documents.model import ScheduleDoc, StatementDoc
 from views.rows import RowState, RowView, TreeRow, draw_text, text_width
+from views.schedule.loops import fill_loop_menu, loop_commands
 from views.shapes import paint_pill, paint_pill_in
 from views.theme import Theme, code_face, face
 
 PILL = 64
 ROW = 28
 INDENT = 18
+SPELLED = 2
+"""Sums of iterators that a loop's row spells out."""
 
 
 class ScheduleTreeView(RowView):
     """A schedule tree; `statements_selected` carries the names under the clicked row."""
 
     statements_selected = Signal(tuple)
+    entry_requested = Signal(str)
+    interchange_requested = Signal(str, str)
 
     def __init__(self, name: str) -> None:
         super().__init__(name, _paint, INDENT)
         self._trees: tuple[TreeRow, ...] = ()
+        self._iterators: dict[str, tuple[str, ...]] = {}
+        """Of the statements; empty where nothing can be asked of the loops."""
         self.chevrons = False
         self.row_selected.connect(self._select)
 
-    def show_schedule(self, *schedules: ScheduleDoc) -> None:
-        """Replaces the tree, or the trees that stand below each other."""
+    def show_schedule(self, *schedules: ScheduleDoc, statements: Iterable[StatementDoc] = ()) -> None:
+        """Replaces the tree, or the trees that stand below each other; with statements its loops can be changed."""
+        self._iterators = {statement.name: statement.iterators for statement in statements}
         self._trees = tuple(_row(schedule, str(number)) for number, schedule in enumerate(schedules))
         self.show_rows(self._trees)
 
@@ -37,6 +46,26 @@ class ScheduleTreeView(RowView):
         """Marks the innermost rows that speak of the statements, or the band that was chosen by its dimension."""
         wanted = frozenset(statements)
         self.mark(_rows_of(self._trees, wanted, dimension) if wanted or dimension else ())
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """What can be asked of a loop."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        if not index.isValid():
+            return
+        menu = self.loop_menu(self.rows.row_at(index).key)
+        if not menu.isEmpty():
+            menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_key else event.globalPos())
+
+    def loop_menu(self, key: str) -> QMenu:
+        """The menu of a row; empty where nothing can be asked."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        path = [self.rows.row_at(self.rows.index_of(key[:end])).value for end in _ends(key)]
+        if self._iterators:
+            commands = list(loop_commands(path[-1], path[:-1], self._iterators))
+            fill_loop_menu(menu, commands, self.entry_requested.emit, self.interchange_requested.emit)
+        return menu
 
     def _select(self, row: TreeRow) -> None:
         assert isinstance(row.value, ScheduleDoc)
@@ -49,7 +78,7 @@ class Placements(RowView):
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__("Where results live", _paint_placement, 0)
+        super().__init__("Storage", _paint_placement, 0)
         self.chevrons = False
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.row_selected.connect(lambda row: self.statements_selected.emit((row.key,)))
@@ -64,10 +93,16 @@ class Placements(RowView):
 def _row(node: ScheduleDoc, key: str) -> TreeRow:
     """A row of the tree; a band's only statement stands in the band's own row."""
     only = node.children[0] if len(node.children) == 1 else None
+    rows = f" ({', '.join(node.rows[:SPELLED])}{', …' if len(node.rows) > SPELLED else ''})" if node.rows else ""
     if node.kind == "band" and only and only.kind == "statement":
-        return TreeRow(key, f"{node.dimension}  {only.text}", node, (), ROW)
+        return TreeRow(key, f"{node.dimension}{rows}  {only.text}", node, (), ROW)
     children = tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
-    return TreeRow(key, node.text, node, children, ROW)
+    return TreeRow(key, node.text + rows, node, children, ROW)
+
+
+def _ends(key: str) -> list[int]:
+    """Where the keys of the rows around a row end within its own, then where that ends."""
+    return [*(at for at, letter in enumerate(key) if letter == "."), len(key)]
 
 
 def _rows_of(rows: Iterable[TreeRow], wanted: frozenset[str], dimension: str) -> list[str]:

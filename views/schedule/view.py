@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import KernelDoc
-from views.format import compact_shape, plural
+from views.format import compact_shape, made_by, plural
 from views.panel import Panel, bar, label, rule
 from views.pipeline.view import PipelinePage
 from views.schedule.addresses import AddressesPage
@@ -23,6 +23,9 @@ class ScheduleView(Panel):
     """The schedule in use and what it could be; `statements_selected` carries the names under what was clicked."""
 
     statements_selected = Signal(tuple)
+    entry_requested = Signal(str)
+    """The line of an entry about a loop."""
+    interchange_requested = Signal(str, str)
 
     def __init__(self) -> None:
         super().__init__("Schedule", TABS)
@@ -35,6 +38,10 @@ class ScheduleView(Panel):
             self.pages.addWidget(page)
         for part in (self.tree, self.placements, self.space, self.decisions):
             part.statements_selected.connect(self.statements_selected)
+        for tree in (self.tree, self.space.in_use):
+            tree.entry_requested.connect(self.entry_requested)
+            tree.interchange_requested.connect(self.interchange_requested)
+        self.decisions.entry_requested.connect(self.entry_requested)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
         self.body_layout.addWidget(self.pages)
         self.show_empty("Select a group to see its schedule")
@@ -48,8 +55,9 @@ class ScheduleView(Panel):
         """Shows a legal kernel's schedule; `stale`: a later edit was refused and this is the last with code."""
         self.group.setText(title)
         self.shape.setText("last one with a kernel, the edit was refused" if stale else compact_shape(shape))
-        self.legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
-        self.tree.show_schedule(kernel.schedule)
+        self.legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}  ·  {made_by(kernel)}")
+        self.legality.setToolTip(kernel.misfit and f"No faster family fits. {kernel.misfit}")
+        self.tree.show_schedule(kernel.schedule, statements=kernel.statements)
         self.placements.show_statements(kernel.statements)
         self.space.show_kernel(kernel, stale)
         self.show_body()

@@ -22,7 +22,7 @@ TOKEN = re.compile(
 )
 PREFIXES = {"name": "a name", "type": "a type", "attr": "a name, as in attr:perm=0,2,1,3"}
 """Prefix -> what has to follow it."""
-LONGEST = 200
+QUERY_LENGTH = 200
 """Characters of a query, at most."""
 STEPS = 12
 """Steps of a path, at most."""
@@ -60,8 +60,8 @@ Query = tuple[PathStep, ...]
 
 def parse(text: str) -> Query:
     """The query that `text` says; QueryError where it says none."""
-    if len(text) > LONGEST:
-        raise QueryError(f"a query has at most {LONGEST} characters")
+    if len(text) > QUERY_LENGTH:
+        raise QueryError(f"a query has at most {QUERY_LENGTH} characters")
     steps: list[list[Condition | str]] = [[]]
     text, at = text.rstrip(), 0
     while at < len(text):

@@ -19,9 +19,9 @@ from views.space.geometry import named_arrow
 NONE = "—"
 OFFERED = 2
 """Repairs that get a button; the others stand in the constraint tree."""
-LONGEST = 30
+BUTTON_TEXT = 30
 """Characters of a repair's button; its tool tip has the whole."""
-SHORT = {"cut": "Split in Order", "relax": "Make It Soft", "switch off": "Disable It"}
+SHORT = {"cut": "Split in Order", "relax": "Make Optional", "switch off": "Disable It"}
 """Kind of repair -> its button; others say their text."""
 EMPTY = "Select a group to see its iteration space"
 
@@ -84,7 +84,7 @@ class SpacePage(AnswerPage):
 
     def show_kernel(self, kernel: KernelDoc, stale: bool) -> None:
         """Shows the schedule in use under the picture."""
-        self.in_use.show_schedule(*kernel.schedule.children)
+        self.in_use.show_schedule(*kernel.schedule.children, statements=kernel.statements)
         self._stale.setText("last legal one" if stale else "")
         self._legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
 
@@ -195,11 +195,11 @@ class VerdictBar(QFrame):
         self.drawn.setVisible(bool(self.drawn.text()))
         for repair in doc.repairs[:OFFERED]:
             name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
-            self._add_button(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", repair.text).clicked.connect(
-                lambda _=False, each=repair: self.repair_requested.emit(each.recipe)
-            )
+            name = name if len(name) <= BUTTON_TEXT else name[: BUTTON_TEXT - 1] + "…"
+            button = self._add_button(name, repair.text)
+            button.clicked.connect(lambda _=False, each=repair: self.repair_requested.emit(each.recipe))
         if preview:
-            self._add_button("Ask Anyway", "Ask for this order in the advice").clicked.connect(self.accepted)
+            self._add_button("Apply Anyway", "Ask for this order in the advice").clicked.connect(self.accepted)
             self._add_button("Back", "Show the order in use again").clicked.connect(self.dropped)
 
     def show_refusal(self, reason: str) -> None:

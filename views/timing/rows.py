@@ -13,6 +13,7 @@ from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
 from views.rows import RowState, TreeRow, draw_text, text_width
 from views.shapes import paint_bar, paint_time_mark, paint_track
+from views.tables import Cell
 from views.theme import Theme, face, semibold
 
 COLUMNS = (("×", 32), ("Predicted", 74), ("Measured", 76), ("Floor", 66), ("Share", 56))
@@ -38,6 +39,19 @@ def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mappin
         item = KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name))
         rows.append(TreeRow(group.name, title, item, tip=_tip(title, item)))
     return tuple(rows)
+
+
+def kernel_cells(row: TreeRow) -> dict[str, Cell]:
+    """A kernel's row for a table; times in microseconds, those of different origins in different columns."""
+    item = row.value
+    assert isinstance(item, KernelRow)
+    times = {f"{time.origin} µs": time.microseconds for time in (item.predicted, item.measured) if time}
+    group = item.group
+    return {
+        "group": group.name, "what": group.title, "shape": group.shape, "times": group.instances, **times,
+        "floor µs": group.floor, "share": group.share, "limited by": group.bound, "bytes": group.bytes,
+        "operations": group.flops,
+    }  # fmt: skip
 
 
 def _tip(title: str, row: KernelRow) -> str:

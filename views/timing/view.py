@@ -14,7 +14,7 @@ from views.roofline.nodes import Roofline
 from views.roofline.view import RooflinePage
 from views.rows import RowView
 from views.timing.page import LivePage
-from views.timing.rows import COLUMNS, kernel_rows, paint_kernel, paint_term, term_rows
+from views.timing.rows import COLUMNS, kernel_cells, kernel_rows, paint_kernel, paint_term, term_rows
 
 KERNELS, PREDICTION, LIVE, ROOFLINE = TABS = ("Kernels", "Prediction", "Live", "Roofline")
 
@@ -27,6 +27,7 @@ class TimingView(Panel):
     def __init__(self) -> None:
         super().__init__("Timing", TABS)
         self.kernels = RowView("Kernels with their times", paint_kernel)
+        self.kernels.cells = kernel_cells
         self.kernels.chevrons = False
         self.kernels.row_selected.connect(lambda row: self.group_selected.emit(row.key))
         self.terms = RowView("Terms of the prediction", paint_term)

@@ -23,7 +23,7 @@ class PromisePlot(TrialPlot):
     """A dot for each trial on two equal axes, logarithmic at first, and the line on which promises are kept."""
 
     def __init__(self) -> None:
-        super().__init__("Promised time against the result")
+        super().__init__("Predicted against actual times")
         self._origin, self._correlation = "predicted", float("nan")
         self.log = {"x", "y"}
 

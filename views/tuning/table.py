@@ -21,8 +21,8 @@ AFTER = (GROUP, MAPPING, RESULT)
 WORDS = AFTER
 """Columns that are read from the left."""
 HEADS = {
-    NUMBER: "Trial", SPREAD: SPREAD, TO_BEST: "To best", PROMISED: "Promised", GROUP: "Group", MAPPING: "Mapping",
-    RESULT: "Result",
+    NUMBER: "Trial", SPREAD: SPREAD, TO_BEST: "vs. best", PROMISED: "Model estimate", GROUP: "Group",
+    MAPPING: "Mapping", RESULT: "Result",
 }  # fmt: skip
 NO_TIME = "—"
 
@@ -102,6 +102,17 @@ class TrialModel(QAbstractTableModel):
         name = f"{self.origin} µs" if column == TIME else column.replace("_", " ")
         return HEADS.get(column, name[:1].upper() + name[1:])
 
+    def value(self, row: int, column: str) -> str | int | float:
+        """One cell of a row of the trials as it goes out: figures exact, "" for none."""
+        trials = self.trials
+        if column == NUMBER:
+            return int(trials.number[row])
+        figures = {TIME: trials.microseconds, PROMISED: trials.promised}
+        if column in figures:
+            known = float(figures[column][row])
+            return "" if np.isnan(known) else known
+        return self.cell(row, column).text
+
     def cell(self, row: int, column: str) -> Cell:
         """One cell of a row of the trials."""
         trials = self.trials
@@ -122,7 +133,7 @@ class TrialModel(QAbstractTableModel):
         if column == RESULT:
             kind = trials.text("kind", row)
             reused = trials.column("state")[row] == REUSED
-            said = kind if failed else "known before" if reused else "new"
+            said = kind if failed else "cached" if reused else "OK"
             return Cell(said, failed=failed, wrong="wrong" in kind)
         return Cell(trials.text(column, row), failed=failed)
 

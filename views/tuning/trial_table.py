@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QRectF, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from views.panel import Panel
 from views.rows import draw_text
 from views.shapes import paint_verdict
+from views.tables import Table, Tabular, selected_lines
 from views.theme import face, semibold
 from views.themed import Themed
 from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, SPREAD, TIME, TO_BEST, WORDS, Index, TrialModel
@@ -109,7 +110,7 @@ class TrialsView(Panel):
         self.subtitle.setText(f"{len(model.order):,} shown, {order}")
 
 
-class TrialTable(QTableView, Themed):
+class TrialTable(QTableView, Themed, Tabular):
     """Lines of 24 pixels; a click or the arrow keys select a trial, a click on a head sorts."""
 
     trial_selected = Signal(int)
@@ -125,7 +126,7 @@ class TrialTable(QTableView, Themed):
         self.setItemDelegate(_TrialDelegate(self))
         self.setAccessibleName("Trials")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -143,6 +144,19 @@ class TrialTable(QTableView, Themed):
         heads.setSectionsClickable(True)
         heads.sectionClicked.connect(self._sort)
         self.selectionModel().currentChanged.connect(self._announce)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Copy takes the selected trials."""
+        if not self.copy_rows(event):
+            super().keyPressEvent(event)
+
+    def table(self, chosen: bool = False) -> Table:
+        """The trials in the order shown, figures exact."""
+        model = self.trials
+        lines = [index.row() for index in selected_lines(self, lambda index: index.row())]
+        rows = model.order[lines] if chosen else model.order
+        values = tuple(tuple(model.value(int(row), column) for column in model.columns) for row in rows)
+        return Table(tuple(map(model.head, model.columns)), values)
 
     def fit(self) -> None:
         """Gives new columns their widths; those of columns that stay are the user's."""

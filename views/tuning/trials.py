@@ -12,7 +12,7 @@ NEW, REUSED, FAILED = 0, 1, 2
 STATES = ("new", "reused", "failed")
 NONE = -1
 """No word, no value."""
-FEWEST = 1024
+FIRST_ROWS = 1024
 """Rows that the columns have room for from the start."""
 
 Numbers = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Trials:
         self.words = vocabulary or Vocabulary()
         self._count = 0
         self._columns: dict[str, NDArray[Any]] = {
-            name: np.full(FEWEST, empty, kind) for name, (kind, empty) in COLUMNS.items()
+            name: np.full(FIRST_ROWS, empty, kind) for name, (kind, empty) in COLUMNS.items()
         }
         self._values: dict[str, Codes] = {}
 

@@ -20,10 +20,10 @@ from views.tuning.promise import PromisePlot
 from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
 from views.tuning.trials import Rows, Trials
 
-PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Promise", "Dimensions", "Ablation")
-NOTHING = "No run is shown. Start one for the open model, or attach to the records of a run, also of one still running."
+PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Predicted vs. actual", "Dimensions", "Ablation")
+NOTHING = "No run is shown. Start one for the open model, or open the log of a run, also of one still running."
 NO_SPREAD = "Nothing can be said about dimensions before several programs have a time"
-NO_ABLATION = "Which entries of the best recipe matter: each is taken back once, and the kernel predicted again"
+NO_ABLATION = "Which entries of the best recipe matter: the kernel without each, predicted"
 
 
 class TuningView(Panel):
@@ -50,13 +50,13 @@ class TuningView(Panel):
         self.ablation = RowView("What each entry of the best recipe is worth", paint_flip)
         for rows in (self.importance, self.ablation):
             rows.chevrons = False
-        self.ablate = QPushButton("Take each back")
+        self.ablate = QPushButton("Run ablation")
         self.ablate.setProperty("role", "small")
         self.ablate.clicked.connect(self.ablation_requested)
         self._importance_note, self._ablation_note = Elided("small-hint"), Elided("small-hint")
         self._importance_note.setText(NO_SPREAD)
         self._ablation_note.setText(NO_ABLATION)
-        self.refused = Message((("Attach to records…", self.attach_requested), ("Back", self.dismissed)))
+        self.refused = Message((("Open tuning log…", self.attach_requested), ("Back", self.dismissed)))
         self.pages = QStackedWidget()
         self.pages.addWidget(self.progress_plot)
         self.pages.addWidget(self.promise)
@@ -70,7 +70,7 @@ class TuningView(Panel):
         self.body_layout.addWidget(self.headline)
         self.body_layout.addWidget(self.pages, 1)
         self.empty.add_button("Start tuning").clicked.connect(self.start_requested)
-        self.empty.add_button("Attach to records…").clicked.connect(self.attach_requested)
+        self.empty.add_button("Open tuning log…").clicked.connect(self.attach_requested)
         self.show_empty(NOTHING)
 
     @property

@@ -22,7 +22,7 @@ from engine.scheduling.text import to_text
 from engine.tuning.winners import FINALISTS, winners
 from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
 
-MOST = 1500
+ATTEMPTS_A_LOOK = 1500
 """Attempts of one look: decoding them takes milliseconds, and the window's thread has to come in between."""
 
 
@@ -89,10 +89,10 @@ class Follower:
         if version == self._version and not self._behind:
             return None
         self._version = version
-        found = self._reader.attempts(self.number, self._attempts, MOST)
+        found = self._reader.attempts(self.number, self._attempts, ATTEMPTS_A_LOOK)
         rounds = self._reader.rounds(self.number, self._rounds)
         run = self._reader.run(self.number)
-        self._behind = len(found) == MOST
+        self._behind = len(found) == ATTEMPTS_A_LOOK
         if self._start is None and run.request.recipe:
             self._start = Recipe.loads(run.request.recipe, f"run {self.number}")
         self._attempts = found[-1].number if found else self._attempts

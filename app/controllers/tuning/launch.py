@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPaths, Signal
 
@@ -70,14 +71,23 @@ def order_again(request: Request, records: Path) -> Order:
     )  # fmt: skip
 
 
+class VerbOrder(Protocol):
+    """A call of the command line."""
+
+    def arguments(self) -> tuple[str, ...]:
+        """As the command line takes them."""
+
+
 class RunProcess(QObject):
-    """One process at a time; it ends with the window, and can be resumed."""
+    """One process of the command line at a time; it ends with the window."""
 
     ended = Signal(object)
     """It ended by itself: the Problem that it reported, None for a success."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: str = "tune") -> None:
+        """stage: of the problems that the process reports."""
         super().__init__()
+        self._stage = stage
         self._process: QProcess | None = None
         self._log = ""
         self._dying: set[QProcess] = set()
@@ -88,8 +98,8 @@ class RunProcess(QObject):
         """0 where none runs."""
         return self._process.processId() if self._process else 0
 
-    def start(self, order: Order, command: Sequence[str] = (sys.executable, "-m", "app")) -> None:
-        """Starts a run; the records tell the rest."""
+    def start(self, order: VerbOrder, command: Sequence[str] = (sys.executable, "-m", "app")) -> None:
+        """Starts a verb; of a run the records tell the rest."""
         self.kill()
         process = QProcess(self)
         process.setWorkingDirectory(str(ROOT))
@@ -142,10 +152,10 @@ class RunProcess(QObject):
         self._read()
         self._process.deleteLater()
         self._process = None
-        self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log, code))
+        self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log, code, self._stage))
 
 
-def last_words(log: str, code: int) -> ProblemDoc:
+def last_words(log: str, code: int, stage: str = "tune") -> ProblemDoc:
     """The error that a process ended with: "SUBJECT: REASON" on its last line but for the hint, which is indented."""
     lines = [line for line in log.splitlines() if line.strip()]
     hints: list[str] = []
@@ -153,8 +163,8 @@ def last_words(log: str, code: int) -> ProblemDoc:
         hints.insert(0, lines.pop().strip().removeprefix("hint: "))
     subject, _, reason = (lines[-1] if lines else "").partition(": ")
     if not reason:
-        return ProblemDoc("tune", "the run", f"ended with code {code}: {subject}".removesuffix(": "), " ".join(hints))
-    return ProblemDoc("tune", subject, reason, " ".join(hints))
+        return ProblemDoc(stage, "the run", f"ended with code {code}: {subject}".removesuffix(": "), " ".join(hints))
+    return ProblemDoc(stage, subject, reason, " ".join(hints))
 
 
 def records_folder() -> Path:

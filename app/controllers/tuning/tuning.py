@@ -95,8 +95,6 @@ class TuningController(QObject):
     def apply_all(self) -> None:
         """Makes the best recipe of every group that became faster a step of its history, all of them as one."""
         if self.shown is not None and self.control.is_ours:
-            if self.workspace.group(self.workspace.bus.selection.group) is None:
-                self.workspace.bus.select_group(self.group)  # so that undo takes the step back
             self.applying.apply_all(self.shown.follower.number, self.shown.trials)
 
     def ablate(self) -> None:

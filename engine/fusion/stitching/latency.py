@@ -84,7 +84,7 @@ def latency(
     total = waves * cycles / target.clock.value * MICROSECONDS
     costs = {name: (CYCLES[name][0] if name in CYCLES else _load_cycles(target)) for name in counted}
     terms = (
-        TermDoc("waves", waves, "waves", f"{launch.blocks:,} blocks of {launch.threads} threads, {room.blocks} an SM"),
+        TermDoc("waves", waves, "waves", f"{launch.blocks:,} blocks of {launch.threads} threads, {room.blocks} per SM"),
         TermDoc("occupancy", room.share * 100, "%", f"limited by {room.limiter}: {registers} registers a thread alive "
              f"at once, {shared_bytes:,} bytes of shared memory a block"),
         *(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.horizontal_fusion import pack_kernels
+from engine.fusion.stitching.horizontal_fusion import Pays, pack_kernels, unpack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Why
 from engine.fusion.stitching.rematerialize import read_stored_values
 from engine.fusion.stitching.repair import split_unsupported
 from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
-from engine.support.grouping import group_by
+from engine.support.grouping import group_by, reachable
 
 APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
 """Why kernels that could be one are two, where nothing is explored."""
@@ -48,18 +48,24 @@ class ChosenKernels:
         """What needs the first kernel and feeds the second."""
         place = self.graph.place
         span = range(place[first], place[second] + 1)
-        behind = _reachable(first, self.graph.consumers, lambda n: place[n] in span)
-        reached = behind & _reachable(second, self.graph.producers, lambda n: place[n] in span)
+
+        def within(edges: Sequence[Sequence[int]]) -> Callable[[int], list[int]]:
+            return lambda n: [other for other in edges[n] if place[other] in span]
+
+        behind, before = reachable(first, within(self.graph.consumers)), reachable(second, within(self.graph.producers))
         names = [
             step.statements[-1].operator if step.statements else "an operator without a kernel"
-            for n in sorted(reached - {first, second}, key=place.__getitem__)
+            for n in sorted((behind & before) - {first, second}, key=place.__getitem__)
             for step in [self.graph.flow.steps[max(self.graph.kernels[n].members)]]
         ]
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
 
 
-def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKernels:
-    """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
+def choose(assessor: Assessor, policy: str, pays: Pays, packing: bool = True) -> ChosenKernels:
+    """The kernels of a policy.  packing: whether the search may give independent kernels one launch.
+
+    pays: of one kernel in the place of several, by the time that is shown of kernels.
+    """
     flow = assessor.flow
     if policy == NONE:
         graph = _by_operator(assessor)
@@ -68,7 +74,7 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKerne
     if policy == STITCH:
         # The rules copy freely: the first pass drops copies that cost more than a load, the second those of the search.
         graph = read_stored_values(assessor, stitch_kernels(assessor, read_stored_values(assessor, graph)))
-        graph = pack_kernels(assessor, graph) if packing else graph
+        graph = unpack_kernels(assessor, pack_kernels(assessor, graph), pays) if packing else graph
     return ChosenKernels(assessor, graph, Joins(graph), policy)
 
 
@@ -86,14 +92,3 @@ def _by_operator(assessor: Assessor) -> KernelGraph:
         if len(members) > 1 and assessor.cost(joins.graph.merge(members)) is not None:
             joins.join(members)
     return joins.joined_graph()
-
-
-def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int], bool]) -> set[int]:
-    seen: set[int] = set()
-    pending = [start]
-    while pending:
-        n = pending.pop()
-        if n not in seen and among(n):
-            seen.add(n)
-            pending.extend(edges[n])
-    return seen

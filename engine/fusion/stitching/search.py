@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from networkx.utils import UnionFind
-
 from engine.fusion.stitching.beam_search import plans
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
@@ -18,7 +16,7 @@ from engine.fusion.stitching.nodes import CandidateKernel, Cost
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, pattern_reduction
 from engine.fusion.stitching.shared_memory import shared_layout
 from engine.support.errors import Unsupported
-from engine.support.grouping import group_by
+from engine.support.grouping import UnionFind, group_by
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram

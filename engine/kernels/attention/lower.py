@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.fusion.attention_cost import WIDE, head_parts
 from engine.fusion.nodes import FusionGroup
@@ -40,6 +41,8 @@ REFUSED = {
 @dataclass(frozen=True, slots=True)
 class AttentionConfig(KernelConfig):
     """A block's part of an attention."""
+
+    copies_tiles: ClassVar[bool] = True
 
     intrinsic: str
     """The instruction that multiplies both products; "" on CUDA cores."""

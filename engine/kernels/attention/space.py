@@ -311,7 +311,7 @@ def _checks(template: AttentionTemplate) -> tuple[PruningRule, ...]:
     """What kernels of attention take."""
     return (
         PruningRule("whole parts", lambda p: _parts(template, p), "every warp or thread owns as much of the tile"),
-        PruningRule("filled tiles", lambda p: _empty(template, p), "half the tile does the same work"),
+        PruningRule("tile utilisation", lambda p: _empty(template, p), "half the tile does the same work"),
         PruningRule("shared keys", lambda p: _sharing(template, p), "a block without keys would only wait for others"),
         PruningRule("stages", lambda p: _stages(template, p), "a pipeline is no longer than its loop"),
     )

@@ -70,11 +70,12 @@ def widest(program: TensorProgram) -> Statement:
 def plans(program: TensorProgram, places: int) -> tuple[WalkPlan, ...]:
     """The plans of a group, best first; none for a group with reductions and for a single element.
 
+    Nor are there plans where a statement has iterators that the widest one lacks: a walk of its box settles none.
     places: threads that the target holds at once.
     """
-    if any(s.reduction is not None for s in program.statements):
-        return ()
     target = widest(program)
+    if any(s.reduction is not None or not s.extents.keys() <= target.extents.keys() for s in program.statements):
+        return ()
     names = [i.name for i in target.iterators]
     found = patterns(program)
     if not names or not found:

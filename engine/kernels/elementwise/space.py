@@ -37,10 +37,19 @@ STEPS = (1, 2, 4, 8)
 """Portions that each thread of a block takes."""
 
 
-def _with_requests(work: Work, plan: WalkPlan, elements: int) -> Work:
-    """The work with the requests to global memory that sampled warps of a plan make."""
-    requests, sectors = plan.requests.requests * elements, plan.requests.sectors * elements
+def _with_requests(work: Work, plan: WalkPlan, elements: int, scale: float) -> Work:
+    """The work with the requests to global memory that sampled warps of a plan make.
+
+    scale: sectors that a kernel touches for each of those that the samples of its own plan say.
+    """
+    requests, sectors = plan.requests.requests * elements, plan.requests.sectors * elements * scale
     return replace(work, global_requests=round(requests), global_sectors=round(sectors))
+
+
+def _scale_of_samples(kernel: Kernel, plan: WalkPlan | None, elements: int) -> float:
+    """As `_with_requests` takes it, from the default kernel.  plan: its own; None where it has none of a template."""
+    said = plan.requests.sectors * elements if plan else 0.0
+    return kernel.facts.global_sectors / said if said else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,8 @@ class Walks(KernelTemplate):
     elements: int
     alive: int
     """Values that a thread holds for one element."""
+    scale: float = 1.0
+    """As `_with_requests` takes it."""
 
     name: ClassVar[str] = WALKS
     decided: ClassVar[frozenset[str]] = DECIDED
@@ -91,7 +102,7 @@ class Walks(KernelTemplate):
             registers=ELEMENTWISE_BASE + self.alive * width,
             l2_bytes=facts.l2_bytes * blocks * block // ours,
         )
-        return _with_requests(work, self.plan(program), self.elements)
+        return _with_requests(work, self.plan(program), self.elements, self.scale)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
@@ -129,6 +140,7 @@ class TransposePrograms(KernelTemplate):
     plan: WalkPlan
     elements: int
     alive: int
+    scale: float
 
     name: ClassVar[str] = TILED
     decided: ClassVar[frozenset[str]] = DECIDED
@@ -150,7 +162,7 @@ class TransposePrograms(KernelTemplate):
             shared_bytes=4 * TILE * (TILE + 1),
             registers=ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
         )
-        return _with_requests(work, self.plan, self.elements)
+        return _with_requests(work, self.plan, self.elements, self.scale)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
@@ -168,13 +180,16 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     tasks: list[Task] = []
     if named:
         walks = Walks(group, kernel, named, elements, alive)
+        stands = walks.program_of(kernel)
+        walks = replace(walks, scale=_scale_of_samples(kernel, walks.plan(stands) if stands else None, elements))
         offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREAD_CHOICES, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREAD_CHOICES[0], "steps": 1}
-        whole = PruningRule("elements of a block", lambda p: _too_few(walks, p), "one block takes all of them as well")
+        whole = PruningRule("elements per block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
     tiled = next((plan for plan in found if plan.is_tiled), None)
     if tiled is not None and not _orders_of_user(kernel):
-        tiles = TransposePrograms(group, kernel, tiled, elements, alive)
+        own = tiled if isinstance(kernel.tile.config, TransposeConfig) else None
+        tiles = TransposePrograms(group, kernel, tiled, elements, alive, _scale_of_samples(kernel, own, elements))
         offers = {CACHE_READ: {}, TILING: {"threads": THREAD_CHOICES}}
         situation = Situation(TILED, {"threads": THREAD_CHOICES[0]}, offers | inline)
         tasks.append(make_task(tiles, situation, (), kernel, kernel.target))

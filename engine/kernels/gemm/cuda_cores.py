@@ -6,7 +6,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
-from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
+from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
@@ -69,7 +69,7 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
 def _held_sums(accumulator: str, config: GemmConfig) -> Held:
     """A thread's sums as vectors of neighbouring columns."""
     rows, columns = config.part
-    width = min(columns, WIDEST)
+    width = min(columns, SUMS_AT_ONCE)
     return Held(config.parts, rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
 
 

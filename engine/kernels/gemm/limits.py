@@ -248,13 +248,13 @@ def _empty(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
 
 
 SEARCH_LIMITS = (
-    Limit("shape of tiles", _shape, "kernels are generated for these alone"),
+    Limit("tile shape", _shape, "kernels are generated for these alone"),
     Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
     *LIMITS,
     Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
     Limit("asynchronous copies", _copies, f"cp.async moves {SMALLEST_COPY} bytes or more, registers hold the rest"),
     Limit("registers", _registers, SPILLS),
     Limit("grid", _grid, "a launch of more blocks fails"),
-    Limit("filled tiles", _empty, "half the tile does the same work"),
+    Limit("tile utilisation", _empty, "half the tile does the same work"),
 )
 """Every rule in the order in which it is asked."""

@@ -25,7 +25,7 @@ from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
 
-WIDEST = 4
+PARTS_AT_ONCE = 4
 """Parts of a row that are read from shared memory at once."""
 
 
@@ -211,7 +211,7 @@ class _Rows:
         if sharers.groups == 1:
             return
         parts = parts_buffer(emitter, f"{statement.write.array}_parts", reduction, sharers.rows * sharers.groups)
-        width = min(sharers.groups, WIDEST)
+        width = min(sharers.groups, PARTS_AT_ONCE)
         first = emitter.mask("first_lane", [sharers.lane * -1, *sharers.is_ours], link)
         with emitter.loop("r", self.rows, link) as r:
             emitter.add(Store(parts, self._slots(r) + sharers.group, into, 1, first, link))

@@ -22,6 +22,7 @@ from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm
+from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import Named, PruningRule, asked_intrinsic, first, promising, prune, user_check
@@ -67,7 +68,9 @@ DECIDED = frozenset(
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
-STAGES, SETS, SLICES, SPLITS = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
+STAGES, SETS = (1, 2, 3, 4, 5, 6), (1, 2, 4)
+FEW_SPLITS = tuple(n for n in SPLITS if n <= 8 and n.bit_count() == 1)
+"""What is tried of `SPLITS` beside the adviser's: each number more doubles the programs of a deep product."""
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
 CORE_STAGES = (1, 2, 3)
@@ -155,12 +158,12 @@ class GemmTemplate:
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def situation(template: GemmTemplate) -> Situation:
-    """What the rules may open of one mapping of a contraction."""
+def situation(template: GemmTemplate, split: int = 1) -> Situation:
+    """What the rules may open of one mapping of a contraction.  split: blocks that share the depth as it is advised."""
     refuses = {CROSS_THREAD: _why_not_shared(template)}
     offers: dict[str, Choices] = {INLINE: {}} if len(template.group.program.statements) > 1 else {}
     if not refuses[CROSS_THREAD]:
-        offers[CROSS_THREAD] = _shares(template)
+        offers[CROSS_THREAD] = _shares(template, split)
     if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
@@ -182,12 +185,13 @@ def _why_not_shared(template: GemmTemplate) -> str:
     return "" if _shares(template) else f"{template.problem.k} depths are too few to share"
 
 
-def _shares(template: GemmTemplate) -> Choices:
+def _shares(template: GemmTemplate, split: int = 1) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
     depth = template.problem.k
     sliced = template.problem.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
     found = {"slices": SLICES} if sliced else {}
-    return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
+    splits = {1, split, *(FEW_SPLITS if depth >= 2 * FEWEST_DEPTHS else ())}
+    return found | ({"split_k": tuple(sorted(splits))} if len(splits) > 1 else {})
 
 
 def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
@@ -196,10 +200,10 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
     copies that go through registers well enough to drop a program by its promise.
     """
-    made, applied = sketch(situation(template))
+    now = template.program_of(kernel)
+    made, applied = sketch(situation(template, template.config(now).split_k if now else 1))
     funnel = prune_programs(template, made.points(), (user_check(template, kernel),))
     if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
-        now = template.program_of(kernel)
         funnel = promising(funnel, template.rank, () if now is None else (now,))
     return Task(template.name, made.dimensions, funnel, applied, template)
 

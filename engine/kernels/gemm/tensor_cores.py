@@ -14,7 +14,7 @@ from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.operand import Operand
 from engine.kernels.gemm.read_marks import choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
-from engine.kernels.gemm.split_k import WIDEST, Held, add_parts
+from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
@@ -145,13 +145,13 @@ class _Warps:
 
     def held_sums(self) -> Held:
         """What this lane holds of the sums that its warp finishes, four of an instruction to a vector."""
-        lane = {LANE_OF_VECTOR: WIDEST}
+        lane = {LANE_OF_VECTOR: SUMS_AT_ONCE}
 
         def slot(r: Index, s: Index, v: Index) -> Slot:
             return Slot(self.sums, (r, s, v.floordiv(2, lane), v.mod(2, lane)))
 
         owners = self.slices.shares * self.config.parts_of_slice * WARP
-        return Held(owners, self.slices.rows, self.count[1], WIDEST, slot)
+        return Held(owners, self.slices.rows, self.count[1], SUMS_AT_ONCE, slot)
 
     def sharers(self) -> RowThreads:
         """Which lanes and warps hold parts of the rows that this lane has parts of."""

@@ -51,6 +51,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         serial_steps=tile.steps * max(1, *(c.shares(tile.threads) // c.together(tile.threads) for c in tile.copies)),
         team=parts,
         team_bytes=m * n * SUM_BYTES * parts if parts > 1 else 0,
+        copies_tiles=True,
     )
 
 

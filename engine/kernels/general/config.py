@@ -28,6 +28,10 @@ class GeneralConfig(KernelConfig):
     """Loop of a thread -> iterations that are written out together."""
     vector: int = 1
     """Neighbours along the innermost strip that are computed together, with vector loads and stores."""
+    jam: int = 1
+    """Neighbours along the dimension `jammed` that a thread computes together (unroll and jam): they share loads."""
+    jammed: str = ""
+    """Name of an outer dimension of the mapping, with strips of that length."""
     placed: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its value lies that some read from memory: "shared" or "global"."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.family import GENERAL, KernelFamily, Setting
 from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
 from engine.kernels.general.lower import emit_general
@@ -15,12 +15,13 @@ from engine.kernels.general.mark_requests import MarkRequests, read_marks
 from engine.kernels.general.paths import Dimension, loops_of, paths
 from engine.kernels.general.places import ValuePlace
 from engine.kernels.general.plans import GridPlanner
-from engine.kernels.nodes import Compile
+from engine.kernels.general.space import general_task
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.space import Space
 from engine.poly.dependences import dependences
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
-from engine.target.hardware import SECTOR
 from engine.tile.nodes import TileProgram
 from engine.tile.work import work_of_tile
 
@@ -31,11 +32,15 @@ class GeneralFamily(KernelFamily):
     band t = 2 i, band j: S[i, j]    ->    t, j = divmod(point of the thread, 64); if (t % 2 == 0) S[t / 2, j]
     """
 
-    name = "general"
+    name = GENERAL
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """Nothing: it takes the schedule as it is."""
         return ()
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As `KernelFamily` says."""
+        return Space((general_task(group, kernel),))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says: of the plans that lack least of what marks ask for, the one that takes least time."""
@@ -59,7 +64,9 @@ class GeneralFamily(KernelFamily):
                     raise
                 missed = missed_requests(requests, part, config, where)
                 is_plain = bool(requests.vectors) and config.vector == 1
-                time = _microseconds(part, tile, setting) + _MISSED_MARK * len(missed) + _NO_VECTORS * is_plain
+                work = work_of_tile(part.group.program, tile)
+                time = estimate_microseconds(work, setting.machine)
+                time += _MISSED_MARK * len(missed) + _NO_VECTORS * is_plain
                 known = made.get((part.first, part.end))
                 if known is None or time < known[0]:
                     made[part.first, part.end] = time, tile
@@ -78,16 +85,6 @@ class GeneralFamily(KernelFamily):
 
 _NO_VECTORS, _MISSED_MARK = 1e9, 1e12
 """Microseconds that stand for what was asked for: vectors before speed, and everything else before vectors."""
-
-
-def _microseconds(part: LaunchPart, tile: TileProgram, setting: Setting) -> float:
-    """What a launch is predicted to take, with whole sectors from L2 in place of the bytes that lanes want of them.
-
-    Plans differ most in that, and `estimate` alone counts bytes: the time that is shown afterwards is its own.
-    """
-    work = work_of_tile(part.group.program, tile)
-    work = replace(work, l2_bytes=max(work.l2_bytes, work.global_sectors * SECTOR))
-    return estimate_microseconds(work, setting.machine)
 
 
 def missed_requests(

@@ -33,6 +33,11 @@ def solve_rows(rows: Sequence[tuple[Index, Index]], iterators: Sequence[Iterator
     """
     names = [iterator.name for iterator in iterators]
     values = [value - row.constant for row, value in rows]
+    alone = {row.terms[0][0]: value for (row, _), value in zip(rows, values, strict=True) if _is_one_iterator(row)}
+    if len(alone) == len(rows) and alone.keys() <= set(names):  # the usual rows need no elimination
+        last = {iterator.name: iterator.extent - 1 for iterator in iterators}
+        ends = [c for name, value in alone.items() for c in (value, Index((), last[str(name)]) - value)]
+        return Instance({str(name): value for name, value in alone.items()}, _open(ends, extents))
     # [coefficients of the iterators | the combination of rows that they come from]
     matrix = [
         [*(Fraction(row.coefficient(name)) for name in names), *(Fraction(int(k == r)) for k in range(len(rows)))]
@@ -58,7 +63,16 @@ def solve_rows(rows: Sequence[tuple[Index, Index]], iterators: Sequence[Iterator
         rest = total.mod(scale, extents)
         settled[iterator.name] = index
         conditions += [rest * -1, index, Index((), iterator.extent - 1) - index]
-    return Instance(settled, tuple(c for c in dict.fromkeys(conditions) if c.bounds(extents)[0] < 0))
+    return Instance(settled, _open(conditions, extents))
+
+
+def _is_one_iterator(row: Index) -> bool:
+    return len(row.terms) == 1 and row.terms[0][1] == 1
+
+
+def _open(conditions: Sequence[Index], extents: Extents) -> tuple[Index, ...]:
+    """The conditions that do not hold everywhere, each once."""
+    return tuple(c for c in dict.fromkeys(conditions) if c.bounds(extents)[0] < 0)
 
 
 def _eliminate(matrix: list[list[Fraction]], columns: int) -> dict[int, int]:

@@ -9,9 +9,10 @@ whether it has an instance there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import groupby
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.config import GeneralConfig
@@ -19,7 +20,7 @@ from engine.kernels.general.emitter import GeneralEmitter
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, is_cyclic, paths, whole_rows
 from engine.kernels.general.places import ValuePlace, spans_of
-from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term
+from engine.kernels.general.sums import ALONE, Sums, add_in_memory, last_term, whole_block
 from engine.kernels.reduction.block_reduce import ReductionThreads
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
@@ -52,10 +53,16 @@ class _GeneralLowering:
         """The place in each dimension of the mapping, from 0."""
         self.values: dict[Dimension, Index] = {}
         """The value of each dimension around what is emitted now."""
-        self.held: dict[str, Access] = {}
-        """Statement -> the register of its value."""
-        self.sums: dict[str, Sums] = {}
-        """Statement -> the registers that collect its terms."""
+        self.copies: list[dict[Dimension, Index]] = [{}]
+        """The value of the jammed dimension at each of the neighbours that a thread computes together."""
+        self.copy = 0
+        """The number of the neighbour that is emitted now."""
+        self.first: dict[tuple[str, str], tuple[str, Index]] = {}
+        """Statement and iterator -> the variable that stands for it at the first neighbour, and its value."""
+        self.held: dict[tuple[str, int], Access] = {}
+        """Statement and copy -> the register of its value."""
+        self.sums: dict[tuple[str, int], Sums] = {}
+        """Statement and copy -> the registers that collect its terms."""
         self.is_together = config.is_cooperative
         """Whether all threads of the block run what is emitted now, with the same values."""
         self.read_back = {s.write.array for s in program.statements if where[s.name].in_memory}
@@ -83,6 +90,8 @@ class _GeneralLowering:
         constants = {"POINTS": mapping.points, "BLOCK_POINTS": config.per_block}
         if config.vector > 1:
             constants["VECTOR"] = config.vector
+        if config.jam > 1:
+            constants["JAM"] = config.jam
         if emitter.bodies[0] and isinstance(emitter.bodies[0][-1], Barrier):
             emitter.bodies[0].pop()  # nothing follows
         return emitter.finish(
@@ -120,11 +129,24 @@ class _GeneralLowering:
             for dimension, index in zip(dimensions, delinearize(point, sizes, self.emitter.extents), strict=True):
                 name = dimension.name if dimension.strip == 1 else f"{dimension.name}_strip"
                 strip = self.emitter.bind(name, index, Line((), (dimension.name,)))
+                if dimension.name == self.config.jammed:
+                    firsts = [strip * dimension.strip + n + dimension.low for n in range(self.config.jam)]
+                    self.copies = [dict.fromkeys(dimension.of.values(), first) for first in firsts]
+                    self.values |= self.copies[0]
+                    self.point.append(strip * dimension.strip)
+                    continue
                 last = dimension is dimensions[-1]
                 own = self._neighbours(inside, dimension.name, strip, dimension.extent, dimension.strip, last)
                 self.point.append(own)
                 self.values |= dict.fromkeys(dimension.of.values(), own + dimension.low)
             self._nest(self.nest)
+
+    def _each_copy(self) -> Iterator[int]:
+        """What follows, for each of the neighbours that a thread computes together."""
+        for number, values in enumerate(self.copies):
+            self.copy = number
+            self.values |= values
+            yield number
 
     def _neighbours(
         self, inside: ExitStack, name: str, strip: Index, extent: int, size: int, is_last: bool = False
@@ -164,13 +186,15 @@ class _GeneralLowering:
                     return
                 begun = [s for s in map(self.program.statement, names) if self._begins(s, dimension)]
                 for statement in begun:
-                    self.sums[statement.name] = Sums.begin(self.emitter, statement, self.config.vector)
+                    for copy in self._each_copy():
+                        self.sums[statement.name, copy] = Sums.begin(self.emitter, statement, self.config.vector)
                 if self.is_together and dimension in self.config.shared:
                     self._shared_loops(nest, begun)
                 else:
                     self._loop(nest)
                     for statement in begun:
-                        self._finish_sum(statement, ALONE)
+                        for _ in self._each_copy():
+                            self._finish_sum(statement, ALONE)
 
     def _begins(self, statement: Statement, loop: Dimension) -> bool:
         """Whether a loop and those inside run over the terms of a sum that registers collect."""
@@ -220,7 +244,7 @@ class _GeneralLowering:
                     del self.values[dimension]
             emitter.extents[THREAD] = threads  # `shared` is the thread itself where there is one turn
         self.is_together = True
-        sharers = ReductionThreads(threads, Index.of(THREAD))
+        sharers = whole_block(threads)
         for statement in begun:
             if emitter.branches or len(emitter.bodies) > 1:
                 self._meet(link)  # the loop around may still read the parts of the last sum
@@ -246,28 +270,37 @@ class _GeneralLowering:
         return replace(found, conditions=(*found.conditions, *inside))
 
     def _statement(self, statement: Statement) -> None:
-        """One statement at the point that the loops around it have come to."""
-        place, link = self.where[statement.name], at(statement, *(d.name for d in self.around[statement.name]))
-        instance = self._instance(statement, self.around[statement.name])
-        mask = self.emitter.mask("instance", instance.conditions, link)
+        """One statement at the point that the loops around it have come to, for all neighbours of a jam."""
+        link = at(statement, *(d.name for d in self.around[statement.name]))
+        found = [self._instance(statement, self.around[statement.name]) for _ in self._each_copy()]
+        masks = [self.emitter.mask("instance", instance.conditions, link) for instance in found]
         if statement.reduction is None:
-            self._value(statement, instance, mask, link)
+            for copy in self._each_copy():
+                self._value(statement, found[copy], masks[copy], link)
             return
+        place = self.where[statement.name]
         whole = place.collects and place.ready == len(place.loops)
         if whole:
-            self.sums[statement.name] = Sums.begin(self.emitter, statement, self.config.vector)
-        with self.emitter.when(mask, link):
-            where = self._where(statement, instance, link)
-            guards = [guard.index.substitute(where, self.emitter.extents) for guard in statement.guards]
-            with self.emitter.when(self.emitter.mask("counted", guards, link), link):
-                if place.collects:
-                    self.sums[statement.name].add(self._expression(statement, where, link), link)
-                else:
-                    self._add_in_memory(statement, where, link)
+            for copy in self._each_copy():
+                self.sums[statement.name, copy] = Sums.begin(self.emitter, statement, self.config.vector)
+        for mask, copies in groupby(self._each_copy(), masks.__getitem__):
+            with self.emitter.when(mask, link):  # neighbours in one branch share loads
+                for copy in copies:
+                    self._add_term(statement, found[copy], link)
         if whole:
-            self._finish_sum(statement, ALONE)
+            for _ in self._each_copy():
+                self._finish_sum(statement, ALONE)
         elif not place.collects and self.is_together and self._touches_memory((statement.name,)):
             self._meet(link)
+
+    def _add_term(self, statement: Statement, instance: Instance, link: Line) -> None:
+        where = self._where(statement, instance, link)
+        guards = [guard.index.substitute(where, self.emitter.extents) for guard in statement.guards]
+        with self.emitter.when(self.emitter.mask("counted", guards, link), link):
+            if self.where[statement.name].collects:
+                self.sums[statement.name, self.copy].add(self._expression(statement, where, link), link)
+            else:
+                self._add_in_memory(statement, where, link)
 
     def _add_in_memory(self, statement: Statement, where: Where, link: Line) -> None:
         """One term of a sum that memory collects, by one thread."""
@@ -288,7 +321,7 @@ class _GeneralLowering:
         emitter, array = self.emitter, statement.write.array
         width = self.config.vector
         name = emitter.register(array, self.program.arrays[array].dtype, (width,) if width > 1 else ())
-        self.held[statement.name] = held = Access(name, (Index.of(LANE_OF_VECTOR),) if width > 1 else ())
+        self.held[statement.name, self.copy] = held = Access(name, (Index.of(LANE_OF_VECTOR),) if width > 1 else ())
         if mask or width > 1:
             emitter.add(Declare(name, None, link))
         with emitter.when(mask, link):
@@ -298,7 +331,7 @@ class _GeneralLowering:
                 emitter.assign_lanes(held, value, link)
             else:
                 emitter.add(Declare(name, value, link))
-            self._store(statement, where, self.held[statement.name])
+            self._store(statement, where, held)
         if self.is_together and self._touches_memory((statement.name,)):
             self._meet(link)
 
@@ -307,10 +340,10 @@ class _GeneralLowering:
         emitter, place = self.emitter, self.where[statement.name]
         around = [d for d in self.around[statement.name] if d not in place.loops[place.ready :]]
         link = at(statement, *(d.name for d in around))
-        self.held[statement.name] = self.sums.pop(statement.name).finish(threads, link)
+        self.held[statement.name, self.copy] = held = self.sums.pop((statement.name, self.copy)).finish(threads, link)
         instance = self._instance(statement, around)
         with emitter.when(emitter.mask("instance", instance.conditions, link), link):
-            self._store(statement, self._where(statement, instance, link), self.held[statement.name])
+            self._store(statement, self._where(statement, instance, link), held)
         if self.is_together and self._touches_memory((statement.name,)):
             self._meet(link)
 
@@ -325,6 +358,11 @@ class _GeneralLowering:
                 found[iterator.name] = value
                 continue  # no one variable stands for all lanes
             name = iterator.name if iterator.name not in self.emitter.depth else f"{statement.name}_{iterator.name}"
+            if self.copy == 0:
+                self.first[statement.name, iterator.name] = name, value
+            else:
+                name, same = self.first[statement.name, iterator.name]
+                name = name if value == same else f"{name}_{self.copy}"
             found[iterator.name] = self.emitter.bind(name, value, link)
             if found[iterator.name] != value:
                 self.emitter.extents[str(found[iterator.name])] = iterator.extent
@@ -332,7 +370,7 @@ class _GeneralLowering:
 
     def _expression(self, statement: Statement, where: Where, link: Line) -> Scalar:
         held = {
-            other.write.array: self.held[other.name]
+            other.write.array: self.held[other.name, self.copy]
             for other in self.program.statements
             if statement.name in self.where[other.name].readers
         }

@@ -56,7 +56,7 @@ def read_marks(program: TensorProgram, loops: Sequence[Dimension]) -> tuple[Mark
     Only what people and searches ask for: analyses advise another family, in whose kernels numbers mean other things.
     """
     marks = Marks(Nest(tuple(d.member for d in loops), ()))
-    marks.drop_advice("advice for the faster family, which does not fit this schedule")
+    marks.drop_advice("advice for kernels of another family")
     threads = marks.number("thread", 0, up_to(MAX_THREADS), f"up to {MAX_THREADS} threads")
     beside: list[Dimension] = []
     for name, unit in (("lane", 1), ("warp", WARP)):

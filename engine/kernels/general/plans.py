@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
 from engine.kernels.general.config import GeneralConfig
-from engine.kernels.general.mapping import ThreadMapping, map_threads
+from engine.kernels.general.mapping import ThreadDimension, ThreadMapping, map_threads
 from engine.kernels.general.mark_requests import MarkRequests
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, Paths, is_kept, moves, paths
 from engine.kernels.general.places import ValuePlace, places, spans_of
@@ -22,6 +22,11 @@ THREADS_ALONE = 128
 """Threads of a block whose threads share nothing."""
 THREADS_TOGETHER = 256
 """Threads of a block that share loops."""
+
+TERMS_TOGETHER = 8
+"""Terms of a sum that a thread's innermost loop writes out together."""
+JAMS = (8, 4)
+"""Neighbours along an outer dimension that a thread may compute together, each of them a vector."""
 
 Plan = tuple[GeneralConfig, Mapping[str, ValuePlace]]
 """A configuration, and where its values live."""
@@ -67,17 +72,20 @@ class GridPlanner:
         """Each point is a thread's, one element or vectors."""
         requests = self.requests
         for vector in self._vectors(mapping, where):
-            strips = self._in_strips(mapping, vector)
-            most = THREADS_ALONE if requests.points is None else THREADS_TOGETHER
-            threads = requests.threads or min(most, _whole_warps(requests.points or strips.points))
-            unrolled = self._unroll_factors(around, {d for own in strips.dimensions for d in own.of.values()})
-            placed = {name: "global" for name in where if where[name].in_memory}
-            yield (
-                GeneralConfig(
-                    strips, threads, self._points(strips), unrolled=unrolled, vector=vector, placed=placed
-                ),
-                where,
-            )  # fmt: skip
+            for jammed, jam in self._jams(mapping, vector):
+                strips = self._in_strips(mapping, vector, jammed, jam)
+                most = THREADS_ALONE if requests.points is None else THREADS_TOGETHER
+                threads = requests.threads or min(most, _whole_warps(requests.points or strips.points))
+                mapped = {d for own in strips.dimensions for d in own.of.values()}
+                unrolled = self._unroll_factors(around, mapped, where)
+                placed = {name: "global" for name in where if where[name].in_memory}
+                yield (
+                    GeneralConfig(
+                        strips, threads, self._points(strips), unrolled=unrolled, vector=vector, jam=jam,
+                        jammed=jammed, placed=placed,
+                    ),
+                    where,
+                )  # fmt: skip
 
     def _of_blocks(
         self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace],
@@ -91,7 +99,7 @@ class GridPlanner:
         most = max(math.prod(-(-d.extent // strips.get(d, 1)) for d in loops) for loops in shared.values())
         threads = requests.threads or min(THREADS_TOGETHER, max(WARP, 1 << (most - 1).bit_length()))
         mapped = {d for own in mapping.dimensions for d in own.of.values()}
-        unrolled = self._unroll_factors(around, {*mapped, *inside})
+        unrolled = self._unroll_factors(around, {*mapped, *inside}, where)
         placed = self._place_values(around, mapping, where, inside)
         return (
             GeneralConfig(mapping, threads, self._points(mapping), shared, strips, unrolled, placed=placed), where
@@ -100,11 +108,13 @@ class GridPlanner:
     def _points(self, mapping: ThreadMapping) -> int:
         return min(self.requests.points or 0, mapping.points)
 
-    def _in_strips(self, mapping: ThreadMapping, vector: int) -> ThreadMapping:
+    def _in_strips(self, mapping: ThreadMapping, vector: int, jammed: str = "", jam: int = 1) -> ThreadMapping:
         """The mapping in strips of as many neighbours as marks ask for, at least vectors along the last dimension."""
         found = []
         for dimension in mapping.dimensions:
             strip = max(map(self.requests.neighbours, dimension.of.values()))
+            if dimension.name == jammed:
+                strip = jam
             if dimension is mapping.dimensions[-1] and strip == 1:
                 strip = vector
             found.append(replace(dimension, strip=min(strip, dimension.extent)))
@@ -124,11 +134,51 @@ class GridPlanner:
                 yield width
         yield 1
 
-    def _unroll_factors(self, around: Paths, mapped: set[Dimension]) -> dict[Dimension, int]:
-        """Iterations that are written out of the loops that threads walk by themselves."""
-        loops = dict.fromkeys(d for path in around.values() for d in path if d not in mapped)
+    def _jams(self, mapping: ThreadMapping, vector: int) -> Iterator[tuple[str, int]]:
+        """(name, neighbours) of an outer dimension that a thread may compute together; none the last.
+
+        That of which most terms are the same at all its values: vectors of them are loaded once for all neighbours.
+        """
+        names = [d.name for d in mapping.dimensions]
+        if vector > 1:
+            outer = [d for d in mapping.dimensions[:-1] if len(d.of) == len(self.program.statements)]
+            free = [d for d in outer if names.count(d.name) == 1 and not any(map(self._is_asked, d.of.values()))]
+            jammed = max(free, key=lambda d: (self._shared_loads(d), names.index(d.name)), default=None)
+            if jammed is not None and self._shared_loads(jammed):
+                yield from ((jammed.name, jam) for jam in JAMS if jammed.extent % jam == 0)
+        yield "", 1
+
+    def _is_asked(self, dimension: Dimension) -> bool:
+        return self.requests.neighbours(dimension) > 1 or dimension in self.requests.beside
+
+    def _shared_loads(self, dimension: ThreadDimension) -> int:
+        """Accesses to terms of sums that are the same at all values of a dimension."""
+        sums = [s for s in self.program.statements if s.reduction is not None]
+        return sum(
+            not any(moves(index, dimension.of[s.name].row(s).iterators()) for index in access.indices)
+            for s in sums for access in s.reads()
+        )  # fmt: skip
+
+    def _unroll_factors(
+        self, around: Paths, mapped: set[Dimension], where: Mapping[str, ValuePlace]
+    ) -> dict[Dimension, int]:
+        """Iterations that are written out of the loops that threads walk by themselves.
+
+        Where nothing is asked for, some of the innermost loop over terms: their loads are under way together.
+        """
+        loops = dict.fromkeys(d for path in around.values() for d in path if d not in mapped and d.extent > 1)
         asked = {*self.requests.vectors, *self.requests.unrolled}
-        return {d: self.requests.neighbours(d) for d in loops if d in asked}
+        found = {d: min(TERMS_TOGETHER, d.extent) for d in loops if self._is_inside(d, around, where)}
+        return {d: self.requests.neighbours(d) if d in asked else found[d] for d in loops if d in asked or d in found}
+
+    def _is_inside(self, dimension: Dimension, around: Paths, where: Mapping[str, ValuePlace]) -> bool:
+        """Whether a loop is the innermost of every statement in it, and goes over terms that a register collects."""
+        among = [self.program.statement(name) for name, path in around.items() if dimension in path]
+        return all(
+            s.reduction is not None and where[s.name].collects and where[s.name].loops[-1:] == (dimension,)
+            and moves(dimension.row(s), s.reduction.iterators)
+            for s in among
+        )  # fmt: skip
 
     def _place_values(
         self, around: Paths, mapping: ThreadMapping, where: Mapping[str, ValuePlace], inside: Collection[Dimension]

@@ -28,11 +28,16 @@ from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access, Apply, Literal, Reduction, Scalar, Statement
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, is_shifted, match_weighted
 from engine.tile.emit import Emitter, Where
-from engine.tile.nodes import Buffer, Declare, Load, Slot, Store
+from engine.tile.nodes import THREAD, Buffer, Declare, Load, Slot, Store
 from engine.tile.scope import LANE_OF_VECTOR
 from engine.tile.source import Line
 
 ALONE = ReductionThreads(1, Index())
+
+
+def whole_block(threads: int) -> ReductionThreads:
+    """All threads of a block; they shuffle where their warps are full, as all lanes take part in a shuffle."""
+    return ReductionThreads(threads, Index.of(THREAD), by_row=threads % WARP == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class Sums:
         """The result of what some threads added, in all of them, rounded as the statement's array is."""
         emitter, statement = self.emitter, self.statement
         for part, summed in zip(self.parts, _summands(statement), strict=True):
-            combine(emitter, summed, part, threads, threads.count > 1 and _can_shuffle(threads.count), link)
+            combine(emitter, summed, part, threads, link)
         total = self.parts[0].total
         if len(self.parts) > 1:
             dtype = _reduction(statement).accumulate
@@ -125,11 +130,6 @@ def _distance(statement: Statement, rows: Sequence[Index], where: Where, from_fi
         ascends = next((c for row in rows if (c := row.coefficient(iterator.name))), 1) > 0
         total = total + (value if ascends == from_first else Index((), iterator.extent - 1) - value)
     return total
-
-
-def _can_shuffle(threads: int) -> bool:
-    """Whether shuffles add up what so many threads hold: all lanes of a warp take part in them."""
-    return threads % WARP == 0
 
 
 def _summands(statement: Statement) -> tuple[Statement, ...]:

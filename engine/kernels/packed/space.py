@@ -11,7 +11,7 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import widest
-from engine.kernels.marks import DEFAULT_THREADS
+from engine.kernels.marks import DEFAULT_THREADS, WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
@@ -23,8 +23,11 @@ from engine.kernels.stitched.block_walks import (
     block_walks,
 )
 from engine.kernels.stitched.family import STITCHED_FAMILY
+from engine.kernels.stitched.placement import plan_parts
 from engine.recipe import Entry
 from engine.scheduling.nodes import Node, ScheduleTree
+from engine.support.errors import Unsupported
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.target.registers import STITCHED_BASE
 from engine.tensor.live_values import most_alive
@@ -73,6 +76,17 @@ class _PackedPart:
         """Blocks of the part."""
         return -(-self.total // (share if self.walks else threads * self.now * share))
 
+    def longest_loop(self, threads: int, share: int, machine: Target) -> int:
+        """Iterations of the longest loop that is not written out; 1 where a block has no room for its intermediates."""
+        if self.walks is None:
+            return share if share > WRITTEN_OUT else 1
+        program, parts = self.walks.program, self.walks.under(threads, share).parts
+        try:
+            plan = plan_parts(program, parts, self.walks.names, share, {}, machine)
+        except Unsupported:
+            return 1
+        return plan.longest_loop(program.inputs)
+
     def points_visited(self, threads: int, share: int) -> int:
         """Points that all its blocks visit, those past the ends of loops included."""
         each = self.walks.under(threads, share).points_visited if self.walks else threads * self.now * share
@@ -111,22 +125,23 @@ class Packed(KernelTemplate):
         return replace(found, global_requests=found.l2_bytes // (ELEMENT_BYTES * WARP))
 
     def _form(self, program: Program) -> Work:
-        """The closed form, where a byte stands for a point."""
+        """The closed form, where a byte and a sector stand for a point."""
         threads, facts = program.number("threads"), self.kernel.facts
         shares = [(part, part.share(program)) for part in self.parts]
         walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
         # Parts never run in one block: the thread that holds most decides the registers of all.
         values = [part.alive * part.now for part in self.parts if not part.walks]
+        visited = sum(part.points_visited(threads, share) for part, share in shares)
         return replace(
             facts,
             blocks=sum(part.blocks(threads, share) for part, share in shares),
             threads=threads,
-            serial_steps=max((parts.longest_loop for _, parts in walked), default=1),
+            serial_steps=max((p.longest_loop(threads, n, self.machine) for p, n in shares), default=1),
             shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
             shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
             registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),
-            l2_bytes=sum(part.points_visited(threads, share) for part, share in shares),
-            global_sectors=0,
+            l2_bytes=visited,
+            global_sectors=visited,
         )
 
     def program_of(self, kernel: Kernel) -> Program | None:
@@ -157,7 +172,7 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.walks else {*STEPS}
         shares[part.name] = tuple(sorted(own))
     offers: dict[str, Choices] = {TILING: {"threads": THREAD_CHOICES, **shares}, INLINE: {}}
-    few = PruningRule("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
+    few = PruningRule("elements per block", lambda p: _too_few(family, p), "one block takes all of them as well")
     situation = Situation(NAME, {"threads": DEFAULT_THREADS, **_shares(parts)}, offers)
     return [make_task(family, situation, (few,), kernel, kernel.target)]
 
@@ -172,9 +187,9 @@ def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) 
     alive = most_alive(program.statements).values
     if not is_stitched:
         total = math.prod(target.extents.values())
-        return _PackedPart(f"steps of part {number}", everyone, target.name, total, now, alive, None)
+        return _PackedPart(f"part {number}: steps", everyone, target.name, total, now, alive, None)
     walks = block_walks(program, ScheduleTree(node))
-    return _PackedPart(f"points of part {number}", everyone, target.name, walks.points, now, alive, walks)
+    return _PackedPart(f"part {number}: elements", everyone, target.name, walks.points, now, alive, walks)
 
 
 def _too_few(family: Packed, program: Program) -> str:

@@ -34,6 +34,10 @@ class ReductionThreads:
     turn: Index = FIRST
     """0 or 1: which of two scratch buffers it is the turn of, where a block reduces several times in a loop."""
     turns: int = 1
+    by_row: bool = False
+    """Whether neighbouring lanes share a reduction and shuffle; else threads `beside` apart, by shared memory."""
+    vector: int = 1
+    """Reductions that one thread has a part of, side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +96,15 @@ def accumulate(
 
 
 def combine(
-    emitter: Emitter, statement: Statement, parts: Accumulator, sharers: ReductionThreads, by_row: bool, link: Line,
-    vector: int = 1,
-) -> str:  # fmt: skip
+    emitter: Emitter, statement: Statement, parts: Accumulator, sharers: ReductionThreads, link: Line
+) -> str:
     """Combine what the threads that share a reduction collected, in all of them; says how."""
     reduction, array = _reduction(statement), statement.write.array
 
     def join(partial: Access, operation: str, identity: float | int | bool, name: str) -> str:
         its = replace(reduction, operation=operation, identity=identity)
-        if by_row:
-            return _along_rows(emitter, its, name, partial, sharers, link)
-        return _down_columns(emitter, its, name, partial, sharers, link, vector)
+        along = _along_rows if sharers.by_row else _down_columns
+        return along(emitter, its, name, partial, sharers, link)
 
     if parts.largest is None:
         return join(parts.total, reduction.operation, reduction.identity, f"{array}_parts")
@@ -160,12 +162,12 @@ def _along_rows(
 
 
 def _down_columns(
-    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: ReductionThreads, link: Line,
-    vector: int,
+    emitter: Emitter, reduction: Reduction, name: str, partial: Access, sharers: ReductionThreads, link: Line
 ) -> str:
     """Combine the parts of threads `beside` apart."""
     if sharers.count == 1:
         return "one thread has all of it"
+    vector = sharers.vector
     slots = sharers.count * sharers.beside * vector
     scratch = parts_buffer(emitter, name, reduction, slots * sharers.turns)
     lane_name = "lane_of_warp" if sharers.beside == WARP else "column_lane"

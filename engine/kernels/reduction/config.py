@@ -219,7 +219,7 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
         lanes = marks.power("lane", WARP, MAX_THREADS, inner, least)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
-        needs = f"whole warps, up to {most} row{'s' if most > 1 else ''}"
+        needs = f"whole warps, up to {most} rows" if most > 1 else "one row per block"
         per_block = marks.number("block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer)
     else:
         most, per_block = MAX_THREADS // WARP, 1

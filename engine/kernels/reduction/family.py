@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection, Iterator, Sequence
 
 from engine.cost.estimate import model_microseconds
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
@@ -16,9 +17,9 @@ from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.reduction.advise import best_first, map_reduction, vectorize
 from engine.kernels.reduction.lower import lower_reduction
-from engine.kernels.reduction.space import row_tasks
+from engine.kernels.reduction.space import promised_best, row_tasks
 from engine.kernels.space import Space
-from engine.recipe import Advice, Recipe
+from engine.recipe import Advice, Entry, Recipe
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import OverBudget, Unsupported
 from engine.tile.nodes import TileProgram
@@ -50,6 +51,14 @@ class ReductionFamily(KernelFamily):
             return facts.global_sectors, model_microseconds(facts, setting.machine)
 
         return with_content(best_first(mapped, measure))
+
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+        """As `KernelFamily` says: threads that share a row or a column, and how much of it is written out."""
+        found = promised_best(group, kernel)
+        if found is not None:
+            way, program = found
+            yield way.decided, way.entries(program)
+        yield from super().rivals(group, kernel)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

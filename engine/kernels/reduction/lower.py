@@ -179,8 +179,9 @@ class _ReductionEmitter:
     def _combine(self, statement: Statement, parts: Accumulator, row_mask: str | None, names: tuple[str, ...]) -> None:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
-        sharers = ReductionThreads(layout.lanes, self.lane, 1 if layout.by_row else WARP)
-        where = combine(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
+        beside = 1 if layout.by_row else WARP
+        sharers = ReductionThreads(layout.lanes, self.lane, beside, by_row=layout.by_row, vector=layout.vector)
+        where = combine(emitter, statement, parts, sharers, link)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array
         self.values[array] = round_result(emitter, statement, parts.total, link)

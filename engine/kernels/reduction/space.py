@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from engine.fusion.nodes import AGAIN, REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
+from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import PruningRule, make_task
+from engine.kernels.prune import PruningRule, first, make_task
+from engine.kernels.reduction.advise import COMPETING
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import Layout, ReductionConfig, fits_registers, used_again, widest_vector
 from engine.kernels.reduction.lower import emit_reduction
@@ -38,6 +41,10 @@ SHARERS, WARPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16,
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CHUNKS_WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
+FEW_CHUNKS = (1, 8, 32)
+"""Of `CHUNKS_WRITTEN_OUT`, what a default may have."""
+NEAR = 1.05
+"""Times the least estimate that is as good: the first program of those is taken."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
 
@@ -139,15 +146,15 @@ class RowPrograms(KernelTemplate):
             registers=REDUCTION_BASE + of_thread * max(1, len(config.kept)),
             l2_bytes=requested,
             global_requests=requested // (self.element * layout.vector * WARP),
-            global_sectors=0,
+            global_sectors=blocks * -(-layout.threads // WARP) * moved.sectors,
         )
 
     def thread_bytes(self, config: ReductionConfig) -> Moved:
         """What one thread moves in all its turns."""
         layout = config.layout
         key = (
-            layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1, layout.lanes > 1,
-            layout.lanes > WARP, config.turns > 1,
+            layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
+            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1,
         )  # fmt: skip
         if key not in self.counted:
             tile = emit_reduction(replace(self.group, program=self.program), self.nest, config)
@@ -179,6 +186,37 @@ LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN)
 
 def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """Both ways to share out a reduction, that of `kernel` first."""
+    return [make_task(way, _situation(way), _checks(way), kernel, way.machine) for way in _ways(group, kernel)]
+
+
+def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Program] | None:
+    """The program with nearly the least estimate of a small part of the space; None where no program keeps all rules.
+
+    Of those that request few sectors the first that is NEAR the best: shared out as `kernel` is, by the fewest threads,
+    least written out.
+    """
+    promised: list[tuple[int, float, RowPrograms, Program]] = []
+    for way in _ways(group, kernel):
+        situation, checks = _situation(way), [check for check in _checks(way) if check.name != "turns"]
+        choices = {name: choice for offered in situation.offers.values() for name, choice in offered.items()}
+        vectors = dict.fromkeys((choices["vector"][0], choices["vector"][-1]))
+        for sharers, vector, wide in itertools.product(choices["sharers"], vectors, FEW_CHUNKS):
+            assert isinstance(sharers, int)
+            rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
+            chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept), "written_out": wide}
+            program = Program(way.name, tuple({**_FIXED, **chosen}.items()))
+            if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
+                promised.append((way.work(program).global_sectors, way.rank(program), way, program))
+    if not promised:
+        return None
+    fewest = min(sectors for sectors, *_ in promised)
+    full = [(time, way, program) for sectors, time, way, program in promised if sectors <= COMPETING * fewest]
+    least = min(time for time, *_ in full)
+    return next((way, program) for time, way, program in full if time <= NEAR * least)
+
+
+def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
+    """Both ways to share out a reduction, that of `kernel` first."""
     program, nest = kernel.program, loop_nest(kernel.program, kernel.schedule)
     loop = next(p for p in nest.phases if p.members)
     element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs)
@@ -186,8 +224,12 @@ def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
     ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
-    ways = [way for way in ways if way.by_row or way.nest.outer]
-    return [make_task(way, _situation(way), _checks(way), kernel, way.machine) for way in ways]
+    for way in ways:
+        # Kernels that differ in the rows of a block alone may meet sectors otherwise: the first one's count stays.
+        stands = way.program_of(kernel)
+        if stands is not None:
+            way.thread_bytes(way.config(stands))
+    return [way for way in ways if way.by_row or way.nest.outer]
 
 
 def _situation(family: RowPrograms) -> Situation:
@@ -213,7 +255,7 @@ def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
     """What kernels of reductions take, cheapest first."""
     return (
         PruningRule("turns", lambda p: _turns(family, p), "copies run ahead from turn to turn"),
-        PruningRule("rows of a block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
+        PruningRule("rows per block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
         PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
         PruningRule("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
         PruningRule("staging", lambda p: _staging(family, p), "both names would be the same kernel"),

@@ -93,7 +93,7 @@ class _ScanLowering:
         self.emitter = Emitter(self.program, self.rows * self.chunks, config.threads)
         self.emitter.vector = self.emitter.extents[LANE_OF_VECTOR] = config.vector
         self.emitter.masked = frozenset(i.name for i in scan.statement.iterators)
-        self.whole = ReductionThreads(config.threads, Index.of(THREAD))
+        self.whole = ReductionThreads(config.threads, Index.of(THREAD), by_row=True)
         # Neutral for what lies past the row's end and for the carry before its first element.
         self.neutral = Literal(self.reduction.identity, self.dtype)
         self.chunk = Index()
@@ -113,7 +113,7 @@ class _ScanLowering:
             term = self._term(place, mask)
             with emitter.loop(LANE_OF_VECTOR, config.vector, self.link):
                 emitter.assign(Slot(total.array), term, self.link, self.reduction.operation)
-        combine(emitter, self.scan.statement, Accumulator(total), self.whole, True, self.link)
+        combine(emitter, self.scan.statement, Accumulator(total), self.whole, self.link)
         first = emitter.mask("first", [Index.of(THREAD) * -1], self.link)
         emitter.add(Store("chunk_parts", Index.of(BLOCK), Slot(total.array), 1, first, self.link))
         summed = self.program.cut_out(self.program.statements[:1], (self.scan.statement.write.array,))
@@ -185,7 +185,7 @@ class _ScanLowering:
             position = self.row * self.chunks + earlier
             emitter.add(Load(Slot(part), "chunk_parts", position, 1, is_earlier, self.neutral, self.link))
             emitter.assign(Slot(carry.array), Access(part, ()), self.link, self.reduction.operation)
-        combine(emitter, self.scan.statement, Accumulator(carry), self.whole, True, self.link)
+        combine(emitter, self.scan.statement, Accumulator(carry), self.whole, self.link)
 
     def _join_warps(self, own: Access, before: Access, base: Access, carry: Access) -> None:
         """`base` is joined with the warps before, and `carry` with all of the block."""

@@ -22,7 +22,7 @@ from engine.target.hardware import MAX_THREADS
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
-ENOUGH = 2048
+BUSY_ELEMENTS = 2048
 """Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
@@ -97,7 +97,7 @@ def _blocks(program: TensorProgram, shape: Shape, machine: Target) -> Iterable[E
     everyone = tuple(s.name for s in program.statements)
     total = math.prod(shape.extents[axis] for axis in shape.rows)
     widest = max(math.prod(i.extent for i in s.iterators) for s in program.statements) // total
-    most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * machine.sm_count)))
+    most = max(1, min(BUSY_ELEMENTS // widest, total // (BLOCKS_PER_SM * machine.sm_count)))
     if shape.rows and _across(program, shape):
         most = max(most, NEIGHBOURS)
     shared = sum(row_bytes(shape, program.statements, program.arrays).values())

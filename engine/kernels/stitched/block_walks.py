@@ -71,12 +71,6 @@ class WalkedParts:
         return sum(w.steps * w.beside * w.width * w.chunks * w.sharers * w.length for w in walks)
 
     @property
-    def longest_loop(self) -> int:
-        """Iterations of the longest loop that is not written out."""
-        loops = [part.walk.steps * part.walk.chunks for part in self.parts]
-        return max((loop for loop in loops if loop > WRITTEN_OUT), default=1)
-
-    @property
     def elements_held(self) -> int:
         """Elements that a thread holds at once."""
         walks = [part.walk for part in self.parts]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.kernels.elementwise.lower import bind_members
 from engine.kernels.loop_nest import Nest
-from engine.kernels.marks import WRITTEN_OUT, Marks
+from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
 from engine.kernels.stitched.layout import POINT, read_config
@@ -122,8 +122,7 @@ class _StitchedEmitter:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        in_registers = self._kept_arrays(number, part) | self.plan.arrays_arriving(number, REGISTER, SHUFFLE)
-        unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
+        unroll = self.plan.is_written_out(number, self.program.inputs)
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
             partials = {s.name: accumulator(emitter, s, walk.width) for s in part.statements if s.reduction}
@@ -201,11 +200,12 @@ class _StitchedEmitter:
         if not part.is_whole and walk.sharers > 1:
             mask = emitter.mask("first_sharer", [turn.lane * -1], link, (mask,))
         stored = (self.outputs | plan.staged.keys()) - {s.write.array for s in again}
+        kept, slots = plan.kept_arrays(number, self.program.inputs), walk.steps * (walk.chunks if part.is_whole else 1)
         options = BlockOptions(
             mask=inside,
             store_mask=mask,
             stored=stored,
-            keep=Keep(self._kept_arrays(number, part), slot, walk.steps * (walk.chunks if part.is_whole else 1)),
+            keep=Keep(kept, slot, slots),
             lanes=part.is_whole or not walk.by_row,
             dimensions=link.dimensions,
             accumulators=partials,
@@ -217,13 +217,6 @@ class _StitchedEmitter:
                 self.values[array] = values[array]
                 self.unmet |= {array} & plan.staged.keys()
 
-    def _kept_arrays(self, number: int, part: Part) -> frozenset[str]:
-        """What later parts find in registers: results of this part, and inputs of several."""
-        made = {s.write.array for s in part.statements if s.reduction is None}
-        read = {a.array for s in (*part.statements, *self.plan.again.get(number, ())) for a in s.reads()}
-        inputs = read & set(self.program.inputs) if part.is_whole else set()
-        return frozenset(self.plan.held.keys() & (made | inputs))
-
     def _place(self, statement: Statement) -> dict[str, Index]:
         return {i: self.variables[name] for i, name in self.names.of(statement).items() if name in self.variables}
 
@@ -233,8 +226,10 @@ class _StitchedEmitter:
         link = at(statement, *_link(part).dimensions)
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
-        sharers = ReductionThreads(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
-        combine(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
+        sharers = ReductionThreads(
+            walk.sharers, turn.lane, walk.beside, turn_of_two, turns, by_row=walk.by_row, vector=walk.vector
+        )
+        combine(emitter, statement, parts, sharers, link)
         value = round_result(emitter, statement, parts.total, link)
         array = statement.write.array
         if array in self.plan.held and walk.steps > 1:

@@ -8,12 +8,13 @@ in a register of each.  Other threads of the block: shared memory.  Other blocks
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.fusion.nodes import AGAIN, REGISTER, SHARED, SHUFFLE
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.graph.nodes import DTYPES
+from engine.kernels.marks import WRITTEN_OUT
 from engine.kernels.stitched.parts import Names, Part
 from engine.support.errors import Unsupported
 from engine.target import Target
@@ -62,6 +63,24 @@ class PlacementPlan:
     def arrays_arriving(self, part: int, *schemes: str) -> frozenset[str]:
         """What a part gets by one of some schemes."""
         return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme in schemes)
+
+    def kept_arrays(self, number: int, inputs: Collection[str]) -> frozenset[str]:
+        """What later parts find in registers: results of a part, and inputs of several."""
+        part = self.parts[number]
+        made = {s.write.array for s in part.statements if s.reduction is None}
+        read = {a.array for s in (*part.statements, *self.again.get(number, ())) for a in s.reads()}
+        return frozenset(self.held.keys() & (made | (read & set(inputs) if part.is_whole else set())))
+
+    def is_written_out(self, number: int, inputs: Collection[str]) -> bool:
+        """Whether the loops of a part are: where registers go from one part to another, and short ones."""
+        walk = self.parts[number].walk
+        in_registers = self.kept_arrays(number, inputs) | self.arrays_arriving(number, REGISTER, SHUFFLE)
+        return any(self.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
+
+    def longest_loop(self, inputs: Collection[str]) -> int:
+        """Iterations of the longest loop that is not written out."""
+        loops = (p.walk.steps * p.walk.chunks for n, p in enumerate(self.parts) if not self.is_written_out(n, inputs))
+        return max(loops, default=1)
 
     def schemes(self) -> dict[str, tuple[str, str]]:
         """Statement -> how its result is handed over, and why: through memory, if one of its readers needs that."""

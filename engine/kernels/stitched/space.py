@@ -113,12 +113,12 @@ class Stitched(KernelTemplate):
             facts,
             blocks=blocks,
             threads=program.number("threads"),
-            serial_steps=walked.longest_loop,
+            serial_steps=plan.longest_loop(self.kernel.program.inputs) if isinstance(plan, PlacementPlan) else 1,
             shared_bytes=walked.scratch_bytes + staged,
             shared_bytes_moved=blocks * (2 * staged + walked.met_bytes),
             registers=STITCHED_BASE + walked.elements_held,
             l2_bytes=blocks * walked.points_visited,
-            global_sectors=0,
+            global_sectors=blocks * walked.points_visited,
         )
         if self.now is None:
             return form

@@ -28,9 +28,10 @@ struct Word<16> {
     using Type = uint4;
 };
 
-// Another type's view of the same bits; both views have the same size.
+// Another type's view of the same bits; both views have the same size.  By value: of a reference into memory the compiler
+// knows no alignment, and copies single bytes.
 template <class To, class From>
-__device__ __forceinline__ To bits_as(const From& from) {
+__device__ __forceinline__ To bits_as(From from) {
     static_assert(sizeof(To) == sizeof(From), "a view keeps the size");
     To to;
     memcpy(&to, &from, sizeof(To));

@@ -5,6 +5,7 @@ Indices are `Index` values over the variables bound so far: `block` and `thread`
 statements and schedule dimensions.  `operation.TileOp` says what every operation declares of itself.
 """
 
+from engine.tensorize.space import KernelConfig
 from engine.tile.nodes.compute import (
     Assign,
     Comment,
@@ -29,7 +30,7 @@ from engine.tile.nodes.control import (
 )
 from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait
 from engine.tile.nodes.operation import Rewrite, TileOp, names_in, operations
-from engine.tile.nodes.program import KernelConfig, Needs, Note, PipelineRequest, TileProgram
+from engine.tile.nodes.program import Needs, Note, PipelineRequest, TileProgram
 from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.tensorize.space import KernelConfig
 from engine.tile.nodes.control import LastArrival
 from engine.tile.nodes.operation import TileOp, operations
 from engine.tile.nodes.values import Buffer
@@ -35,15 +36,6 @@ class PipelineRequest:
     """"stages" of shared memory or "register_stages"."""
     asked: Mapping[tuple[int, ...], int] = field(default_factory=dict)
     """Recipe entries that say how many: place in the recipe -> their number."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelConfig:
-    """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
-
-    def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
-        """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,22 @@ from itertools import product
 
 import pytest
 
-from engine.kernels.general.instances import solve_rows
+from engine.kernels.general.instances import Instance, solve_rows
 from engine.tensor.index import Index
 from engine.tensor.nodes import Iterator
 
 BOX = (Iterator("i", 5), Iterator("j", 4), Iterator("k", 3))
 
 
-def instances_at(rows: list[Index], values: dict[str, int], extents: dict[str, int]) -> list[tuple[int, ...]]:
-    """The instances that the solved rows name at one point: one, or none."""
-    variables = [Index.of(name) for name in values]
-    found = solve_rows(list(zip(rows, variables, strict=True)), BOX, extents)
+def instances_at(solved: Instance, values: dict[str, int]) -> list[tuple[int, ...]]:
+    """The instances that solved rows name at one point: one, or none."""
 
     def at(index: Index) -> int:
         return int(index.evaluate(lambda name: values[str(name)]))
 
-    if any(at(condition) < 0 for condition in found.conditions):
+    if any(at(condition) < 0 for condition in solved.conditions):
         return []
-    return [tuple(at(found.values[iterator.name]) for iterator in BOX)]
+    return [tuple(at(solved.values[iterator.name]) for iterator in BOX)]
 
 
 def row(*coefficients: int, constant: int = 0) -> Index:
@@ -47,9 +45,10 @@ def test_every_point_names_the_instance_whose_rows_have_its_values(seed: int) ->
     highs = [max(time[n] for time in expected) for n in range(4)]
     moved = [r - low for r, low in zip(rows, lows, strict=True)]
     extents = {f"c{n}": high - low + 1 for n, (low, high) in enumerate(zip(lows, highs, strict=True))}
+    solved = solve_rows([(r, Index.of(name)) for r, name in zip(moved, extents, strict=True)], BOX, extents)
     box = [range(n) for n in extents.values()]
     for time in draw.sample(list(product(*box)), k=min(3000, _size(box))):
-        found = instances_at(moved, dict(zip(extents, time, strict=True)), extents)
+        found = instances_at(solved, dict(zip(extents, time, strict=True)))
         key = tuple(t + low for t, low in zip(time, lows, strict=True))
         assert found == expected.get(key, []), (rows, time)
 

@@ -1,0 +1,183 @@
+"""What can be taken out of the window: one registry of files, tables and pictures.
+
+Reports and sources are made by the command line's own verbs from a copy of the workspace as it is, so that both ways
+give the same files; that happens in a process of its own, and the window stays usable.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QFileDialog
+
+from app.controllers.tuning.launch import RunProcess
+from app.session.loom_file import SUFFIX, reference_to, write_loom
+from app.shell.pictures import save_picture
+from engine.documents.model import ProblemDoc
+from engine.support.errors import BadInput, EngineError
+from engine.support.files import replace_whole, unwritable
+from views.format import plural
+from views.tables import comma_separated, tables_in
+
+if TYPE_CHECKING:
+    from app.shell.window import Window
+
+STAGE = "export"
+PICTURES = ("SVG (*.svg)", "PNG (*.png)")
+
+
+@dataclass(frozen=True, slots=True)
+class VerbInfo:
+    """A verb of the command line that writes a workspace in another form."""
+
+    verb: str
+    title: str
+    """Of the dialog."""
+    options: tuple[str, ...] = ()
+    suffix: str = ""
+    """Of the file that it writes; "" for a folder."""
+
+
+VERBS = {
+    # The checks that the histories recorded are in the report; to run them all again takes minutes.
+    "export-report": VerbInfo("report", "Write a report", ("--no-check",), ".html"),
+    "export-cuda": VerbInfo("generate", "Folder for the CUDA sources"),
+    "export-torch": VerbInfo("generate", "Folder for the PyTorch operators", ("--with", "torch")),
+}
+"""Action -> what makes its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerbCall:
+    """One call of a verb."""
+
+    info: VerbInfo
+    workspace: Path
+    out: str
+
+    def arguments(self) -> tuple[str, ...]:
+        """As the command line takes them."""
+        return (self.info.verb, str(self.workspace), "-o", self.out, *self.info.options)
+
+
+class Exports(QObject):
+    """Asks where, and writes; one process at a time."""
+
+    state_changed = Signal()
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._window = window
+        self._process = RunProcess(STAGE)
+        self._process.ended.connect(self._on_ended)
+        self._copy: TemporaryDirectory[str] | None = None
+        self._out = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether files are being written."""
+        return self._copy is not None
+
+    def ask(self, action: str) -> None:
+        """Asks for the place of what an action of `VERBS` writes."""
+        info = VERBS[action]
+        dialog = QFileDialog(self._window, info.title, str(self._near(info.suffix)))
+        if info.suffix:
+            dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+            dialog.setDefaultSuffix(info.suffix.removeprefix("."))
+            dialog.setNameFilters([f"HTML (*{info.suffix})"])
+        else:
+            dialog.setFileMode(QFileDialog.FileMode.Directory)
+        self._window.files.open_dialog(dialog, partial(self.write, action))
+
+    def ask_tables(self) -> None:
+        """Asks for the folder of the tables."""
+        dialog = QFileDialog(self._window, "Folder for the tables", str(self._near("").parent))
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        self._window.files.open_dialog(dialog, self.write_tables)
+
+    def ask_picture(self, panel: str) -> None:
+        """Asks for the place of a panel's picture."""
+        dialog = QFileDialog(self._window, f"Picture of {panel}", str(self._near("").parent / f"{panel}.svg"))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("svg")
+        dialog.setNameFilters(list(PICTURES))
+        self._window.files.open_dialog(dialog, partial(self.write_picture, panel))
+
+    def write(self, action: str, out: str) -> None:
+        """Starts the verb of an action on a copy of the workspace."""
+        self.cancel()
+        self._copy, self._out = TemporaryDirectory(prefix="loomscope-export-"), out
+        folder, document = Path(self._copy.name), self._window.document
+        content, opened = document.content(), document.workspace.opened
+        copy = folder / f"{Path(self._window.files.title.rstrip('*')).stem or 'model'}{SUFFIX}"
+        try:
+            write_loom(replace(content, model=reference_to(opened.path, folder)), copy)
+        except BadInput as error:
+            self._refuse(error)
+            return
+        self._window.status.say(f"Writing {Path(out).name}…")
+        self._process.start(VerbCall(VERBS[action], copy, out))
+        self.state_changed.emit()
+
+    def write_tables(self, folder: str) -> None:
+        """Writes every table that has rows as one CSV file."""
+        count = 0
+        try:
+            for name, panel in self._window.panels.by_name().items():
+                for title, table in tables_in(panel):
+                    words = re.sub(r"\W+", "-", title.lower()).strip("-")
+                    replace_whole(Path(folder) / f"{name}-{words}.csv", comma_separated(table).encode())
+                    count += 1
+        except OSError as error:
+            self._refuse(unwritable(folder, STAGE, error))
+        else:
+            self._window.status.say(f"Wrote {plural(count, 'table')} to {Path(folder).name}")
+
+    def write_picture(self, panel: str, out: str) -> None:
+        """Writes a panel as it is drawn now."""
+        try:
+            save_picture(self._window.docks[panel], out)
+        except EngineError as error:
+            self._refuse(error)
+        else:
+            self._window.status.say(f"Wrote {Path(out).name}")
+
+    def cancel(self) -> None:
+        """Ends what is being written; no file is left in part."""
+        self._process.kill()
+        self._forget()
+
+    def close(self) -> None:
+        """Ends the process with the window."""
+        self._process.close()
+        self._forget()
+
+    def _near(self, suffix: str) -> Path:
+        opened = self._window.document.workspace.opened
+        return Path(self._window.document.path or opened.path).absolute().with_suffix(suffix)
+
+    def _on_ended(self, problem: ProblemDoc | None) -> None:
+        out = self._out
+        self._forget()
+        if problem is None:
+            self._window.status.say(f"Wrote {Path(out).name}")
+        else:
+            self._window.status.say(f"{Path(out).name} was not written")
+            self._window.workspace.add_problem("", problem)
+
+    def _refuse(self, error: EngineError) -> None:
+        self._forget()
+        self._window.workspace.add_problem("", ProblemDoc(STAGE, error.subject, error.reason, error.hint))
+
+    def _forget(self) -> None:
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+            self.state_changed.emit()

@@ -1,0 +1,119 @@
+"""Who touched which memory last, and what has ordered it since: races that no order of execution needs to show.
+
+Within a warp bar.warp.sync orders, within a block a barrier; between blocks a fence of the thread that stored, then one
+of the thread that reads.  Times are counts of executed instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.execution.ptx.memory import MemoryRegion
+from engine.execution.ptx.nodes import PtxFault
+
+UNIT = 2
+"""Bytes of shared memory that are watched together: the smallest elements that neighbouring warps store."""
+WARP_THREADS = 32
+NOBODY, SEVERAL = -1, -2
+WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The threads that access memory: one entry for each."""
+
+    number: np.ndarray
+    """In their block."""
+    barrier: np.ndarray
+    """When their block met last."""
+    sync: np.ndarray
+    """When their warp met last."""
+
+
+class BlockOrder:
+    """Shared memory: of each unit who stored it last and who read it last, and when."""
+
+    def __init__(self, size: int) -> None:
+        units = -(-size // UNIT)
+        self._writer, self._reader, self._reading_warp = (np.full(units, NOBODY, np.int32) for _ in range(3))
+        self._stored, self._read = np.zeros(units, np.int64), np.zeros(units, np.int64)
+
+    def read(self, at: np.ndarray, size: int, threads: Threads, clock: int) -> None:
+        """at: place of each thread's read.  PtxFault where another thread stored and nothing has ordered it since."""
+        place, own = _parts(at, size, UNIT), threads.number[:, None]
+        self._check_stored(place, threads, "reads shared memory that another thread wrote")
+        recent = self._read[place] > threads.barrier[:, None]
+        others = recent & (self._reader[place] != own)
+        warps = recent & (self._reading_warp[place] != own // WARP_THREADS)
+        self._reader[place] = np.where(others, SEVERAL, own)
+        self._reading_warp[place] = np.where(warps, SEVERAL, own // WARP_THREADS)
+        self._read[place] = clock
+
+    def write(self, at: np.ndarray, size: int, threads: Threads, clock: int) -> None:
+        """As `read`; PtxFault where another thread stored or reads."""
+        place, own = _parts(at, size, UNIT), threads.number[:, None]
+        self._check_stored(place, threads, "overwrites shared memory that another thread wrote")
+        reading, read = self._reader[place], self._read[place]
+        in_warp = self._reading_warp[place] == own // WARP_THREADS
+        ordered = (reading == NOBODY) | (reading == own) | (read <= threads.barrier[:, None])
+        if not (ordered | in_warp & (read <= threads.sync[:, None])).all():
+            raise _race("overwrites shared memory that another thread reads")
+        self._writer[place], self._stored[place] = own, clock
+
+    def _check_stored(self, place: np.ndarray, threads: Threads, what: str) -> None:
+        writer, stored, own = self._writer[place], self._stored[place], threads.number[:, None]
+        in_warp = writer // WARP_THREADS == own // WARP_THREADS
+        ordered = (writer == NOBODY) | (writer == own) | (stored <= threads.barrier[:, None])
+        if not (ordered | in_warp & (stored <= threads.sync[:, None])).all():
+            raise _race(what)
+
+
+def _race(what: str) -> PtxFault:
+    return PtxFault("race", f"{what}, without a barrier between")
+
+
+class GridOrder:
+    """Global memory that blocks hand to each other: who stored each word, and when every thread fenced last."""
+
+    def __init__(self, regions: Iterable[MemoryRegion], threads: int) -> None:
+        """threads: of all blocks that run."""
+        self._regions = tuple((r.start, r.start + r.bytes, np.full(-(-r.bytes // WORD), -1, np.int64)) for r in regions)
+        self._times = tuple(np.zeros(owner.size, np.int64) for _, _, owner in self._regions)
+        self._fenced = np.full(threads, -1, np.int64)
+
+    def fence(self, threads: np.ndarray, clock: int) -> None:
+        """Threads fence."""
+        self._fenced[threads] = clock
+
+    def write(self, at: np.ndarray, size: int, threads: np.ndarray, clock: int) -> None:
+        """Note who stores."""
+        for (start, end, owner), times in zip(self._regions, self._times, strict=True):
+            own = (at >= start) & (at < end)
+            if own.any():
+                place = _parts(at[own] - start, size, WORD)
+                owner[place] = threads[own][:, None]
+                times[place] = clock
+
+    def read(self, at: np.ndarray, size: int, threads: np.ndarray, block_threads: int) -> None:
+        """PtxFault where another block stored and a fence is missing on either side."""
+        for (start, end, owner), times in zip(self._regions, self._times, strict=True):
+            own = (at >= start) & (at < end)
+            if not own.any():
+                continue
+            place, reader = _parts(at[own] - start, size, WORD), threads[own][:, None]
+            writer = owner[place]
+            foreign = (writer >= 0) & (writer // block_threads != reader // block_threads)
+            fenced = np.where(foreign, self._fenced[writer], 0)
+            if (foreign & (fenced <= times[place])).any():
+                raise PtxFault("race", "reads what another block stored, which did not fence afterwards")
+            if (foreign & (self._fenced[np.broadcast_to(reader, writer.shape)] <= fenced)).any():
+                raise PtxFault("race", "reads what another block stored, without a fence of its own before")
+
+
+def _parts(at: np.ndarray, size: int, unit: int) -> np.ndarray:
+    """Numbers of the units that `size` bytes from each place on lie in, as (places, units)."""
+    first = at // unit
+    return np.asarray(first[:, None] + np.arange(-(-size // unit)))

@@ -1,0 +1,173 @@
+"""Instructions of a whole warp: shuffles, ldmatrix, mma.  Fragments are laid out as the PTX ISA's figures say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.execution.ptx.arithmetic import F32
+from engine.execution.ptx.lanes import WARP_LANES, RunningLanes
+from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
+from engine.execution.ptx.operands import Operands, Read, Step, Values, refuse
+
+U32 = np.dtype(np.uint32)
+ALL = np.uint32(0xFFFFFFFF)
+LANE = np.arange(WARP_LANES)
+GROUP, THREAD = LANE // 4, LANE % 4
+"""The ISA's groupID and threadID_in_group of each lane."""
+
+
+def decode_shuffle(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+    """shfl.sync.MODE.b32 d[|p], a, b, c, mask: another lane's value, or the own one where there is no such lane."""
+    if i.parts[1] != "sync" or i.parts[2] not in _SOURCES or i.parts[3:] != ("b32",):
+        raise refuse(i)
+    target, _, found = i.operands[0].partition("|")
+    value, distance, clamp, mask = (operands.read(text, U32) for text in i.operands[1:])
+    write, write_found = operands.write(target), operands.write(found or "_")
+    source_of = _SOURCES[i.parts[2]]
+
+    def step(lanes: RunningLanes) -> None:
+        warps = lanes.whole_warps()
+        if (mask(lanes) != ALL).any():
+            raise PtxFault("divergent warp", "shuffles among some lanes only, which is not supported")
+        by, limit = (np.broadcast_to(read(lanes), warps * WARP_LANES).astype(np.int64) for read in (distance, clamp))
+        lane = np.tile(LANE, warps)
+        segment = limit >> 8 & 31
+        last = lane & segment | limit & 31 & ~segment
+        source = source_of(lane, by & 31, lane & segment, segment)
+        inside = source >= last if i.parts[2] == "up" else source <= last
+        values = np.broadcast_to(value(lanes), warps * WARP_LANES)
+        write(lanes, values[np.where(inside, source, lane) + np.arange(warps).repeat(WARP_LANES) * WARP_LANES])
+        write_found(lanes, inside)
+
+    return step
+
+
+_SOURCES: Mapping[str, Callable[[Values, Values, Values, Values], Values]] = {
+    "bfly": lambda lane, by, first, segment: lane ^ by,
+    "up": lambda lane, by, first, segment: lane - by,
+    "down": lambda lane, by, first, segment: lane + by,
+    "idx": lambda lane, by, first, segment: first | by & ~segment,
+}
+
+
+def decode_load_matrix(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+    """ldmatrix: 8 x 8 halves a matrix; lanes 8m to 8m + 7 give the rows of matrix m, each lane gets a pair of each."""
+    count = {"x1": 1, "x2": 2, "x4": 4}.get(i.parts[4])
+    if i.parts[1:4] != ("sync", "aligned", "m8n8") or count is None or i.parts[-2:] != ("shared", "b16"):
+        raise refuse(i)
+    transpose = "trans" in i.parts
+    address, writes = operands.address(i.operands[1]), [operands.write(t) for t in operands.vector(i.operands[0])]
+
+    def step(lanes: RunningLanes) -> None:
+        warps = lanes.whole_warps()
+        chosen = np.tile(count > LANE // 8, warps)
+        at = lanes.locate("shared", address(lanes), 16)
+        lanes.before_read("shared", at, 16)
+        rows = lanes.shared.read(at[chosen], 2, 8).reshape(warps, count, 8, 8)
+        if transpose:
+            rows = rows.swapaxes(2, 3)
+        # Lane 4r + p gets pair p of row r.
+        pairs = np.ascontiguousarray(rows).view(np.uint32).reshape(warps, count, WARP_LANES)
+        for number, write in enumerate(writes):
+            write(lanes, pairs[:, number].reshape(-1))
+
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _FragmentLayout:
+    """Where the elements of a lane's registers lie in a matrix: one entry for each element, in order."""
+
+    rows: Sequence[Values]
+    columns: Sequence[Values]
+
+    def matrix(self, elements: Values, shape: tuple[int, int]) -> Values:
+        """(warps, lanes, elements) as (warps, *shape)."""
+        result = np.empty((elements.shape[0], *shape), elements.dtype)
+        for number, (row, column) in enumerate(zip(self.rows, self.columns, strict=True)):
+            result[:, row, column] = elements[:, :, number]
+        return result
+
+    def elements(self, matrix: Values) -> Values:
+        """The inverse of `matrix`."""
+        return np.stack([matrix[:, row, column] for row, column in zip(self.rows, self.columns, strict=True)], axis=2)
+
+
+_A16 = _FragmentLayout(
+    [GROUP, GROUP, GROUP + 8, GROUP + 8] * 2,
+    [THREAD * 2 + n % 2 + (8 if n >= 4 else 0) for n in range(8)],
+)
+"""16 x 16 halves: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
+_B16 = _FragmentLayout([THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
+_A8 = _FragmentLayout([GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
+_B8 = _FragmentLayout([THREAD, THREAD + 4], [GROUP] * 2)
+_SUMS = _FragmentLayout([GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
+
+
+def _halves(words: Values) -> Values:
+    return words.view(np.float16).astype(np.float32)
+
+
+def _bfloats(words: Values) -> Values:
+    return (words.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _tf32(words: Values) -> Values:
+    """The hardware ignores the lower 13 bits."""
+    return (words & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+_PRODUCTS = {
+    "m16n8k16.row.col.f32.f16.f16.f32": (_halves, _A16, _B16, 16),
+    "m16n8k16.row.col.f32.bf16.bf16.f32": (_bfloats, _A16, _B16, 16),
+    "m16n8k8.row.col.f32.tf32.tf32.f32": (_tf32, _A8, _B8, 8),
+}
+"""Form -> how a register is read, the fragments of both factors, the depth."""
+
+
+def decode_product(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+    """mma.sync of the forms above: d = a b + c; products are exact in float64, sums are rounded to float32 once."""
+    known = _PRODUCTS.get(i.opcode.removeprefix("mma.sync.aligned."))
+    if known is None:
+        raise refuse(i)
+    convert, of_a, of_b, depth = known
+    writes = [operands.write(text) for text in operands.vector(i.operands[0])]
+    a, b = ([operands.read(text, U32) for text in operands.vector(i.operands[n])] for n in (1, 2))
+    c = [operands.read(text, F32) for text in operands.vector(i.operands[3])]
+
+    def step(lanes: RunningLanes) -> None:
+        warps = lanes.whole_warps()
+
+        def gather(reads: Sequence[Read]) -> Values:
+            values = [np.broadcast_to(read(lanes), warps * WARP_LANES) for read in reads]
+            return np.stack(values, axis=1)
+
+        left, right = (convert(gather(reads)).reshape(warps, WARP_LANES, -1) for reads in (a, b))
+        first, second = of_a.matrix(left, (16, depth)), of_b.matrix(right, (depth, 8))
+        before = _SUMS.matrix(gather(c).reshape(warps, WARP_LANES, 4), (16, 8))
+        total = (first.astype(np.float64) @ second.astype(np.float64) + before).astype(np.float32)
+        results = _SUMS.elements(total).reshape(-1, 4)
+        for number, write in enumerate(writes):
+            write(lanes, results[:, number])
+
+    return step
+
+
+def decode_warp_barrier(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+    """bar.warp.sync: all lanes of the warp come here together."""
+    mask = operands.read(i.operands[0], U32)
+
+    def step(lanes: RunningLanes) -> None:
+        lanes.whole_warps()
+        if (mask(lanes) != ALL).any():
+            raise PtxFault("divergent warp", "a barrier of some lanes only, which is not supported")
+        lanes.pass_warp_barrier()
+
+    return step
+
+
+DECODERS = {"shfl": decode_shuffle, "ldmatrix": decode_load_matrix, "mma": decode_product}
+"""Decoder of each first part of an opcode."""

@@ -1,0 +1,82 @@
+"""What of a kernel is executed: its CUDA text, or the PTX that NVRTC compiles it to.
+
+"source": g++ compiles the text with stand-ins for the GPU's functions (engine.execution.emulate).  "ptx": the compiled
+code is interpreted (engine.execution.ptx), which shares nothing with those stand-ins: fragments of tensor cores,
+packing of halves and parameters, predicates and address arithmetic are the compiler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import Emulation
+from engine.execution.nvrtc import compile_ptx, nvrtc_version
+from engine.execution.ptx.execute import execute
+from engine.kernels.nodes import Kernel
+from engine.support.errors import BadInput
+from engine.tile.source import CudaSource
+
+AUTO, SOURCE, PTX = "auto", "source", "ptx"
+LEVELS = (SOURCE, PTX)
+LINE_TABLE = ("-lineinfo",)
+"""NVRTC's option for the lines of the CUDA text in the PTX."""
+
+PTX_WORK = 4_000_000
+"""Operations and bytes of a kernel up to which its compiled code is run too where nobody chose a level: a second."""
+
+Arrays = dict[str, np.ndarray]
+
+
+class KernelRun(Protocol):
+    """Runs some blocks of a kernel; arguments and results as of `emulate`."""
+
+    def __call__(
+        self, source: CudaSource, arrays: Mapping[str, np.ndarray], *, blocks: Sequence[int] | None = None,
+        order: str = "late", timeout: float = 120,
+    ) -> tuple[Emulation, Arrays, Arrays]: ...  # fmt: skip
+
+
+def work_of(kernel: Kernel) -> float:
+    """What one run of all blocks costs: operations, and bytes of global and shared memory."""
+    facts = kernel.facts
+    return facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
+
+
+def choose_levels(level: str, kernel: Kernel) -> tuple[str, ...]:
+    """The levels of "source", "ptx" or "both"; of "auto" the compiled code's, too, where it costs little to run.
+
+    Raises BadInput for another word.
+    """
+    if level == AUTO:
+        return LEVELS if work_of(kernel) <= PTX_WORK and nvrtc_version() else (SOURCE,)
+    chosen = {"both": LEVELS}.get(level, (level,))
+    if not set(chosen) <= set(LEVELS):
+        raise BadInput("check", f"level {level!r}", f"is not one of {AUTO}, both, {', '.join(LEVELS)}")
+    return chosen
+
+
+def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> KernelRun:
+    """How kernels run at a level, for the target of `kernel`.
+
+    ptx: text in place of what NVRTC makes of this kernel.  checked: whether CUDA text runs with all checks, which the
+    compiled code always does.  Raises BadInput for an unknown level.
+    """
+    if level not in LEVELS:
+        raise BadInput("check", f"level {level!r}", f"is not one of {', '.join(LEVELS)}")
+    if level == SOURCE:
+        return partial(emulate, checked=checked)
+
+    def run(
+        source: CudaSource, arrays: Mapping[str, np.ndarray], *, blocks: Sequence[int] | None = None,
+        order: str = "late", timeout: float = 120,
+    ) -> tuple[Emulation, Arrays, Arrays]:  # fmt: skip
+        given = ptx if source == kernel.source else None
+        text = given or compile_ptx(source.text, kernel.target.architecture, LINE_TABLE)
+        return execute(source, text, arrays, blocks=blocks, order=order, timeout=timeout)
+
+    return run

@@ -1,0 +1,195 @@
+"""Rounding errors followed through a program with the values of one run, to first order.
+
+    s = x + y        off by e(x) + e(y), and its own rounding
+    p = exp(s)       off by p * e(s): large sums make large errors
+    t = sum(k) s[k]  off by the sum of e(s[k]), also where the terms cancel and t itself is small
+
+`tolerance` knows no values: it takes every rounding to be of a value as large as the output.  Where values cancel on
+their way, or an exponential magnifies the error of its argument, a correct kernel is off by more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.graph.nodes import is_float
+from engine.tensor.evaluate import Arrays, EvaluatedBox, chunks_of, evaluate, is_product
+from engine.tensor.functions import FUNCTION_OF, reduce_axes
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, without_cast
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
+from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUM_FACTOR, UNIT, Tolerance, magnitude
+
+SMOOTH = frozenset(
+    "add sub mul div pow max min neg abs exp log sqrt rsqrt reciprocal tanh erf sigmoid sin cos atan select cast copy"
+    .split()
+)  # fmt: skip
+"""Scalar functions whose result moves little where an operand does; the others hand no error on."""
+
+MOST_POINTS = 2**28
+"""Points of statements other than matrix products past which nothing is followed: that would take minutes."""
+
+
+def with_values(
+    found: Tolerance, program: TensorProgram, inputs: Mapping[str, np.ndarray], operand_unit: float = 0.0
+) -> Tolerance:
+    """A tolerance that holds for these values too.  inputs: of the program.
+
+    operand_unit: the roundoff of the operands of matrix products, 0 where they are exact.
+    """
+    if sum(s.points for s in program.statements if not is_product(s)) > MOST_POINTS:
+        return found
+    values = {**inputs, **evaluate(program, inputs, exact=True)}
+    errors = rounding_errors(program, values, operand_unit)
+    largest = 0.0
+    for name in program.outputs:
+        right = values[name]
+        if "float" in program.arrays[name].dtype and right.size:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                relative = errors[name] / (np.abs(right) + magnitude(right))
+            largest = max(largest, float(relative[np.isfinite(relative)].max(initial=0.0)))
+    if largest <= found.relative:
+        return found
+    return Tolerance(largest, f"{found.because}; followed through these values, errors grow to {largest:.2g}")
+
+
+def rounding_errors(
+    program: TensorProgram, values: Mapping[str, np.ndarray], operand_unit: float = 0.0
+) -> dict[str, np.ndarray]:
+    """Array -> what each element may be off by.  values: of every array.  operand_unit: as in `with_values`."""
+    exact = {
+        name: np.asarray(v, np.float64) if "float" in program.arrays[name].dtype else np.asarray(v)
+        for name, v in values.items() if name in program.arrays
+    }  # fmt: skip
+    errors: Arrays = {name: np.zeros(value.shape) for name, value in exact.items()}
+    with np.errstate(all="ignore"):
+        for statement in program.statements:
+            if "float" not in program.arrays[statement.write.array].dtype:
+                continue
+            for start, stop in chunks_of(statement):
+                box = EvaluatedBox(statement, exact, True, start, stop)
+                followed = _FollowedStatement(box, replace(box, arrays=errors), operand_unit).error()
+                box.store(errors[statement.write.array], followed)
+            array = program.arrays[statement.write.array]
+            errors[array.name] += np.abs(exact[array.name]) * (SIDES * UNIT.get(array.dtype, 0.0))
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class _FollowedStatement:
+    """A part of one statement's box, with values and with errors."""
+
+    values: EvaluatedBox
+    errors: EvaluatedBox
+    """The same box, whose arrays hold errors."""
+    operand_unit: float
+
+    @property
+    def statement(self) -> Statement:
+        return self.values.statement
+
+    def error(self) -> np.ndarray:
+        """What the results are off by before they are rounded to the array's type."""
+        statement = self.statement
+        if statement.reduction is None:
+            return np.broadcast_to(self._follow(statement.expression)[1], self.values.shape)
+        if is_product(statement):
+            return self._of_product()
+        if is_shifted(statement):
+            return self._of_weights()
+        term, error = self._follow(statement.expression)
+        match statement.reduction.operation:
+            case "sum":
+                return np.asarray(self._reduce("sum", error) + self._of_adding(self._reduce("sum", term), term**2))
+            case "prod":
+                total = self._reduce("prod", np.abs(term))
+                grown = self._reduce("prod", np.abs(term) + error)
+                return np.asarray(grown - total + self._roundings() * total)
+            case _:
+                return self._reduce("max", error)
+
+    def _reduce(self, operation: str, terms: np.ndarray) -> np.ndarray:
+        """Terms reduced over the statement's axes, where it has them."""
+        terms = np.broadcast_to(terms, self.values.shape)
+        if self.statement.guards:
+            terms = np.where(self.values.holds(self.statement.guards), terms, float(operation == "prod"))
+        axes = tuple(at for at, i in enumerate(self.values.iterators) if i in self.statement.reduced)
+        return reduce_axes(operation, terms, axes, np.dtype("float64"))
+
+    def _of_adding(self, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """The roundings of adding up terms, one for each, of partial sums with random signs.
+
+        Partial sums are as large as the total where terms have one sign, and as the root of the sum of their squares
+        where they have any.
+        """
+        return np.asarray(self._roundings() * (np.abs(total) + np.sqrt(self._reduce("sum", squares))))
+
+    def _roundings(self) -> float:
+        reduction = self.statement.reduction
+        assert reduction is not None
+        terms = math.prod(i.extent for i in self.statement.reduced)
+        return SUM_FACTOR * math.sqrt(terms) * UNIT.get(reduction.accumulate, 0.0)
+
+    def _of_product(self) -> np.ndarray:
+        """A matrix product's error, by matrix products of errors and magnitudes."""
+        assert isinstance(self.statement.expression, Apply)
+        a, b = map(without_cast, self.statement.expression.operands)
+        assert isinstance(a, Access) and isinstance(b, Access)
+
+        def sum_up(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+            expression = Apply("mul", (replace(a, array="left"), replace(b, array="right")), "float64")
+            box = replace(
+                self.values, statement=replace(self.statement, expression=expression),
+                arrays={**self.values.arrays, "left": left, "right": right},
+            )  # fmt: skip
+            made = box.product_sum()
+            return box.reduce(box.value(expression)) if made is None else made
+
+        left, right = (self.values.arrays[access.array] for access in (a, b))
+        off_left, off_right = (self.errors.arrays[access.array] for access in (a, b))
+        error = sum_up(off_left + self.operand_unit * np.abs(left), np.abs(right))
+        error = error + sum_up(np.abs(left), off_right + self.operand_unit * np.abs(right))
+        partial = np.abs(sum_up(left, right)) + np.sqrt(sum_up(left**2, right**2))
+        return np.asarray(error + self._roundings() * partial)
+
+    def _of_weights(self) -> np.ndarray:
+        """The error of a sum of exp(x - largest x) * factor, or of its quotient by the sum of the weights."""
+        found = match_weighted(self.statement.expression)
+        assert found is not None and self.statement.reduction is not None
+        exponent, off = (np.broadcast_to(part, self.values.shape) for part in self._follow(found.exponent))
+        axes = tuple(at for at, i in enumerate(self.values.iterators) if i in self.statement.reduced)
+        weight = np.exp(exponent - exponent.max(axes, keepdims=True))
+        unit = FUNCTION_ULPS * UNIT["float32"] + SIDES * UNIT.get(found.rounded, 0.0)
+        off = weight * (np.expm1(off + off.max(axes, keepdims=True)) + unit)
+        factor, off_factor = (np.ones(()), np.zeros(())) if found.factor is None else self._follow(found.factor)
+        term = weight * factor
+        total = self._reduce("sum", term)
+        error = self._reduce("sum", off * np.abs(factor) + weight * off_factor) + self._of_adding(total, term**2)
+        if self.statement.reduction.operation != SHIFTED_MEAN:
+            return np.asarray(error)
+        sums = self._reduce("sum", weight)
+        off_sums = self._reduce("sum", off) + self._of_adding(sums, weight**2)
+        return np.asarray((error + np.abs(total / sums) * off_sums) / sums)
+
+    def _follow(self, scalar: Scalar) -> tuple[np.ndarray, np.ndarray]:
+        """The value of an expression and what it is off by."""
+        value = self.values.value(scalar)
+        match scalar:
+            case Access(array) if is_float(self.values.arrays[array].dtype):
+                exact = None if scalar.otherwise is None else replace(scalar.otherwise, value=0.0)
+                return value, self.errors.access(replace(scalar, otherwise=exact))
+            case Apply(function, operands, dtype) if "float" in dtype:
+                parts = [self._follow(operand) for operand in operands]
+                error = np.zeros(())
+                for place, (own, off) in enumerate(parts):
+                    if function in SMOOTH and is_float(own.dtype) and off.any():
+                        for moved in (own + off, own - off):
+                            taken = [moved if k == place else part for k, (part, _) in enumerate(parts)]
+                            error = error + np.abs(FUNCTION_OF[function](*taken) - value) / SIDES
+                ulps = FUNCTION_ULPS if function in INEXACT else SIDES * (function not in EXACT)
+                return value, error + np.abs(value) * (ulps * UNIT.get(dtype, 0.0))
+            case _:
+                return value, np.zeros(())

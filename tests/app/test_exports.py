@@ -1,0 +1,117 @@
+"""What the window gives out: the same files as the command line, tables with the figures shown, pictures of panels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PySide6.QtWidgets import QFileDialog, QMenu
+
+from app.session.client import COMMAND
+from app.shell.actions import EXPORTS
+from app.shell.exports import VERBS
+from app.shell.panels import PANELS
+from app.shell.render import PictureOptions, render
+from app.shell.window import Window
+from engine.support.errors import BadInput
+from tests.app.driving import advice, select, settle
+from tests.support.commands import SOFTMAX, document
+
+GROUP = "softmax_0"
+EDIT = "advice user\n  S0, S2 @ innermost: mark lane 64  # because wider rows\n"
+
+
+@pytest.fixture
+def edited(make: Callable[..., Window], qtbot: object) -> Window:
+    """The softmax with one edit, which no file holds."""
+    window = make(command=COMMAND)
+    window.workspace.start()
+    window.open_file(SOFTMAX)
+    settle(window, qtbot)
+    select(window, qtbot, GROUP)
+    window.workspace.edit(GROUP, advice(window, GROUP) + EDIT)
+    settle(window, qtbot)
+    assert len(window.workspace.histories[GROUP].steps) == 2
+    return window
+
+
+def write(window: Window, qtbot: object, action: str, out: Path) -> None:
+    window.exports.write(action, str(out))
+    assert window.exports.is_busy and window.action("cancel").isEnabled()
+    qtbot.waitUntil(lambda: not window.exports.is_busy, timeout=60_000)  # type: ignore[attr-defined]
+    assert not window.workspace.problems, window.workspace.problems
+
+
+def test_a_report_and_sources_tell_the_edits_that_no_file_holds(
+    edited: Window, qtbot: object, tmp_path: Path
+) -> None:
+    write(edited, qtbot, "export-report", tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "because wider rows" in text and "softmax_96x512.loom" in text
+    write(edited, qtbot, "export-torch", tmp_path / "kernels")
+    kernel = edited.workspace.legal_kernel(GROUP)
+    assert kernel is not None
+    manifest = json.loads((tmp_path / "kernels" / "manifest.json").read_text(encoding="utf-8"))
+    source = tmp_path / "kernels" / manifest["kernels"][0]["file"]
+    assert source.read_text(encoding="utf-8") == kernel.cuda
+    assert edited.document.is_modified, "what is exported is not saved"
+
+
+def test_what_cannot_be_written_is_told_and_leaves_nothing(edited: Window, qtbot: object, tmp_path: Path) -> None:
+    edited.exports.write("export-report", str(tmp_path / "no" / "report.html"))
+    qtbot.waitUntil(lambda: bool(edited.workspace.problems), timeout=60_000)  # type: ignore[attr-defined]
+    ((_, problem),) = edited.workspace.problems
+    assert problem.stage == "export" and "no folder" in problem.reason
+    edited.exports.write("export-report", str(tmp_path / "report.html"))
+    edited.action("cancel").trigger()
+    assert not edited.exports.is_busy and not (tmp_path / "report.html").exists()
+
+
+def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_path: Path) -> None:
+    edited.exports.write_tables(str(tmp_path))
+    written = {path.name for path in tmp_path.glob("*.csv")}
+    assert {"timing-kernels-with-their-times.csv", "outline-outline-tree.csv"} <= written
+    text = (tmp_path / "timing-kernels-with-their-times.csv").read_text(encoding="utf-8")
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    model = edited.workspace.model
+    assert model is not None and model.total is not None
+    assert row["group"] == GROUP and float(row["predicted µs"]) == model.total.microseconds
+    assert float(row["predicted µs"]) < document("predict", SOFTMAX)["microseconds"], "the time of the edit"
+
+
+def test_every_panel_has_a_picture_in_both_formats(edited: Window, tmp_path: Path) -> None:
+    for info in PANELS:
+        edited.docks[info.name].show()
+        for suffix in (".svg", ".png"):
+            edited.exports.write_picture(info.name, str(tmp_path / f"{info.name}{suffix}"))
+        assert (tmp_path / f"{info.name}.png").read_bytes().startswith(b"\x89PNG")
+        root = ElementTree.parse(tmp_path / f"{info.name}.svg").getroot()
+        words = " ".join(filter(None, (each.text for each in root.iter() if each.tag.endswith("text"))))
+        assert words.strip(), info.name
+    assert not edited.workspace.problems
+
+
+def test_actions_ask_where_and_stand_in_one_menu(edited: Window, qtbot: object) -> None:
+    for name in (*VERBS, "export-tables", PANELS[0].picture_action, "compare-model"):
+        edited.action(name).trigger()
+        dialogs = [each for each in edited.findChildren(QFileDialog) if each.isVisible()]
+        assert len(dialogs) == 1, name
+        dialogs[0].reject()
+        qtbot.waitUntil(lambda: not edited.findChildren(QFileDialog), timeout=5000)  # type: ignore[attr-defined]
+    titles = {menu.title(): menu for menu in edited.findChildren(QMenu)}
+    listed = [action.text() for action in titles["&Export"].actions() if not action.isSeparator()]
+    assert listed == [*(edited.action(name).text() for name in EXPORTS if name), "P&icture"]
+    assert len(titles["P&icture"].actions()) == len(PANELS)
+
+
+def test_render_writes_vectors_and_refuses_other_formats(tmp_path: Path) -> None:
+    render(SOFTMAX, tmp_path / "code.svg", PictureOptions(panel="code"))
+    texts = [each.text for each in ElementTree.parse(tmp_path / "code.svg").iter() if each.tag.endswith("text")]
+    assert any("__global__" in (text or "") for text in texts)
+    with pytest.raises(BadInput, match="no picture"):
+        render(SOFTMAX, tmp_path / "code.pdf", PictureOptions(panel="code"))

@@ -1,0 +1,76 @@
+"""Undo and redo are one list for the document, whatever is selected."""
+
+from __future__ import annotations
+
+from app.shell.window import Window
+from tests.app.driving import advice, select, settle
+
+
+def groups(window: Window) -> tuple[str, str]:
+    model = window.workspace.model
+    assert model is not None
+    first, second = (group.name for group in model.groups[:2])
+    return first, second
+
+
+def edit(window: Window, qtbot: object, group: str, line: str) -> str:
+    """Adds an entry to a group's advice; the advice then."""
+    window.workspace.edit(group, advice(window, group) + f"advice user\n  {line}\n")
+    settle(window, qtbot)
+    return advice(window, group)
+
+
+def trigger(window: Window, qtbot: object, action: str) -> None:
+    window.action(action).trigger()
+    settle(window, qtbot)
+
+
+def test_edits_of_two_groups_are_taken_back_in_their_order_and_nothing_is_selected(
+    quiet: Window, qtbot: object
+) -> None:
+    window = quiet
+    a, b = groups(window)
+    start = {}
+    for group in (a, b):
+        select(window, qtbot, group)
+        start[group] = advice(window, group)
+    first = edit(window, qtbot, a, "S0 @ i: mark block 16")
+    second = edit(window, qtbot, b, "S0 @ i: mark block 32")
+    select(window, qtbot, a)
+    selected = window.workspace.bus.selection
+    trigger(window, qtbot, "undo")
+    assert (advice(window, a), advice(window, b)) == (first, start[b]), "the newest first, though a is selected"
+    title = window.workspace.group(b).title  # type: ignore[union-attr]
+    assert window.status.currentMessage() == f"Undo: Block 32 on S0, {title}"
+    trigger(window, qtbot, "undo")
+    assert (advice(window, a), advice(window, b)) == (start[a], start[b])
+    assert not window.action("undo").isEnabled()
+    trigger(window, qtbot, "redo")
+    assert (advice(window, a), advice(window, b)) == (first, start[b]), "what was taken back last comes first"
+    trigger(window, qtbot, "redo")
+    assert (advice(window, a), advice(window, b)) == (first, second)
+    assert not window.action("redo").isEnabled()
+    assert window.workspace.bus.selection == selected
+
+
+def test_undo_works_with_nothing_selected(quiet: Window, qtbot: object) -> None:
+    a, _ = groups(quiet)
+    select(quiet, qtbot, a)
+    before = advice(quiet, a)
+    edit(quiet, qtbot, a, "S0 @ i: mark block 16")
+    quiet.workspace.bus.select_group("")
+    assert quiet.action("undo").isEnabled()
+    trigger(quiet, qtbot, "undo")
+    assert advice(quiet, a) == before and quiet.workspace.bus.selection.group == ""
+
+
+def test_a_new_edit_ends_what_could_be_made_again(quiet: Window, qtbot: object) -> None:
+    a, b = groups(quiet)
+    for group in (a, b):
+        select(quiet, qtbot, group)
+    edit(quiet, qtbot, b, "S0 @ i: mark block 32")
+    trigger(quiet, qtbot, "undo")
+    assert quiet.action("redo").isEnabled()
+    select(quiet, qtbot, a)
+    edit(quiet, qtbot, a, "S0 @ i: mark block 16")
+    assert not quiet.action("redo").isEnabled()

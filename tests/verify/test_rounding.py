@@ -1,0 +1,131 @@
+"""Errors followed through the values of a run: right kernels pass where values cancel or grow, wrong ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.api import group_values
+from engine.recipe import Recipe
+from engine.tensor.evaluate import evaluate
+from engine.tensor.nodes import Scalar, TensorProgram
+from engine.verify.kernel import check_kernel
+from engine.verify.rounding import rounding_errors, with_values
+from engine.verify.tolerance import Tolerance, tolerance
+from tests.explore.groups import made_of
+from tests.semantics.single import Node, write_model
+from tests.support.checked_programs import check_program
+from tests.support.needs import needs_compiler
+from tests.support.programs import apply, at, program, statement
+from tests.support.random_programs import random_program
+
+BARE = Tolerance(1e-6, "bare")
+
+
+def compiled(folder: Path, depth: int) -> engine.Kernel:
+    """A product and its softmax in one kernel: scores of about three roots of the depth."""
+    nodes: list[Node] = [("MatMul", ["q", "k"], ["s"], {}), ("Softmax", ["s"], ["p"], {"axis": -1})]
+    inputs = {"q": ("float32", (64, depth)), "k": ("float32", (depth, 64))}
+    graph = engine.load(write_model(folder / f"{depth}.onnx", nodes, inputs, ["p"], {}))
+    (group,) = engine.fuse(graph).groups
+    return engine.compile(group)
+
+
+@needs_compiler
+def test_large_scores_pass_and_a_slightly_wrong_exponent_does_not(tmp_path: Path) -> None:
+    kernel = compiled(tmp_path, 400)
+    assert engine.check(kernel).status == "pass"
+    text = kernel.source.text
+    wrong = text.replace("fn_exp((", "fn_exp(1.003f * (")
+    assert wrong != text
+    checked = check_kernel(replace(kernel, source=replace(kernel.source, text=wrong)), *group_values(kernel.group))
+    assert checked.status == "fail" and {finding.kind for finding in checked.findings} == {"wrong result"}
+
+
+def test_the_freedom_grows_with_the_scores(tmp_path: Path) -> None:
+    found = []
+    for depth in (16, 400):
+        kernel = compiled(tmp_path, depth)
+        values, _ = group_values(kernel.group)
+        found.append(with_values(BARE, kernel.group.program, values).relative)
+    assert 1e-6 < found[0] < found[1] / 5 and found[1] < 2e-3
+
+
+def drawn(text: TensorProgram) -> dict[str, np.ndarray]:
+    """Normal values of its inputs, single precision."""
+    draw = np.random.default_rng(7)
+    return {name: draw.standard_normal(text.arrays[name].shape).astype(np.float32) for name in text.inputs}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_single_precision_is_off_by_stays_below_what_is_followed(seed: int) -> None:
+    text = random_program(seed)
+    inputs = drawn(text)
+    exact, single = evaluate(text, inputs, exact=True), evaluate(text, inputs)
+    errors = rounding_errors(text, {**inputs, **exact})
+    for name in exact:
+        assert (np.abs(exact[name] - single[name]) <= errors[name]).all(), name
+
+
+BOX = [("i", 4), ("k", 50)]
+
+
+@pytest.mark.parametrize(
+    ("body", "over", "expected"),
+    [
+        (apply("sub", at("x", "i"), at("y", "i")), None, lambda x, y: 2 * np.abs(x - y)),
+        (apply("exp", apply("mul", at("x", "i"), at("y", "i"))), None,
+         lambda x, y: np.exp(x * y) * (2 * np.abs(x * y) + 4)),
+        (apply("div", at("x", "i"), at("y", "i")), None, lambda x, y: 4 * np.abs(x / y)),
+        (apply("max", apply("add", at("x", "i"), at("y", "i")), at("x", "i")), "max",
+         lambda x, y: 2 * np.abs(x + y) * (y > 0)),
+    ],
+    ids=["difference", "exponential of a product", "quotient", "largest"],
+)  # fmt: skip
+def test_errors_are_those_of_the_textbook(
+    body: Scalar, over: str | None, expected: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> None:
+    """Each result is rounded once more, to its array's type; to first order."""
+    one = statement("S0", BOX if over else BOX[:1], at("t", "i"), body, (over, "k") if over else None)
+    text = program("one", dict.fromkeys("xyt", (4,)), [one], "t")
+    inputs = {"x": np.array([3.0, -2.0, 1.5, 0.5]), "y": np.array([1.0, -1.75, 0.25, -4.0])}
+    values = {**inputs, **evaluate(text, inputs, exact=True)}
+    roundings = expected(inputs["x"], inputs["y"]) + 2 * np.abs(values["t"])
+    assert rounding_errors(text, values)["t"] == pytest.approx(roundings * 2.0**-24, rel=1e-5)
+
+
+def test_terms_that_cancel_leave_their_errors() -> None:
+    """What is left of a sum is a thousandth of it, where nothing cancels its double."""
+    statements = [
+        statement("S0", BOX, at("s", "i"), at("x", "k"), ("sum", "k")),
+        statement("S1", BOX[:1], at("t", "i"), apply("sub", at("s", "i"), at("y", "i"))),
+    ]
+    text = program("cancel", {"x": (50,), "y": (4,), "s": (4,), "t": (4,)}, statements, "t")
+    x = np.linspace(1, 2, 50).astype(np.float32)
+    far, near = ({"x": x, "y": np.full(4, x.sum() * part, np.float32)} for part in (-1, 0.999))
+    assert with_values(tolerance(text), text, far) == tolerance(text)
+    total = float(x.sum())
+    of_sum = (4 * 50**0.5 * (total + float(np.sqrt((x**2).sum()))) + 2 * total) * 2.0**-24
+    assert with_values(tolerance(text), text, near).relative == pytest.approx(of_sum / (0.002 * total), rel=0.01)
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", [184, 213])
+def test_a_sum_of_few_results_that_cancel_passes(seed: int) -> None:
+    """NumPy in single precision is off by more than `tolerance` alone allows, too."""
+    text = random_program(seed)
+    group = made_of(text)
+    assert check_program(engine.compile(group, Recipe(target=group.target))).status == "pass"
+
+
+def test_what_is_discontinuous_hands_no_error_on() -> None:
+    floor = statement("S0", BOX[:1], at("t", "i"), apply("floor", apply("mul", at("x", "i"), at("y", "i"))))
+    text = program("floor", dict.fromkeys("xyt", (4,)), [floor], "t")
+    inputs = {"x": np.full(4, 2.0), "y": np.arange(4.0)}
+    values = {**inputs, **evaluate(text, inputs, exact=True)}
+    assert rounding_errors(text, values)["t"] == pytest.approx(4 * values["t"] * 2.0**-24)

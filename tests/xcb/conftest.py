@@ -1,0 +1,12 @@
+"""The window's fixtures, on the display that the environment names."""
+
+from __future__ import annotations
+
+import os
+
+from tests.app.conftest import make, qapp, quiet, settings, shared, window
+
+__all__ = ["make", "qapp", "quiet", "settings", "shared", "window"]
+
+if os.environ.get("QT_QPA_PLATFORM") != "xcb":
+    collect_ignore_glob = ["test_*.py"]  # `tests/test_xcb.py` runs them

@@ -1,0 +1,241 @@
+"""The five tasks that the window is for, each done with keys of the X server alone: no pointer is touched.
+
+What is asserted is what a person would see; keys go to whatever window of the desktop has the keyboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog
+
+from app.session.client import COMMAND, ROOT
+from app.shell.main import make_window
+from app.shell.window import Window
+from tests.xcb.keys import press, type_text, wait_for
+from views.schedule.view import SPACE
+
+MODELS = ROOT / "resources" / "models"
+SOFTMAX = MODELS / "softmax_96x512.onnx"
+PRODUCT = MODELS / "matmul_bias_gelu_128x256x512.onnx"
+EXAMPLE = "bert_tiny"
+BACKWARDS = "required S1, S2, S3 @ innermost: cut S3 | S1 S2"
+WORKER = 120_000
+"""Milliseconds that the real worker or a search may take on a busy machine."""
+
+
+class Desk:
+    """A person without a mouse."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+
+    def answered(self) -> None:
+        """Waits until everything that was asked has been answered and drawn."""
+        window = self.window
+        QTest.qWait(30)  # what follows a key asks its questions in a later turn of the event loop
+        assert wait_for(lambda: window.workspace.client.is_idle and window.wiring.queries.is_settled, WORKER)
+        assert wait_for(lambda: not window.panels.graph.scene.is_building, WORKER)
+
+    def press(self, *keys: str) -> None:
+        for each in keys:
+            press(each)
+            QTest.qWait(10)
+
+    def run(self, command: str) -> None:
+        """A command by its name."""
+        self.press("ctrl+shift+p")
+        assert wait_for(self.window.commands.palette.isVisible)
+        type_text(command)
+        self.press("Return")
+        assert wait_for(lambda: not self.window.commands.palette.isVisible())
+
+    def go_to(self, text: str) -> None:
+        """A group, an operator or a statement by its name."""
+        self.press("ctrl+p")
+        assert wait_for(lambda: QApplication.focusWidget() is self.window.search)
+        type_text(text)
+        assert wait_for(lambda: self.window.search.text() == text)
+        self.press("Return")
+        self.answered()
+
+    def panel(self, name: str) -> None:
+        """F6 until a panel has the keyboard."""
+        for _ in self.window.docks:
+            if self.window.commands.focus.focused == name:
+                return
+            self.press("F6")
+        assert self.window.commands.focus.focused == name
+
+    def tab(self, panel: str, name: str) -> None:
+        """From a panel's body back to its tabs, and with arrows and Space to one of them."""
+        self.panel(panel)
+        self.press("shift+Tab")
+        tabs = self.window.panels.by_name()[panel].tabs
+        for _ in tabs:
+            if QApplication.focusWidget() is not tabs[name]:
+                self.press("Left")
+        self.press("space")
+        assert wait_for(tabs[name].isChecked)
+        self.answered()
+
+    def file(self, path: Path) -> None:
+        """A file's path into the dialog that asks for one."""
+        self.dialog()
+        type_text(str(path))
+        self.press("Return")
+        assert wait_for(lambda: not isinstance(QApplication.activeWindow(), QFileDialog))
+
+    def dialog(self) -> None:
+        """Waits for a file dialog to have the keyboard."""
+        assert wait_for(lambda: isinstance(QApplication.activeWindow(), QFileDialog))
+
+
+@pytest.fixture
+def start(qapp: object, tmp_path: Path) -> Iterator[Callable[[], Desk]]:
+    """Starts the program, with its real worker."""
+    made: list[Window] = []
+
+    def open_window() -> Desk:
+        window = make_window(command=COMMAND, journals=tmp_path / "journals")
+        made.append(window)
+        window.restore_layout()
+        window.show()
+        window.workspace.start()
+        assert QTest.qWaitForWindowActive(window, WORKER)
+        return Desk(window)
+
+    yield open_window
+    for window in made:
+        window.close()
+        window.deleteLater()
+
+
+def opened(desk: Desk, path: Path) -> None:
+    desk.press("ctrl+o")
+    desk.file(path)
+    assert wait_for(lambda: desk.window.workspace.model is not None, WORKER)
+    desk.answered()
+    model = desk.window.workspace.model
+    assert model is not None
+    desk.go_to(model.groups[0].name)
+
+
+def test_a_model_is_understood(start: Callable[[], Desk]) -> None:
+    desk = start()
+    desk.run("Open Example")
+    assert wait_for(lambda: desk.window.workspace.model is not None, WORKER)
+    desk.answered()
+    model = desk.window.workspace.model
+    assert model is not None and model.name == EXAMPLE
+    hot = max(model.groups, key=lambda group: group.share)
+    desk.go_to("time>25%")
+    assert desk.window.wiring.group == hot.name, "the only one that takes so much"
+    assert desk.window.colour_by.currentText().endswith("Predicted time")
+    desk.go_to("layernorm_0")
+    assert desk.window.wiring.group == "layernorm_0"
+    assert not desk.window.panels.explain.body.visibleRegion().isEmpty(), "and explained beside it"
+
+
+def test_it_is_seen_why_a_group_is_scheduled_as_it_is(start: Callable[[], Desk]) -> None:
+    desk = start()
+    opened(desk, SOFTMAX)
+    window = desk.window
+    desk.press("alt+2")
+    desk.answered()
+    assert window.workspace.legal_kernel("softmax_0") is not None
+    QGuiApplication.clipboard().setText(BACKWARDS)
+    desk.panel("constraints")
+    desk.press("ctrl+v")
+    desk.answered()
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and not kernel.legal
+    desk.tab("schedule", SPACE)
+    assert "reads it first" in window.panels.schedule.space.verdict.sentence.text()
+    assert "Drawn:" in window.panels.schedule.space.verdict.drawn.text()
+
+
+def test_an_edit_is_made_compared_and_taken_back(start: Callable[[], Desk]) -> None:
+    desk = start()
+    opened(desk, SOFTMAX)
+    window = desk.window
+    desk.press("alt+2")
+    desk.answered()
+    desk.press("b")
+    desk.panel("moves")
+    desk.press("Down", "Return")
+    desk.answered()
+    history = window.workspace.histories["softmax_0"]
+    assert history.current != history.baseline and history.gain(history.current, history.baseline) is not None
+    desk.press("F8")
+    desk.answered()
+    assert history.step.checked is not None and history.step.checked.status == "pass"
+    desk.press("d")
+    assert wait_for(lambda: QApplication.activeWindow() is not window, WORKER)
+    desk.answered()
+    desk.press("Escape")
+    assert wait_for(lambda: QApplication.activeWindow() is window)
+    desk.press("ctrl+z")
+    desk.answered()
+    history = window.workspace.histories["softmax_0"]
+    assert history.current == history.baseline
+    desk.press("ctrl+y")
+    desk.answered()
+    assert window.workspace.histories["softmax_0"].current != history.baseline
+
+
+def test_a_group_is_tuned(start: Callable[[], Desk]) -> None:
+    desk = start()
+    opened(desk, PRODUCT)
+    window = desk.window
+    desk.press("alt+4")
+    desk.panel("run")
+    while QApplication.focusWidget() is not window.panels.run.trials:
+        desk.press("Tab")
+    desk.press("ctrl+a")
+    type_text("6")
+    desk.press("F7")
+    tuning = window.wiring.tuning
+    assert wait_for(lambda: tuning.shown is not None and tuning.shown.state == "finished", WORKER)
+    desk.answered()
+    desk.panel("trials")
+    desk.press("Down")
+    desk.answered()
+    group = window.wiring.group
+    before = window.workspace.histories[group].current
+    desk.press("ctrl+shift+Return")
+    assert wait_for(lambda: window.workspace.histories[group].current != before, WORKER)
+    desk.answered()
+    desk.press("ctrl+z")
+    desk.answered()
+    assert window.workspace.histories[group].current == before
+
+
+def test_work_is_handed_over(start: Callable[[], Desk], tmp_path: Path) -> None:
+    desk = start()
+    opened(desk, SOFTMAX)
+    desk.press("alt+2")
+    desk.answered()
+    desk.panel("moves")
+    desk.press("Down", "Return")
+    desk.answered()
+    edited = desk.window.workspace.recipe("softmax_0")
+    QGuiApplication.clipboard().clear()
+    desk.run("Copy as Script")
+    assert wait_for(lambda: "import engine" in QGuiApplication.clipboard().text())
+    saved = tmp_path / "handed.loom"
+    desk.press("ctrl+s")
+    desk.dialog()
+    desk.press("ctrl+a")
+    desk.file(saved)
+    assert wait_for(saved.is_file, WORKER)
+    desk.window.close()
+    colleague = start()
+    opened(colleague, saved)
+    colleague.press("alt+2")
+    colleague.answered()
+    assert colleague.window.workspace.recipe("softmax_0") == edited
