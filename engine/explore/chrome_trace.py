@@ -17,7 +17,8 @@ def trace_document(chart: ChartDoc) -> dict[str, Any]:
     what comes after it stands at its own time.
     """
     stages = sorted({flight.stage for flight in chart.flights})
-    threads = {**{row: row for row in ROWS}, **{stage: f"buffer of stage {stage}" for stage in stages}}
+    threads: dict[str | int, str] = {row: row for row in ROWS}
+    threads |= {stage: f"buffer of stage {stage}" for stage in stages}
     numbers = {key: number for number, key in enumerate(threads, 1)}
     fold = _fold_end(chart)
 

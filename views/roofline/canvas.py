@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import nlargest
-from math import ceil, floor, log10
+from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,9 +167,9 @@ class RooflineCanvas(PlotFrame):
         self._draw_roofs(plot, ends, low)
         if not side.points:
             text = NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED
-            middle = [10 ** ((log10(a) + log10(b)) / 2) for a, b in ((low, ends.right), (ends.bottom, ends.top))]
+            middle_x, middle_y = sqrt(low * ends.right), sqrt(ends.bottom * ends.top)  # of logarithmic axes
             lines = text.replace(". ", ".\n").replace(", ", ",\n")
-            plot.text("nothing", *middle, lines, "text-3", (0.5, 0.5), plate=True)
+            plot.text("nothing", middle_x, middle_y, lines, "text-3", (0.5, 0.5), plate=True)
             plot.aim(np.empty(0), np.empty(0), np.empty(0, np.int64))
             return
         x_all, y_all, ghosts = ends.spots(side.points)

@@ -45,11 +45,11 @@ class PromisePlot(TrialPlot):
         from views.plots.chart import Scale
 
         plot, (promised, came) = chart.plot(), self._sides()
-        ends = [float(end) for part in (np.min, np.max) for end in [part([promised, came])]]
+        low, high = float(min(promised.min(), came.min())), float(max(promised.max(), came.max()))
         plot.show_title(self.headline())
-        x = Scale("predicted before compiling, µs", *ends, inset=AIR)
-        plot.show_axes(x, Scale(f"{self._origin} µs", *ends, inset=AIR), self.logs)
-        plot.line("kept", np.array(ends), np.array(ends), "edge")
+        x = Scale("predicted before compiling, µs", low, high, inset=AIR)
+        plot.show_axes(x, Scale(f"{self._origin} µs", low, high, inset=AIR), self.logs)
+        plot.line("kept", np.array([low, high]), np.array([low, high]), "edge")
         plot.marks("trials", promised, came, "text-3", self._origin)
         plot.aim(promised, came, self.rows)
         self.ring(plot, came, promised)
