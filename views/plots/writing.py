@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QIODevice, QPoint
+from PySide6.QtCore import QBuffer, QIODevice, QPoint, QRect, QSaveFile
 from PySide6.QtGui import QPainter
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from engine.support.files import replace_whole
-
+DOTS_PER_INCH = 96
+"""Of the window at 100 %: a pixel of the widget is a pixel of its SVG."""
 Cells = Iterable[Sequence[object]]
 
 
@@ -32,8 +31,9 @@ def svg_of(widget: QWidget) -> bytes:
     generator = QSvgGenerator()
     generator.setOutputDevice(picture)
     generator.setSize(widget.size())
-    generator.setViewBox(widget.rect())
-    generator.setTitle(widget.accessibleName())
+    generator.setViewBox(QRect(QPoint(), widget.size()))
+    generator.setResolution(DOTS_PER_INCH)
+    generator.setTitle(widget.windowTitle() or widget.accessibleName() or widget.objectName())
     painter = QPainter(generator)
     try:
         widget.render(painter, QPoint())
@@ -59,11 +59,10 @@ def save_as(parent: QWidget, title: str, suffix: str, make: Callable[[], bytes])
     dialog.setObjectName("save")
 
     def write(place: str) -> None:
-        try:
-            replace_whole(Path(place), make())
-        except OSError as error:
-            said = f"{place}: {error.strerror or error}"
-            box = QMessageBox(QMessageBox.Icon.Warning, "Not saved", said, parent=parent)
+        file = QSaveFile(place)  # whole or not at all
+        opened = file.open(QIODevice.OpenModeFlag.WriteOnly)
+        if not (opened and file.write(make()) >= 0 and file.commit()):
+            box = QMessageBox(QMessageBox.Icon.Warning, "Not saved", f"{place}: {file.errorString()}", parent=parent)
             box.open()
 
     dialog.fileSelected.connect(write)
