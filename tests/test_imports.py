@@ -62,6 +62,13 @@ def test_the_library_loads_nothing_until_a_name_is_asked_for() -> None:
     assert {name for name in loaded_by("import engine") if name.startswith("engine")} == {"engine"}
 
 
+def test_plots_are_loaded_when_one_is_shown() -> None:
+    """pyqtgraph takes half a second of a processor."""
+    assert "pyqtgraph" not in loaded_by(
+        "from app.shell.main import application, make_window\napplication()\nmake_window(theme='dark').show()"
+    )
+
+
 @pytest.mark.parametrize("module", ["app.shell.main", "app.cli.main"])
 def test_neither_window_nor_command_line_starts_with_the_compiler(module: str) -> None:
     assert loaded_by(f"import {module}") & set(HEAVY) == set()

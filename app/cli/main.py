@@ -223,11 +223,14 @@ def verify(
 def predict(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
+    trace: Annotated[
+        Path | None, Option(metavar="FOLDER", help="Write one block of every kernel as trace events for Perfetto.")
+    ] = None,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""
     from app.cli import verbs
 
-    verbs.predict(job(file, target, dim, group, recipe), json)
+    verbs.predict(job(file, target, dim, group, recipe), json, trace)
 
 
 @command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")

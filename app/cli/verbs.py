@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from engine import (
 )
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
+from engine.support.files import replace_whole, unwritable
 from engine.support.serialization import fields_to_json, to_json
 from views.format import amount, duration, figure, plural
 
@@ -266,8 +268,8 @@ def _check_cells(row: dict[str, Any]) -> tuple[str, ...]:
     return row["name"], row["status"], passed, *figures, ", ".join(row.get("orders", ())), row.get("message", "")
 
 
-def predict(job: CompileJob, json: bool) -> None:
-    """Modelled times."""
+def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
+    """Modelled times.  trace: a folder for the trace events of one block of every kernel."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
         if isinstance(kernel, EngineError):
@@ -279,7 +281,20 @@ def predict(job: CompileJob, json: bool) -> None:
             "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
             "terms": to_json(found.terms),
         })  # fmt: skip
+        if trace is not None:
+            _write_trace(trace / f"{group.name}.json", kernel)
     _report_times(job, rows, json)
+
+
+def _write_trace(place: Path, kernel: Kernel) -> None:
+    from engine.explore.chrome_trace import trace_document
+    from engine.explore.pipeline_chart import chart
+
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(place, dumps(trace_document(chart(kernel))).encode())
+    except OSError as error:
+        raise unwritable(place, "predict", error) from error
 
 
 def measure(job: CompileJob, json: bool) -> bool:

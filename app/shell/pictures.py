@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QPoint, QRect
-from PySide6.QtGui import QPainter
-from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.support.errors import BadInput
 from engine.support.files import check_place, replace_whole, unwritable
+from views.plots.writing import png_of, svg_of
 
 STAGE = "window"
 FORMATS = (".png", ".svg")
-DOTS_PER_INCH = 96
-"""Of the window at 100 %: a pixel of the panel is a pixel of its SVG."""
 
 
 def check_picture(path: Path | str) -> None:
@@ -28,32 +24,8 @@ def check_picture(path: Path | str) -> None:
 def save_picture(widget: QWidget, path: Path | str) -> None:
     """Writes what a widget shows, as SVG where the name ends so, else as PNG; whole or not at all."""
     QApplication.processEvents()  # layouts that the last answer changed take place in a later event
-    drawn = _svg(widget) if Path(path).suffix.lower() == ".svg" else _png(widget)
+    drawn = svg_of(widget) if Path(path).suffix.lower() == ".svg" else png_of(widget)
     try:
         replace_whole(Path(path), drawn)
     except OSError as error:
         raise unwritable(path, STAGE, error) from error
-
-
-def _png(widget: QWidget) -> bytes:
-    picture = QBuffer()
-    picture.open(QBuffer.OpenModeFlag.WriteOnly)
-    widget.grab().save(picture, "PNG")
-    return bytes(picture.data().data())
-
-
-def _svg(widget: QWidget) -> bytes:
-    picture = QBuffer()
-    picture.open(QBuffer.OpenModeFlag.WriteOnly)
-    generator = QSvgGenerator()
-    generator.setOutputDevice(picture)
-    generator.setSize(widget.size())
-    generator.setViewBox(QRect(QPoint(), widget.size()))
-    generator.setResolution(DOTS_PER_INCH)
-    generator.setTitle(widget.windowTitle() or widget.accessibleName() or widget.objectName())
-    painter = QPainter(generator)
-    try:
-        widget.render(painter, QPoint())
-    finally:
-        painter.end()  # Qt aborts where the device goes before its painter
-    return bytes(picture.data().data())

@@ -66,7 +66,7 @@ def test_samples_of_the_worker_arrive_with_their_clock(
     to_end(window, qtbot)
     assert len(page.plot.samples) == 20 and "25.4 µs" in shown(window)
     assert "synthetic" in shown(window) and "NVIDIA H200 · 18 Nov 2026 09:12" in shown(window)
-    assert "1980 MHz, 41 °C" in page.strip.accessibleDescription()
+    assert "1980 MHz, 41 °C" in page.plot.accessibleDescription()
     assert not page.deck.isVisible(), "nothing is replayed"
     select(window, qtbot, "matmul_4")
     assert page.pages.currentWidget() is page.missing

@@ -18,14 +18,14 @@ def hover(widget: QWidget, at: QPoint) -> None:
     _move(widget, at, NONE)
 
 
-def drag_over(widget: QWidget, at: QPoint) -> None:
-    """Moves the pointer over a point of a widget while the left button is held."""
-    _move(widget, at, LEFT)
+def drag_over(widget: QWidget, at: QPoint, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    """Moves the pointer over a point of a widget while the left button is held, and keys."""
+    _move(widget, at, LEFT, keys)
 
 
-def _move(widget: QWidget, at: QPoint, held: Qt.MouseButton) -> None:
+def _move(
+    widget: QWidget, at: QPoint, held: Qt.MouseButton, keys: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> None:
     place = QPointF(at)
-    event = QMouseEvent(
-        QEvent.Type.MouseMove, place, widget.mapToGlobal(place), NONE, held, Qt.KeyboardModifier.NoModifier
-    )
+    event = QMouseEvent(QEvent.Type.MouseMove, place, widget.mapToGlobal(place), NONE, held, keys)
     QApplication.sendEvent(widget, event)

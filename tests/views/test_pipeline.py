@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, QSizeF, Qt
 import engine
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
+from engine.explore.chrome_trace import trace_document
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
 from engine.tensorize.space import GemmConfig
@@ -195,3 +196,18 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert "Only tiled contractions" in page.what_if.message.text()
     page.show_problem(ProblemDoc("predict", "kernel", "not one block fits", ""))
     assert page.chart is None and page.message.text() == "kernel: not one block fits"
+
+
+def test_a_chart_is_a_trace_that_perfetto_opens() -> None:
+    doc = gelu()
+    events = trace_document(doc)["traceEvents"]
+    spans = [each for each in events if each["ph"] == "X"]
+    threads = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    assert len(spans) == len(doc.bars) + 3 * len(doc.flights)
+    assert len(threads) == 4 + len({flight.stage for flight in doc.flights})
+    assert all(each["dur"] >= 0 and each["ts"] >= 0 for each in spans)
+    end = max(each["ts"] + each["dur"] for each in spans)
+    assert end == pytest.approx(doc.cycles / doc.clock), "what is folded away keeps its time"
+    first = next(each for each in spans if threads[each["tid"]] == COMPUTE and each["args"]["step"] == 0)
+    bar = next(bar for bar in doc.bars if bar.row == COMPUTE and bar.step == 0)
+    assert first["ts"] == pytest.approx(bar.start / doc.clock) and first["args"]["cycles"] == bar.end - bar.start

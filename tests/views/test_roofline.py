@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
+import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QPoint, QPointF, Qt
 
+from tests.support.plots import click, spot, wheel
 from tests.support.pointer import hover
 from tests.support.stalls import assert_fluent
-from views.roofline.axes import axes_of
+from views.roofline.canvas import range_of
 from views.roofline.nodes import OriginPoints, Point, Roofline
 from views.roofline.view import RooflinePage
 from views.theme import load_theme
@@ -48,6 +48,16 @@ def page(qtbot: object, *sides: OriginPoints) -> RooflinePage:
     return made
 
 
+def spots_of(made: RooflinePage, group: str) -> list[QPoint]:
+    """Where a group's points stand, in each plot that has one."""
+    key, canvas = made.canvas.groups.index(group), made.canvas
+    canvas.flush()
+    canvas.grab()
+    assert canvas.chart is not None
+    having = [column for _, column in canvas.chart.plots if key in canvas.chart.plot(0, column).targets.keys]
+    return [spot(canvas, key, column=column) for column in having]
+
+
 def test_arrows_walk_by_intensity_and_by_rate(qtbot: object) -> None:
     made = page(qtbot)
     reached = []
@@ -67,52 +77,54 @@ def test_a_click_selects_and_the_pointer_tells(qtbot: object) -> None:
     made = page(qtbot, OriginPoints("predicted", "", POINTS, 0), OriginPoints("measured", "", POINTS[1:2], 3))
     reached: list[str] = []
     made.group_selected.connect(reached.append)
-    spots = made.canvas.spots("softmax")
+    spots = spots_of(made, "softmax")
     assert len(spots) == 2, "one in each plot"
-    for spot in spots:
-        hover(made.canvas, QPoint(1, 1))
-        hover(made.canvas, spot.toPoint())
-        assert made.canvas.hovered == "softmax"
+    assert made.canvas.chart is not None
+    view = made.canvas.chart.viewport()
+    for each in spots:
+        hover(view, QPoint(1, 1))
+        hover(view, each)
+        assert made.canvas.hovered_group == "softmax"
         told = made.readout.text()
         assert "predicted 10.0 µs, at the baseline 20.0 µs" in told, "half as fast at the baseline"
         assert "measured 10.0 µs" in told and "80.0 % of the roof" in told
-        qtbot.mouseClick(made.canvas, Qt.MouseButton.LeftButton, pos=spot.toPoint())  # type: ignore[attr-defined]
+        click(made.canvas, each)
     assert reached == ["softmax", "softmax"]
-    qtbot.mouseClick(made.canvas, Qt.MouseButton.LeftButton, pos=QPoint(3, 3))  # type: ignore[attr-defined]
+    click(made.canvas, QPoint(3, 3))
     assert len(reached) == 2, "where there is no kernel nothing is selected"
 
 
 def test_points_on_one_spot_are_reached_one_after_the_other(qtbot: object) -> None:
     twins = (point("a", 1, 0.5), point("b", 1, 0.5), point("c", 1, 0.5))
     made = page(qtbot, OriginPoints("predicted", "", twins, 0))
-    at = made.canvas.spots("a")[0].toPoint()
+    at = spots_of(made, "a")[0]
     reached: list[str] = []
     made.group_selected.connect(reached.append)
     for _ in range(4):
-        qtbot.mouseClick(made.canvas, Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+        click(made.canvas, at)
     assert reached == ["a", "b", "c", "a"]
 
 
 def test_plots_have_equal_axes_and_everything_stands_inside(qtbot: object) -> None:
     made = page(qtbot, OriginPoints("predicted", "", POINTS, 0), OriginPoints("measured", "", POINTS, 0))
-    axes, areas = axes_of(line(OriginPoints("predicted", "", POINTS, 0))), made.canvas.areas()
-    for each in POINTS:
-        spots = [axes.spot(area, each.intensity, each.height) - area.topLeft() for area in areas]
-        assert spots[0] == spots[1]
-        heights = [height for height in (each.height, each.ghost) if height]
-        assert all(area.contains(axes.spot(area, each.intensity, height)) for area in areas for height in heights)
-    assert areas[0].size() == areas[1].size()
+    spots = {each.group: spots_of(made, each.group) for each in POINTS}
+    assert made.canvas.chart is not None
+    boxes = [plot.box.sceneBoundingRect() for plot in made.canvas.chart.plots.values()]
+    assert boxes[0].size() == boxes[1].size() and boxes[0].right() < boxes[1].left()
+    apart = {(second - first).toTuple() for first, second in spots.values()}
+    assert all(abs(x - (boxes[1].x() - boxes[0].x())) <= 1 and abs(y) <= 1 for x, y in apart)
+    assert all(box.contains(QPointF(spot)) for pair in spots.values() for box, spot in zip(boxes, pair, strict=True))
+    wheel(made.canvas, spots["softmax"][0], 2)
+    first, second = (plot.box.viewRange() for plot in made.canvas.chart.plots.values())
+    assert np.allclose(first, second), "zoomed together"
 
 
-def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above() -> None:
-    axes = axes_of(line(OriginPoints("predicted", "", POINTS, 0)))
-    area = QRectF(0, 0, 300, 200)
-    for part, other in pairwise((0.1, 0.3, 0.9)):
-        assert axes.spot(area, 2, 1e12 * part).y() > axes.spot(area, 2, 1e12 * other).y()
-    softmax = POINTS[1]
-    assert softmax.ghost is not None
-    now, then = (axes.spot(area, softmax.intensity, height) for height in (softmax.height, softmax.ghost))
-    assert now.x() == then.x() and then.y() > now.y()
+def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above(qtbot: object) -> None:
+    made = page(qtbot)
+    softmax, layernorm, matmul = (spots_of(made, group)[0] for group in ("softmax", "layernorm", "matmul"))
+    assert softmax.x() < layernorm.x() < matmul.x() and softmax.y() > layernorm.y() > matmul.y()
+    x, y, ghosts = range_of(line(OriginPoints("predicted", "", POINTS, 0))).spots(POINTS)
+    assert ghosts[1] == pytest.approx(y[1] / 2) and np.isnan(ghosts[2]) and x[0] < x[1] < x[2]
 
 
 def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: object) -> None:
@@ -129,9 +141,13 @@ def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: 
         made.show_roofline(line(OriginPoints("predicted", "", many, 0), OriginPoints("measured", "", many, 0)))
         for number in range(8):
             made.show_selection(f"g{number}")
-            hover(made.canvas, made.canvas.spots(f"g{2 * number}")[0].toPoint())
+            assert made.canvas.chart is not None
             qtbot.wait(30)  # type: ignore[attr-defined]
-            assert made.canvas.hovered
+            plot = made.canvas.chart.plot()
+            x, y = plot.places()[2 * number]
+            hover(made.canvas.chart.viewport(), QPoint(round(x), round(y)))
+            qtbot.wait(30)  # type: ignore[attr-defined]
+            assert made.canvas.hovered_group
         made.resize(900 if made.width() == 640 else 640, 400)
         qtbot.wait(60)  # type: ignore[attr-defined]
 
@@ -144,12 +160,8 @@ def test_predicted_is_hollow_measured_filled(qtbot: object, theme: str) -> None:
     made = page(qtbot, OriginPoints("predicted", "", far, 0), OriginPoints("measured", "", far, 0))
     tokens = load_theme(theme)
     made.set_theme(tokens)
-    image = made.canvas.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-    def pixel(at: QPointF) -> int:
-        return image.pixel(round(at.x() * image.devicePixelRatio()), round(at.y() * image.devicePixelRatio()))
-
-    for group in ("slow", "fast"):
-        hollow, filled = made.canvas.spots(group)
-        assert pixel(hollow) == tokens.colour("panel").rgb()
-        assert pixel(filled) == tokens.colour("text").rgb()
+    spots = [spots_of(made, group) for group in ("slow", "fast")]
+    image = made.canvas.grab().toImage()
+    for hollow, filled in spots:
+        assert image.pixelColor(hollow) == tokens.colour("panel")
+        assert image.pixelColor(filled) == tokens.colour("text")

@@ -1,4 +1,4 @@
-"""Axes of the sample plot: round ticks, room that grows, extremes that are never left out."""
+"""The sample plot: round ticks, room that grows, extremes that are never left out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import random
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QRectF
 
 from views.format import moment
-from views.timing.scale import columns, limits, sample_axis, ticks
-
-AREA = QRectF(50, 10, 400, 200)
+from views.plots.scale import limits, log_ticks, room_for, ticks
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -28,28 +25,14 @@ def test_ticks_are_round_few_and_inside(seed: int) -> None:
     assert round(mantissa, 6) in (1.0, 2.0, 2.5, 5.0)
 
 
-def test_all_samples_are_drawn_while_they_are_few() -> None:
-    samples = [3.0, 1.0, 2.0]
-    assert columns(samples, 1) == [(0, 3.0), (1, 1.0), (2, 2.0)]
-
-
-def test_of_very_many_samples_no_extreme_is_left_out() -> None:
-    draw = random.Random(1)
-    samples = [draw.gauss(10, 0.1) for _ in range(50_000)]
-    samples[31_415], samples[27_182] = 99.0, 0.5
-    drawn = columns(samples, 120)
-    assert len(drawn) <= 360
-    assert (31_415, 99.0) in drawn and (27_182, 0.5) in drawn
-    assert all(samples[number] == value for number, value in drawn)
-    found = sorted(drawn)
-    assert max(b[0] - a[0] for a, b in pairwise(found)) < 2 * 50_000 / 120, "no gap in the picture"
+def test_ticks_of_things_are_whole() -> None:
+    assert ticks(1, 11, 4, whole=True) == [3, 6, 9]
+    assert log_ticks(0, 6, 6) == [0, 1, 2, 3, 4, 5, 6] and 10 ** log_ticks(0.5, 1.0, 4)[0] == pytest.approx(4)
 
 
 def test_the_axis_keeps_its_room_until_it_is_full() -> None:
-    assert sample_axis(AREA, 5, 0).room == sample_axis(AREA, 20, 0).room == 20
-    assert sample_axis(AREA, 21, 0).room == 40 and sample_axis(AREA, 21, 200).room == 200
-    axis = sample_axis(AREA, 30, 100)
-    assert AREA.left() < axis.x(0) < axis.x(29) < axis.x(99) < AREA.right()
+    assert room_for(5, 0, 20) == room_for(20, 0, 20) == 20
+    assert room_for(21, 0, 20) == 40 and room_for(21, 200, 20) == 200 and room_for(300, 200, 20) == 300
 
 
 def test_limits_hold_everything_and_are_never_empty() -> None:

@@ -7,22 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
+from tests.support.plots import click, drag, spot
+from tests.support.pointer import hover
 from views.theme import load_theme
-from views.tuning.axes import progress_axes
-from views.tuning.dots import paint_dots
 from views.tuning.filtering import filter_trials
 from views.tuning.nodes import Cut, GroupProgress, TrialShare
-from views.tuning.progress import ProgressPlot, improvements
+from views.tuning.progress import ProgressPlot, improvements, time_range
+from views.tuning.promise import PromisePlot
 from views.tuning.rows import cut_rows, share_rows
 from views.tuning.table import NUMBER, PROMISED, RESULT, SPREAD, TIME, TrialModel
 from views.tuning.trial_table import TrialsView
 from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
-
-AREA = QRectF(0, 0, 400, 200)
 
 
 def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, spread: float = math.nan) -> Batch:
@@ -149,42 +147,81 @@ def test_improvements_are_the_trials_that_were_faster_than_all_before() -> None:
 
 
 def test_outliers_stand_at_the_edge_and_leave_the_others_room() -> None:
-    axes = progress_axes(AREA, np.array([10.0] * 98 + [11.0, 5000.0]), 12.0, 0)
-    assert axes.high < 20 and axes.y(5000.0) == AREA.top() and axes.y(10.0) > AREA.center().y()
-    assert axes.room >= 100
+    low, high = time_range(np.array([10.0] * 98 + [11.0, 5000.0]), 12.0)
+    assert high < 20 and low < 10 < (low + high) / 2
 
 
-def test_a_dot_covers_its_pixel_filled_where_measured_and_hollow_where_predicted(qapp: object) -> None:
-    def centre(origin: str) -> tuple[int, int]:
-        image = QImage(40, 40, QImage.Format.Format_ARGB32_Premultiplied)
-        image.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(image)
-        places = np.array([20.0]), np.array([20.0])
-        paint_dots(painter, QRectF(4, 4, 32, 32), *places, QColor("#FF0000"), origin)
-        painter.end()
-        opaque = sum(image.pixelColor(x, y).alpha() > 128 for x in range(40) for y in range(40))
-        return image.pixelColor(20, 20).alpha(), opaque
-
-    measured, predicted, synthetic = map(centre, ("measured", "predicted", "synthetic"))
-    assert measured[0] == 255 and predicted[0] == synthetic[0] == 0
-    assert measured[1] > predicted[1] > synthetic[1] > 0
-
-
-def test_a_click_near_a_dot_and_the_arrow_keys_choose_trials(qtbot: object) -> None:
-    trials, plot, chosen = trials_of(5.0, 6.0, math.nan, 4.0), ProgressPlot(), []
+def progress(qtbot: object, trials: Trials, origin: str = "predicted", before: float = 8.0) -> ProgressPlot:
+    plot = ProgressPlot()
     qtbot.addWidget(plot)  # type: ignore[attr-defined]
     plot.resize(500, 300)
     plot.set_theme(load_theme("light"))
-    plot.show_trials(trials, trials.rows_of("g"), GroupProgress("g", "predicted", 8.0, 4.0, 4, 4, 1, 1), 0)
-    plot.trial_selected.connect(chosen.append)
+    rows, times = trials.rows_of("g"), trials.microseconds
+    best = int(np.nanargmin(times))
+    summary = GroupProgress("g", origin, before, float(times[best]), best + 1, len(rows), 1, int(np.isnan(times).sum()))
+    plot.show_trials(trials, rows, summary, 0)
+    plot.show()
     plot.trial_selected.connect(plot.show_selection)
-    x, y = plot.axes().places(trials.microseconds)
-    at = QRectF(x[1], y[1], 0, 0).topLeft().toPoint()
-    qtbot.mouseClick(plot, Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    return plot
+
+
+def test_a_click_near_a_dot_and_the_arrow_keys_choose_trials(qtbot: object) -> None:
+    plot, chosen = progress(qtbot, trials_of(5.0, 6.0, math.nan, 4.0)), []
+    plot.trial_selected.connect(chosen.append)
+    click(plot, spot(plot, 1))
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Home):
         qtbot.keyClick(plot, key)  # type: ignore[attr-defined]
-    assert chosen == [1, 2, 3, 0, 3, 0]
+    click(plot, spot(plot, 2, row=1))
+    assert chosen == [1, 2, 3, 0, 3, 0, 2], "a failure is chosen by its tick"
     plot.grab()
+
+
+def test_the_pointer_tells_what_a_trial_tried(qtbot: object) -> None:
+    plot = progress(qtbot, trials_of(5.0, 6.0, math.nan, 4.0))
+    at = spot(plot, 1)
+    assert plot.chart is not None
+    hover(plot.chart.viewport(), at)
+    assert "trial 2: 6.00 µs\nstages 3" in plot.chart.readout.text()
+    hover(plot.chart.viewport(), spot(plot, 2, row=1))
+    assert "trial 3: wrong result" in plot.chart.readout.text()
+
+
+def test_a_region_of_a_plot_is_a_filter_of_the_table(qtbot: object) -> None:
+    trials = trials_of(5.0, 6.0, math.nan, 4.0, 4.5)
+    plot, asked = progress(qtbot, trials), []
+    plot.filter_requested.connect(asked.append)
+    around = QPoint(8, 8)
+    ends = spot(plot, 3), spot(plot, 4)
+    lower_left, upper_right = QPoint(ends[0].x() - 8, ends[0].y() + 8), QPoint(ends[1].x() + 8, ends[1].y() - 8)
+    drag(plot, lower_left, upper_right, Qt.KeyboardModifier.ShiftModifier)
+    assert list(filter_trials(trials, plot.rows, asked[-1])[0]) == [3, 4]
+    drag(plot, spot(plot, 2, row=1) - around, spot(plot, 2, row=1) + around, Qt.KeyboardModifier.ShiftModifier)
+    assert list(filter_trials(trials, plot.rows, asked[-1])[0]) == [2]
+    promise = PromisePlot()
+    qtbot.addWidget(promise)  # type: ignore[attr-defined]
+    promise.resize(500, 300)
+    promise.set_theme(load_theme("light"))
+    trials.promised[:] = (5.0, 5.5, 6.0, 9.0, 1.0)
+    promise.show_trials(trials, plot.rows, "measured", math.nan)
+    promise.show()
+    promise.filter_requested.connect(asked.append)
+    drag(promise, spot(promise, 1) - around, spot(promise, 1) + around, Qt.KeyboardModifier.ShiftModifier)
+    assert list(filter_trials(trials, plot.rows, asked[-1])[0]) == [1]
+
+
+def test_a_dot_for_each_trial_that_has_promise_and_time(qtbot: object) -> None:
+    trials, plot, chosen = trials_of(5.0, 6.0, math.nan, 4.0), PromisePlot(), []
+    qtbot.addWidget(plot)  # type: ignore[attr-defined]
+    plot.resize(400, 300)
+    plot.set_theme(load_theme("dark"))
+    trials.promised[:] = (10.0, 20.0, 30.0, math.nan)
+    plot.show_trials(trials, trials.rows_of("g"), "predicted", 0.5)
+    plot.show()
+    plot.trial_selected.connect(chosen.append)
+    first, second = spot(plot, 0), spot(plot, 1)
+    assert first.x() < second.x() and first.y() > second.y() and list(plot.rows) == [0, 1]
+    click(plot, second)
+    assert chosen == [1] and plot.headline() == "rank correlation 0.50 (Spearman) over 2 trials"
 
 
 def test_the_funnel_ends_with_what_was_tried() -> None:
@@ -218,17 +255,13 @@ def test_a_bar_stands_over_the_spread_of_a_time(qtbot: object) -> None:
     def painted(spread: float) -> int:
         made = Trials()
         made.append(batch(made, (40.0, 20.0), spread=spread))
-        plot = ProgressPlot()
-        qtbot.addWidget(plot)  # type: ignore[attr-defined]
-        plot.set_theme(load_theme("light"))
-        plot.resize(400, 300)
-        plot.show_trials(made, np.arange(2), GroupProgress("g", "measured", 50.0, 20.0, 2, 2, 1, 0), 2)
-        column = round(plot.axes().places(made.microseconds)[0][0])
+        plot = progress(qtbot, made, "measured", 50.0)
+        column = spot(plot, 0).x()
         image = plot.grab().toImage()
         paper = image.pixelColor(column + 12, 60).lightness()  # dark, too, where a window's style sheet is in force
-        return sum(abs(image.pixelColor(column, y).lightness() - paper) > 30 for y in range(image.height()))
+        return sum(abs(image.pixelColor(column, y).lightness() - paper) > 60 for y in range(image.height()))
 
-    assert painted(0.3) > painted(math.nan) + 10
+    assert painted(0.2) > painted(math.nan) + 10
 
 
 def test_mappings_that_are_not_searched_say_why() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
@@ -11,6 +11,7 @@ from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, VariantD
 from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
 from views.pipeline.slider import ChoiceSlider
+from views.pipeline.stages import StagePlot
 from views.theme import face, semibold
 from views.themed import Themed, restyle
 
@@ -158,7 +159,7 @@ class WhatIf(QWidget, Themed):
         for widget in (self.origin, self.headline, self.gain, self.alcop):
             left.addWidget(widget)
         row.addLayout(left)
-        self.plot = _StagePlot()
+        self.plot = StagePlot()
         row.addWidget(self.plot, 1)
         return foot
 
@@ -277,56 +278,6 @@ class _FigureTable(QWidget, Themed):
                 painter.setPen(theme.colour(token))
                 side = right if place else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
                 painter.drawText(QRectF(x, y, wide, PITCH), side, text)
-
-
-class _StagePlot(QWidget, Themed):
-    """Predicted time over the number of stages: hollow, as every prediction."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sweep: tuple[tuple[int, float], ...] = ()
-        self._then = self._now = 0
-        self.setMinimumSize(120, 70)
-        self.setAccessibleName("Predicted time over stages")
-
-    def show_sweep(self, sweep: tuple[tuple[int, float], ...], then: int, now: int) -> None:
-        """then and now: the stages of the sliders and of the kernel in use."""
-        self._sweep, self._then, self._now = sweep, then, now
-        self.setAccessibleDescription(", ".join(f"{plural(s, 'stage')} {duration(t)}" for s, t in sweep))
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """One ring for each number of stages that fits; the lowest and the chosen have their time written."""
-        if self.theme is None or len(self._sweep) < 2:
-            return
-        painter, theme = QPainter(self), self.theme
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        low, high = min(t for _, t in self._sweep), max(t for _, t in self._sweep)
-        span, most = max(high - low, high * 0.02), max(s for s, _ in self._sweep)
-        area = QRectF(18, 20, self.width() - 36, self.height() - 42)
-
-        def spot(stages: int, time: float) -> QPointF:
-            x = area.left() + (stages - 1) / max(most - 1, 1) * area.width()
-            return QPointF(x, area.bottom() - (time - low) / span * area.height())
-
-        painter.setPen(QPen(theme.colour("line"), 1))
-        painter.drawLine(QPointF(8, area.bottom() + 7), QPointF(self.width() - 8, area.bottom() + 7))
-        spots = [spot(*each) for each in self._sweep]
-        painter.setPen(QPen(theme.colour("edge"), 1.2))
-        painter.drawPolyline(spots)
-        written = {min(self._sweep, key=lambda each: each[1])[0], self._then, self._sweep[0][0]}
-        for (stages, time), at in zip(self._sweep, spots, strict=True):
-            chosen = stages == self._then
-            painter.setPen(QPen(theme.colour("accent" if chosen else "text"), 1.6))
-            painter.setBrush(theme.colour("panel"))
-            painter.drawEllipse(at, 3.4, 3.4)
-            painter.setFont(semibold(10.5) if chosen else face(10.5))
-            painter.setPen(theme.colour("accent" if chosen else "text-2"))
-            if stages in written:
-                number = duration(time).split()[0]
-                painter.drawText(QRectF(at.x() - 26, at.y() - 19, 52, 14), Qt.AlignmentFlag.AlignCenter, number)
-            box = QRectF(at.x() - 12, area.bottom() + 8, 24, 14)
-            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{stages}")
 
 
 def _colour(text: QLabel, sheet: str) -> None:

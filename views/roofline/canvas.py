@@ -1,23 +1,57 @@
-"""The painted roofline: plots side by side, a point for each kernel, its ghost at the baseline."""
+"""The roofline: plots side by side on equal axes, a point for each kernel, its ghost at the baseline."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from heapq import nlargest
+from math import ceil, floor, log10, sqrt
+from typing import TYPE_CHECKING
+
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent
 
-from views.roofline.axes import Plot, RooflineAxes, axes_of, in_order, plot_points
-from views.roofline.nodes import Point, Roofline
-from views.roofline.painting import RooflinePainting
-from views.themed import Themed
+from views.format import amount, figure
+from views.plots.frame import NONE, PlotFrame
+from views.plots.writing import Cells
+from views.roofline.nodes import OriginPoints, Point, Roofline
 
-LEFT, BETWEEN, RIGHT, TOP, BOTTOM = 48.0, 36.0, 20.0, 30.0, 36.0
-REACH = 14.0
-"""Pixels around a point in which the pointer means it."""
+if TYPE_CHECKING:
+    from views.plots.chart import Chart, Keys, Plot
+
+DOT, GHOST = 4.2, 3.0
+NAMED = 4
+"""Names are written to so many of the dearest kernels, where they find room."""
+NOTHING_PREDICTED = "No kernel has a predicted time"
+NOTHING_MEASURED = "Nothing measured. F9 measures the selected kernel, Ctrl+F9 replays a recorded run"
+TERA = 1e12
+GUTTER = 0.4
+"""Decades left of the axis for kernels without operations."""
+SLOPE = 0.62
+"""Where on the slope the memory's rate is written."""
+STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_Up: 1}
 
 
-class RooflineCanvas(QWidget, Themed):
+@dataclass(frozen=True, slots=True)
+class RooflineRange:
+    """FLOP per byte and TFLOP/s at the ends of the axes, which all plots share."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+    gutter: float
+    """Where kernels without operations stand; NaN where there are none."""
+
+    def spots(self, points: tuple[Point, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of all points the intensity, the rate, and the rate at the baseline: NaN where it is the same or none."""
+        x = np.array([point.intensity or self.gutter for point in points], float)
+        y = np.array([point.height for point in points], float) / TERA
+        ghosts = np.array([point.ghost or np.nan for point in points], float) / TERA
+        return x, y, np.where(ghosts == y, np.nan, ghosts)
+
+
+class RooflineCanvas(PlotFrame):
     """Points are pointed at, clicked, and walked through with the arrow keys."""
 
     group_selected = Signal(str)
@@ -25,130 +59,220 @@ class RooflineCanvas(QWidget, Themed):
     """The group under the pointer, or "" ."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName("Roofline")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(True)
+        super().__init__("Roofline")
         self.setMinimumHeight(140)
         self.selected = ""
-        self.hovered = ""
         self.roofline: Roofline | None = None
-        self._axes: RooflineAxes | None = None
-        self._plots: list[Plot] = []
-        """Of the present size; empty until it is painted."""
+        self.groups: list[str] = []
+        """A key of a point is its group's place here."""
+        self.log = {"x", "y"}
+
+    @property
+    def hovered_group(self) -> str:
+        """The group under the pointer, or "" ."""
+        return self.groups[self.hovered] if self.hovered != NONE else ""
 
     def show_roofline(self, roofline: Roofline) -> None:
         """Replaces all points."""
-        self.roofline, self._axes = roofline, axes_of(roofline)
-        self._plots = []
-        self.update()
+        self.roofline = roofline
+        self.groups = list(dict.fromkeys(point.group for side in roofline.sides for point in side.points))
+        self.hovered = NONE
+        self.refresh()
 
     def show_selection(self, group: str) -> None:
         """Marks a group's points."""
         self.selected = group
-        self.update()
+        self.refresh()
 
-    def areas(self) -> list[QRectF]:
-        """Where the plots stand, from left to right."""
-        count = len(self.roofline.sides) if self.roofline else 1
-        width = (self.width() - LEFT - RIGHT - BETWEEN * (count - 1)) / count
-        height = self.height() - TOP - BOTTOM
-        return [QRectF(LEFT + number * (width + BETWEEN), TOP, width, height) for number in range(count)]
+    def has_data(self) -> bool:
+        """Whether there are roofs."""
+        return self.roofline is not None
 
-    def spots(self, group: str) -> list[QPointF]:
-        """Where a group's points stand, in each plot that has one."""
-        return [
-            QPointF(*plot.spots[number])
-            for plot in self._plots_of_sides()
-            for number, point in enumerate(plot.side.points)
-            if point.group == group
-        ]
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Everything stands elsewhere."""
-        self._plots = []
-        super().resizeEvent(event)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def draw(self, chart: Chart) -> None:
         """One plot after the other."""
-        if self.theme is None or self.roofline is None or self._axes is None:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = RooflinePainting(
-            painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus()
+        assert self.roofline is not None
+        ends = range_of(self.roofline)
+        for column, side in enumerate(self.roofline.sides):
+            self._draw_side(chart.plot(0, column), side, ends, column == 0)
+        for _, column in list(chart.plots):
+            if column >= len(self.roofline.sides):
+                chart.drop(0, column)
+
+    def pick(self, keys: Keys) -> int:
+        """Of points on one spot the selected one's successor."""
+        same = sorted(keys.tolist(), key=lambda key: self.groups[key])
+        names = [self.groups[key] for key in same]
+        return int(same[(names.index(self.selected) + 1) % len(same)] if self.selected in names else same[0])
+
+    def choose(self, keys: Keys) -> None:
+        """Selects the kernel that was clicked, everywhere."""
+        if len(keys):
+            self.group_selected.emit(self.groups[self.pick(keys)])
+
+    def describe(self, key: int) -> str:
+        """The kernel's name."""
+        points = (point for side in self.roofline.sides for point in side.points) if self.roofline else ()
+        return next((point.title for point in points if point.group == self.groups[key]), "")
+
+    def point_at(self, key: int) -> None:
+        """Names the kernel under the pointer."""
+        if key != self.hovered:
+            super().point_at(key)
+            self.refresh()
+            self.pointed.emit(self.hovered_group)
+
+    def table(self) -> tuple[tuple[str, ...], Cells]:
+        """All points."""
+        heads = ("origin", "group", "FLOP per byte", "FLOP per second", "at the baseline", "roof", "microseconds")
+        return heads, (
+            (side.origin, each.group, each.intensity, each.height, each.ghost, each.roof, each.microseconds)
+            for side in (self.roofline.sides if self.roofline else ())
+            for each in side.points
         )
-        for number, plot in enumerate(self._plots_of_sides()):
-            picture.plot(plot, first=number == 0)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Points at the nearest kernel."""
-        self._point_at(self._nearest(event.position()))
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Points at nothing."""
-        self._point_at("")
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Selects the nearest kernel, everywhere."""
-        group = self._nearest(event.position())
-        if group:
-            self.group_selected.emit(group)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and right walk by intensity, up and down by rate; Home and End go to the ends."""
-        key = Qt.Key(event.key())
-        target = self._neighbour(key)
+        target = self._neighbour(Qt.Key(event.key()))
         if target is None:
             super().keyPressEvent(event)
         elif target != self.selected:
             self.group_selected.emit(target)
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """The focus shows at the selected point."""
-        super().focusInEvent(event)
-        self.update()
-
-    focusOutEvent = focusInEvent
-
     def _neighbour(self, key: Qt.Key) -> str | None:
-        steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_Up: 1}
-        points = self._points_in_order()
-        if not points or key not in (*steps, Qt.Key.Key_Home, Qt.Key.Key_End):
+        # The kernels of the first plot that has any are all that the others have.
+        sides = self.roofline.sides if self.roofline else ()
+        points = next((side.points for side in sides if side.points), ())
+        if not points or key not in (*STEPS, Qt.Key.Key_Home, Qt.Key.Key_End):
             return None
         groups = [point.group for point in in_order(points, by_height=key in (Qt.Key.Key_Up, Qt.Key.Key_Down))]
         if key == Qt.Key.Key_Home or self.selected not in groups:
             return groups[0]
         if key == Qt.Key.Key_End:
             return groups[-1]
-        return groups[min(max(groups.index(self.selected) + steps[key], 0), len(groups) - 1)]
+        return groups[min(max(groups.index(self.selected) + STEPS[key], 0), len(groups) - 1)]
 
-    def _points_in_order(self) -> tuple[Point, ...]:
-        """The points of the first plot that has any: its kernels are all that the others have."""
-        sides = self.roofline.sides if self.roofline else ()
-        return next((side.points for side in sides if side.points), ())
+    def _draw_side(self, plot: Plot, side: OriginPoints, ends: RooflineRange, first: bool) -> None:
+        """Head, roofs and points of one origin."""
+        from views.plots.chart import Scale
 
-    def _plots_of_sides(self) -> list[Plot]:
-        if not self._plots and self.roofline is not None and self._axes is not None:
-            sides = zip(self.roofline.sides, self.areas(), strict=True)
-            self._plots = [plot_points(self._axes, side, area) for side, area in sides]
-        return self._plots
+        missing = f", {side.missing} without a time" if side.missing and side.points else ""
+        plot.show_title(side.origin.capitalize(), side.note + missing)
+        low = ends.left if np.isnan(ends.gutter) else ends.gutter / 10 ** (GUTTER / 2)
+        x = Scale("FLOP per byte", low, ends.right, tick=_tick)
+        plot.show_axes(x, Scale("TFLOP/s", ends.bottom, ends.top, tick=_tick, inset=0.06), self.logs)
+        if not first:
+            above = plot.chart.plot()
+            plot.box.setXLink(above.box)
+            plot.box.setYLink(above.box)
+        self._draw_roofs(plot, ends, low)
+        if not side.points:
+            text = NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED
+            middle_x, middle_y = sqrt(low * ends.right), sqrt(ends.bottom * ends.top)  # of logarithmic axes
+            lines = text.replace(". ", ".\n").replace(", ", ",\n")
+            plot.text("nothing", middle_x, middle_y, lines, "text-3", (0.5, 0.5), plate=True)
+            plot.aim(np.empty(0), np.empty(0), np.empty(0, np.int64))
+            return
+        x_all, y_all, ghosts = ends.spots(side.points)
+        place = {group: number for number, group in enumerate(self.groups)}
+        keys = np.array([place[point.group] for point in side.points], np.int64)
+        moved = np.isfinite(ghosts)
+        stems = np.stack([ghosts[moved], y_all[moved]], 1).ravel()
+        plot.line("stems", np.repeat(x_all[moved], 2), stems, "edge", 1.0, pairs=True)
+        plot.marks("ghosts", x_all, ghosts, "edge", side.origin, GHOST, back="panel")
+        plot.marks("points", x_all, y_all, "text", side.origin, DOT, back="panel")
+        for name, group, token in (("hovered", self.hovered_group, "text"), ("selected", self.selected, "accent")):
+            here = keys == place.get(group, NONE)
+            plot.marks(name, x_all[here], y_all[here], token, side.origin, DOT, back="panel", above=True)
+            if group == self.hovered_group or self.hasFocus():
+                plot.marks(f"{name} ring", x_all[here], y_all[here], "accent", "predicted", DOT + 4, above=True)
+        plot.aim(x_all, y_all, keys)
+        self._draw_names(plot, side.points, x_all, y_all)
 
-    def _nearest(self, at: QPointF) -> str:
-        """The group whose point is nearest to a place; of points on one spot the selected one's successor."""
-        near = []
-        for plot in self._plots_of_sides():
-            distances = np.abs(plot.spots - (at.x(), at.y())).sum(axis=1)
-            near += [(distances[n], plot.side.points[n].group) for n in np.flatnonzero(distances <= REACH)]
-        if not near:
-            return ""
-        least = min(distance for distance, _ in near)
-        same = sorted({group for distance, group in near if distance <= least + 1.0})
-        return same[(same.index(self.selected) + 1) % len(same)] if self.selected in same else same[0]
+    def _draw_roofs(self, plot: Plot, ends: RooflineRange, low: float) -> None:
+        """The slope of the memory up to each ceiling; the lower ceilings go on as thin lines."""
+        assert self.roofline is not None
+        rate, ceilings = self.roofline.bandwidth / TERA, self.roofline.ceilings
+        foot, highest = self.roofline.left * rate, ceilings[-1][1] / TERA
+        x = np.array([low, self.roofline.left, highest / rate, ends.right])
+        plot.line("roof", x, np.array([foot, foot, highest, highest]), "text-3", 1.4)
+        for name, ceiling in ceilings:
+            height = ceiling / TERA
+            plot.line(f"roof {name}", np.array([height / rate, ends.right]), np.full(2, height), "edge", 1.0)
+            plot.text(f"roof name {name}", ends.right, height, name, "text-3", (1, 1), under=True)
+        at = (highest / rate) ** SLOPE * self.roofline.left ** (1 - SLOPE)
+        plot.text("rate", at, at * rate, amount(self.roofline.bandwidth, "B/s"), "text-3", (1, 1), under=True)
 
-    def _point_at(self, group: str) -> None:
-        if group != self.hovered:
-            self.hovered = group
-            self.setCursor(Qt.CursorShape.PointingHandCursor if group else Qt.CursorShape.ArrowCursor)
-            self.update()
-            self.pointed.emit(group)
+    def _roof_boxes(self, plot: Plot, area: QRectF) -> list[QRectF]:
+        """Where the names of the roofs stand."""
+        ceilings = self.roofline.ceilings if self.roofline else ()
+        places = plot.values("left", np.array([ceiling / TERA for _, ceiling in ceilings]))
+        spots = plot.on_page(np.zeros(len(ceilings)), places)
+        return [
+            _name_box(np.array([area.right(), y]), name, (1, 1))
+            for (name, _), y in zip(ceilings, spots[:, 1], strict=True)
+        ]
+
+    def _draw_names(self, plot: Plot, points: tuple[Point, ...], x: np.ndarray, y: np.ndarray) -> None:
+        """Names of what is selected and pointed at, and of what is dear where no other mark or name stands."""
+        spots = plot.on_page(plot.values("bottom", x), plot.values("left", y))
+        area = plot.box.sceneBoundingRect()
+        meant = (self.selected, self.hovered_group)
+        first = [number for number, point in enumerate(points) if point.group in meant]
+        dear = nlargest(NAMED, range(len(points)), key=lambda number: points[number].share)
+        taken = self._roof_boxes(plot, area)
+        for number in dict.fromkeys([*first, *dear]):
+            point, others = points[number], np.delete(spots, number, axis=0)
+            aside = BESIDE / (LETTER * len(point.title) + 8)
+            anchors = ((-aside, 0.5), (1 + aside, 0.5), (0.5, -0.4), (0.5, 1.4))
+            boxes = [(anchor, _name_box(spots[number], point.title, anchor)) for anchor in anchors]
+            covered = [_covered(box, others, taken, area) for _, box in boxes]
+            least = int(np.argmin(covered))
+            if covered[least] == 0 or number in first:
+                strong = point.group == self.selected
+                token = "accent" if strong else "text-2"
+                at = (float(x[number]), float(y[number]))
+                plot.text(f"name {number}", *at, point.title, token, boxes[least][0], strong=strong)
+                taken.append(boxes[least][1])
+
+
+BESIDE = 8
+"""Pixels between a point and its name, which stands at its right, else at its left, below or above it."""
+LETTER = 6.4
+"""Pixels of a letter of a name, about."""
+
+
+def _name_box(spot: np.ndarray, text: str, anchor: tuple[float, float]) -> QRectF:
+    """Where a name would stand on the page."""
+    width, height = LETTER * len(text) + 8, 20.0
+    return QRectF(float(spot[0]) - anchor[0] * width, float(spot[1]) - anchor[1] * height, width, height)
+
+
+def _covered(box: QRectF, spots: np.ndarray, taken: list[QRectF], area: QRectF) -> int:
+    """How many marks and names a name would hide; out of the picture, more than any."""
+    low, high = (box.left() - DOT, box.top() - DOT), (box.right() + DOT, box.bottom() + DOT)
+    marks = int(((spots > low) & (spots < high)).all(axis=1).sum())
+    return marks + sum(box.intersects(other) for other in taken) + (0 if area.contains(box) else 1 << 20)
+
+
+def range_of(roofline: Roofline) -> RooflineRange:
+    """Whole decades around all points, ghosts and the ridge of the highest roof."""
+    points = [point for side in roofline.sides for point in side.points]
+    ridge = roofline.ceilings[-1][1] / roofline.bandwidth
+    heights = [height for point in points for height in (point.height, point.ghost) if height]
+    heights += [roofline.ceilings[-1][1], roofline.bandwidth * roofline.left]
+    right = max(10.0 ** ceil(log10(max([ridge * 3, *(point.intensity for point in points)]))), roofline.left * 10)
+    bottom, top = 10.0 ** floor(log10(min(heights))), 10.0 ** ceil(log10(max(heights)) + 0.05)
+    gutter = roofline.left / 10**GUTTER if any(not point.intensity for point in points) else float("nan")
+    return RooflineRange(roofline.left, right, bottom / TERA, top / TERA, gutter)
+
+
+def in_order(points: tuple[Point, ...], by_height: bool) -> list[Point]:
+    """Points as the arrow keys walk through them."""
+    if by_height:
+        return sorted(points, key=lambda point: (point.height, point.group))
+    return sorted(points, key=lambda point: (point.intensity, point.height, point.group))
+
+
+def _tick(value: float) -> str:
+    """A power of ten as the axes write it: "0.01", "1,000"."""
+    return figure(value) if value >= 1000 or value < 0.001 else f"{value:g}"

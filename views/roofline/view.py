@@ -49,7 +49,7 @@ class RooflinePage(QWidget, Themed):
 
     def _tell(self) -> None:
         """Says what is known about the point under the pointer, else about the selected one."""
-        group = self.canvas.hovered or self.canvas.selected
+        group = self.canvas.hovered_group or self.canvas.selected
         sides = self._roofline.sides if self._roofline else ()
         told = [_line(side.origin, point) for side in sides for point in side.points if point.group == group]
         title = next((point.title for side in sides for point in side.points if point.group == group), "")

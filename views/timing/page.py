@@ -12,7 +12,6 @@ from views.timing.deck import DeckBar
 from views.timing.headline import SampleHeadline
 from views.timing.live import Deck, Live
 from views.timing.plot import SamplePlot
-from views.timing.strip import ClockStrip
 
 NOT_YET = "Nothing measured yet. Press Time (F9) to measure the selected kernel."
 CANNOT = "Nothing can be measured on this machine"
@@ -30,7 +29,6 @@ class LivePage(QWidget, Themed):
         super().__init__()
         self.headline = SampleHeadline()
         self.plot = SamplePlot()
-        self.strip = ClockStrip()
         self.deck = DeckBar()
         self.deck.hide()
         self.missing = Message((("Replay a recorded run…", self.replay_requested),))
@@ -39,7 +37,7 @@ class LivePage(QWidget, Themed):
         below = QVBoxLayout(samples)
         below.setContentsMargins(0, 0, 0, 0)
         below.setSpacing(0)
-        for widget in (self.headline, self.plot, self.strip, self.deck):
+        for widget in (self.headline, self.plot, self.deck):
             below.addWidget(widget, 1 if widget is self.plot else 0)
         self.pages = QStackedWidget()
         for page in (self.missing, self.refused, samples):
@@ -54,7 +52,6 @@ class LivePage(QWidget, Themed):
         """Shows samples; `deck`: the replay that they come from, None for those of this machine."""
         self.headline.show_live(live, replayed=deck is not None)
         self.plot.show_live(live)
-        self.strip.show_live(live)
         self.deck.setVisible(deck is not None)
         if deck is not None:
             self.deck.show_deck(deck)

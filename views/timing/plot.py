@@ -1,35 +1,39 @@
-"""Samples as dots with their median and p20–p80 band, beside those of the baseline."""
+"""Samples with their median and p20–p80 band, beside those of the baseline; the GPU's clock and temperature below."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QWidget
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from views.format import figure
-from views.theme import Theme, face
-from views.themed import Themed
+from views.plots.frame import PlotFrame
+from views.plots.scale import limits, room_for
+from views.plots.writing import Cells
 from views.timing.live import Live, Series
-from views.timing.scale import SampleAxis, columns, limits, sample_axis, ticks
 
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 84.0, 12.0, 24.0
-"""Room around the plot: figures at its left, the names of the lines at its right."""
-LINES = 5
-DOT = 2.6
-COLUMN = 3.0
-"""Pixels; of each column so wide at most three dots are drawn."""
+if TYPE_CHECKING:
+    from views.plots.chart import Chart, Plot, Scale
+
+FEWEST = 20
+"""Samples that the axis has room for from the start."""
 OUTLIER = 4.0
 """Samples further from the median than so many times the band are drawn at the edge, so that the others keep room."""
+STRIP = 34
+"""Pixels of the strips of clock and temperature."""
+LEAST = {"MHz": 60.0, "°C": 4.0}
+"""The least span of a strip: a steady clock is drawn as a steady line."""
+INSET = 0.012
 
 
-class SamplePlot(QWidget, Themed):
+class SamplePlot(PlotFrame):
     """Samples of one run in the order in which they came; filled when measured, dashed when synthetic."""
 
+    log_axes = ("y",)
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Samples")
         self._live: Live | None = None
-        self.setMinimumHeight(96)
-        self.setAccessibleName("Samples")
 
     @property
     def samples(self) -> tuple[float, ...]:
@@ -41,127 +45,76 @@ class SamplePlot(QWidget, Themed):
         self._live = live
         if live is not None:
             series = live.series
-            self.setAccessibleDescription(f"{len(series.samples)} samples of {series.title}, {series.origin}")
-        self.update()
+            said = f"{len(series.samples)} samples of {series.title}, {series.origin}"
+            looks = [f"{look.clock:.0f} MHz, {look.temperature:.0f} °C" for look in series.looks[-1:]]
+            self.setAccessibleDescription("; ".join([said, *(looks or ["clock and temperature not recorded"])]))
+        self.refresh()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Grid, baseline, band, dots, medians."""
-        if self.theme is None or self._live is None or not self._live.series.samples:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = _SamplePainting(painter, self.theme, plot_area(self), self._live)
-        picture.grid()
-        picture.bands()
-        picture.dots()
-        picture.medians()
+    def has_data(self) -> bool:
+        """Whether there is a sample."""
+        return self._live is not None and bool(self._live.series.samples)
 
+    def draw(self, chart: Chart) -> None:
+        """Bands, samples and medians; strips where clock and temperature were recorded."""
+        from views.plots.chart import Scale
 
-def plot_area(widget: QWidget) -> QRectF:
-    """The part of a plot's widget between its axes."""
-    return QRectF(LEFT, TOP, max(widget.width() - LEFT - RIGHT, 1.0), max(widget.height() - TOP - BOTTOM, 1.0))
-
-
-class _SamplePainting:
-    """One painting of one moment."""
-
-    def __init__(self, painter: QPainter, theme: Theme, area: QRectF, live: Live) -> None:
-        self.painter, self.theme, self.area, self.live = painter, theme, area, live
-        series = live.series
-        self.axis: SampleAxis = sample_axis(area, len(series.samples), series.total)
-        self.low, self.high = _range(live)
-
-    def y(self, value: float) -> float:
-        part = (value - self.low) / (self.high - self.low)
-        return self.area.bottom() - min(max(part, 0.0), 1.0) * self.area.height()
-
-    def grid(self) -> None:
-        """Round figures at the left, the number of samples below."""
-        painter, theme, area = self.painter, self.theme, self.area
-        painter.setFont(face(10.5))
-        for value in ticks(self.low, self.high, LINES):
-            y = round(self.y(value)) + 0.5
-            painter.setPen(QPen(theme.colour("line"), 1))
-            painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
-            painter.setPen(theme.colour("text-3"))
-            box = QRectF(0, y - 8, area.left() - 8, 16)
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, figure(value))
-        painter.drawText(QRectF(0, area.bottom() + 4, area.left() - 8, 16), Qt.AlignmentFlag.AlignRight, "µs")
-        painter.setPen(QPen(theme.colour("edge"), 1))
-        bottom = round(area.bottom()) + 0.5
-        painter.drawLine(QPointF(area.left(), bottom), QPointF(area.right(), bottom))
-        painter.setPen(theme.colour("text-3"))
-        for number in ticks(1, max(self.axis.room, 2), 6):
-            if number >= 1:
-                box = QRectF(self.axis.x(number - 1) - 30, area.bottom() + 4, 60, 16)
-                painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, f"{number:,.0f}")
-        name = QRectF(area.right() + 20, area.bottom() + 4, RIGHT - 20, 16)
-        painter.drawText(name, Qt.AlignmentFlag.AlignLeft, "sample")
-
-    def bands(self) -> None:
-        """p20 to p80 of the baseline in grey, of the samples in the accent's tint."""
-        if self.live.baseline is not None:
-            self._band(self.live.baseline, self.theme.colour("raised"))
-        self._band(self.live.series, self.theme.colour("accent-bg"))
-
-    def _band(self, series: Series, colour: QColor) -> None:
-        top, bottom = self.y(series.high), self.y(series.low)
-        self.painter.fillRect(QRectF(self.area.x(), top, self.area.width(), max(bottom - top, 1.5)), colour)
-
-    def dots(self) -> None:
-        """Every sample, or of very many the extremes of each column; those beyond the axis as arrows at its edge."""
-        painter, series = self.painter, self.live.series
-        colour = self.theme.colour("text-2")
-        hollow = series.origin != "measured"
-        painter.setPen(QPen(colour, 1.1, Qt.PenStyle.DotLine) if hollow else Qt.PenStyle.NoPen)
-        painter.setBrush(Qt.BrushStyle.NoBrush if hollow else colour)
-        shown = columns(series.samples, max(int(self.area.width() / COLUMN), 1))
-        outside: list[QPointF] = []
-        for number, value in shown:
-            point = QPointF(self.axis.x(number), self.y(value))
-            if value > self.high:
-                outside.append(point)
-            else:
-                painter.drawEllipse(point, DOT, DOT)
-        painter.setPen(QPen(self.theme.colour("worse"), 1.2))
-        for point in outside:
-            painter.drawPolyline([point + QPointF(-3, 5), point + QPointF(0, 1), point + QPointF(3, 5)])
-
-    def medians(self) -> None:
-        """A line for each median with its name at the right; names that would overlap stand apart."""
-        series, baseline = self.live.series, self.live.baseline
-        own = self.y(series.median)
-        places = [own, own]
+        assert self._live is not None
+        series, baseline, plot = self._live.series, self._live.baseline, chart.plot()
+        samples = np.array(series.samples, float)  # a copy: a view would keep the player's array from growing
+        numbers = np.arange(1, len(samples) + 1)
+        low, high = _range(self._live, samples)
+        x = Scale("sample", 1, room_for(len(samples), series.total, FEWEST), whole=True, inset=INSET)
+        plot.show_axes(x, Scale(f"{series.origin} µs", low, high), self.logs)
         if baseline is not None:
-            base = self.y(baseline.median)
-            places = _apart(own, base, 13.0)
-            self._line(base, places[1], "baseline", self.theme.colour("text-3"), Qt.PenStyle.DashLine)
-        self._line(own, places[0], "median", self.theme.colour("accent"), Qt.PenStyle.SolidLine)
+            plot.band("baseline", baseline.low, baseline.high, "raised")
+            below = baseline.median < series.median
+            plot.rule("baseline median", baseline.median, "text-3", "baseline", dashed=True, below=below)
+        plot.band("band", series.low, series.high, "accent-bg")
+        plot.marks("samples", numbers.astype(float), samples, "text-2", series.origin, arrows="worse")
+        below = baseline is not None and baseline.median >= series.median
+        plot.rule("median", series.median, "accent", "median", below=below)
+        plot.aim(numbers.astype(float), samples, numbers)
+        self._draw_strips(chart, series, plot, x)
 
-    def _line(self, y: float, name_y: float, name: str, colour: QColor, style: Qt.PenStyle) -> None:
-        painter = self.painter
-        painter.setPen(QPen(colour, 1.4, style))
-        painter.drawLine(QPointF(self.area.left(), y), QPointF(self.area.right(), y))
-        painter.setFont(face(10.5))
-        painter.setPen(colour)
-        box = QRectF(self.area.right() + 8, name_y - 8, RIGHT - 8, 16)
-        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, name)
+    def describe(self, key: int) -> str:
+        """A sample with its time."""
+        return f"sample {key:,}: {figure(self.samples[key - 1])} µs"
+
+    def table(self) -> tuple[tuple[str, ...], Cells]:
+        """All samples."""
+        return ("sample", "microseconds"), enumerate(self.samples, 1)
+
+    def _draw_strips(self, chart: Chart, series: Series, above: Plot, x: Scale) -> None:
+        """One below the other on the samples' axis, the last value at the left."""
+        from views.plots.chart import BOTTOM, Scale
+
+        rows = (
+            ("MHz", [look.clock for look in series.looks]),
+            ("°C", [look.temperature for look in series.looks]),
+        )
+        shown = bool(series.looks) and self.height() > 4 * STRIP
+        for row, (unit, values) in enumerate(rows, 1):
+            if not shown:
+                chart.drop(row, 0)
+                continue
+            plot = chart.plot(row)
+            air = max(LEAST[unit] - (max(values) - min(values)), 0.0) / 2 + LEAST[unit] / 4
+            ends = min(values) - air, max(values) + air
+            named = ((sum(ends) / 2, f"{values[-1]:,.0f} {unit}"),)
+            plot.show_axes(x, Scale("", *ends, named=named, unit=unit), (self.logs[0], False))
+            plot.box.setXLink(above.box)
+            plot.cell.setFixedHeight(STRIP + (BOTTOM if row == len(rows) else 0))
+            plot.show_bottom(row == len(rows))
+            at = np.array([max(look.at, 1) for look in series.looks], float)
+            plot.line("values", at, np.array(values), "text-2")
+        above.show_bottom(not shown)
 
 
-def _range(live: Live) -> tuple[float, float]:
+def _range(live: Live, samples: np.ndarray) -> tuple[float, float]:
     """Values between which the axis stretches: everything but samples far outside the band."""
     series = live.series
     far = series.median + OUTLIER * max(series.high - series.low, 0.05 * series.median)
-    shown = [min(series.samples), series.low, series.high, min(max(series.samples), far)]
+    shown = [float(samples.min()), series.low, series.high, min(float(samples.max()), far)]
     if live.baseline is not None:
         shown += [live.baseline.low, live.baseline.high]
     return limits(shown)
-
-
-def _apart(first: float, second: float, distance: float) -> list[float]:
-    """Two places moved apart where they are nearer than `distance`."""
-    gap = distance - abs(first - second)
-    if gap <= 0:
-        return [first, second]
-    shift = gap / 2 if first >= second else -gap / 2
-    return [first + shift, second - shift]

@@ -2,38 +2,84 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent
 
-from views.themed import Themed
-from views.tuning.axes import TrialAxes, progress_axes
+from views.format import duration, figure
+from views.plots.frame import PlotFrame, place_of
+from views.plots.scale import room_for
+from views.plots.writing import Cells
 from views.tuning.nodes import GroupProgress
-from views.tuning.picture import ProgressPicture
-from views.tuning.trials import NONE, Rows, Trials
+from views.tuning.trials import NONE, Numbers, Rows, Trials
 
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 26.0, 66.0
-REACH = 12.0
-"""Pixels around a dot in which the pointer means it."""
+if TYPE_CHECKING:
+    from views.plots.chart import Chart, Keys, Plot, Scale
+
+FEWEST = 20
+"""Trials that the axis has room for from the start."""
+OUTLIER = 1.3
+"""Times more than this part above what most trials and the start need are drawn at the edge."""
+AIR, BELOW = 0.05, 0.16
+"""Parts of the range left free above the slowest and below the fastest trial, whose name stands there."""
+RUG = 34
+"""Pixels of the rows of failures."""
+STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+ENDS = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: -1}
 
 
-class ProgressPlot(QWidget, Themed):
-    """`trial_selected` carries the row of the trial that was clicked or reached by keys."""
+class TrialPlot(PlotFrame):
+    """A plot of trials; `trial_selected` carries the row of one, `filter_requested` a filter that keeps a region's."""
 
     trial_selected = Signal(int)
+    filter_requested = Signal(str)
+    log_axes = ("x", "y")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.trials = Trials()
         self.rows: Rows = np.empty(0, np.int64)
-        self.summary: GroupProgress | None = None
         self.selected = NONE
-        self._room = 0
-        self.setAccessibleName("Best so far, all trials and failures")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(150)
+
+    def has_data(self) -> bool:
+        """Whether there is a trial."""
+        return len(self.rows) > 0
+
+    def show_selection(self, row: int) -> None:
+        """Rings a trial."""
+        self.selected = row
+        self.refresh()
+
+    def choose(self, keys: Keys) -> None:
+        """Selects the trial that was clicked."""
+        if len(keys):
+            self.trial_selected.emit(int(keys[0]))
+
+    def describe(self, key: int) -> str:
+        """A trial, its time and what it tried."""
+        time = float(self.trials.microseconds[key])
+        came = self.trials.text("kind", key) if np.isnan(time) else f"{figure(time)} µs"
+        return f"trial {self.trials.number[key]:,}: {came}\n{self.trials.program(key)}".strip()
+
+    def ring(self, plot: Plot, y: Numbers, x: Numbers) -> None:
+        """A ring around the selected trial."""
+        place = place_of(self.rows, self.selected)
+        if place != NONE and np.isfinite(y[place]):
+            at = slice(place, place + 1)
+            plot.marks("selected", x[at], y[at], "accent", "predicted", 5.6 if self.hasFocus() else 4.8, above=True)
+
+
+class ProgressPlot(TrialPlot):
+    """Trials by number; the arrow keys go from trial to trial and from best to best."""
+
+    def __init__(self) -> None:
+        super().__init__("Best so far, all trials and failures")
+        self.summary: GroupProgress | None = None
+        self._room = 0
 
     def show_trials(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
         """Replaces what is shown; `total`: trials that the group may get, 0 where that is unknown."""
@@ -41,48 +87,58 @@ class ProgressPlot(QWidget, Themed):
         best = f"best {summary.best:.4g} µs {summary.origin}, trial {summary.number}"
         said = best if summary.number else "no time yet"
         self.setAccessibleDescription(f"{len(rows):,} trials, {summary.failed:,} failed, {said}")
-        self.update()
-
-    def show_selection(self, row: int) -> None:
-        """Rings a trial."""
-        self.selected = row
-        self.update()
-
-    def axes(self) -> TrialAxes:
-        """Where trials and times stand at the present size."""
-        area = QRectF(LEFT, TOP, max(self.width() - LEFT - RIGHT, 1.0), max(self.height() - TOP - BOTTOM, 1.0))
-        before = self.summary.before if self.summary else 0.0
-        return progress_axes(area, self.trials.microseconds[self.rows], before, self._room)
+        self.refresh()
 
     @property
     def edge(self) -> float:
         """Microseconds beyond which trials are drawn at the edge; 0 where none is."""
-        times = self.trials.microseconds[self.rows]
-        high = self.axes().high
-        return high if (times > high).any() else 0.0
+        high = time_range(self.times, self.summary.before if self.summary else 0.0)[1]
+        return high if (self.times > high).any() else 0.0
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Grid, dots, steps, failures."""
-        if self.theme is None or self.summary is None or not len(self.rows):
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        times = self.trials.microseconds[self.rows]
-        picture = ProgressPicture(painter, self.theme, self.axes(), times, self.summary)
-        picture.grid()
-        picture.spread(*(part[self.rows] for part in self.trials.spread))
-        picture.dots()
-        picture.steps()
-        picture.failures(self._wrong())
-        place = np.flatnonzero(self.rows == self.selected)
-        if len(place):
-            picture.ring(int(place[0]), self.hasFocus())
+    @property
+    def times(self) -> Numbers:
+        """Of each trial that is shown; NaN for failures."""
+        return np.asarray(self.trials.microseconds[self.rows])
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Selects the nearest trial."""
-        place = self._nearest(event.position())
-        if place != NONE:
-            self.trial_selected.emit(int(self.rows[place]))
+    def draw(self, chart: Chart) -> None:
+        """Dots with their spread, the best so far, the start; failures on the same axis below."""
+        from views.plots.chart import Scale
+
+        assert self.summary is not None
+        summary, times, plot = self.summary, self.times, chart.plot()
+        numbers = np.arange(1, len(times) + 1, dtype=float)
+        room = room_for(len(times), self._room, FEWEST)
+        x = Scale("trial", 1, room, whole=True, inset=0.012)
+        plot.show_axes(x, Scale(f"{summary.origin} µs", *time_range(times, summary.before)), self.logs)
+        low, high = (side[self.rows] for side in self.trials.spread)
+        plot.spans("spread", numbers, low, high, "text-3")
+        plot.marks("trials", numbers, times, "text-3", summary.origin, arrows="text-2")
+        if summary.before:
+            plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}")
+        if len(times) < room:
+            plot.rule("now", len(times), "edge", f"{len(times):,} now", upright=True)
+        self._draw_best(plot, numbers, times)
+        plot.aim(numbers, times, self.rows)
+        self.ring(plot, times, numbers)
+        self._draw_failures(chart, plot, x, numbers)
+
+    def keep(self, plot: Plot, region: QRectF) -> None:
+        """Filters the table by the numbers and times of a region."""
+        ends = [plot.plain("bottom", side) for side in (region.left(), region.right())]
+        said = f"trial>={ends[0]:.0f} trial<={ends[1]:.0f}"
+        if plot.axes["left"].scale_shown.named:
+            self.filter_requested.emit(f"{said} failed")
+        else:
+            self.filter_requested.emit(f"{said} {between('time', plot, 'left', region.top(), region.bottom())}")
+
+    def table(self) -> tuple[tuple[str, ...], Cells]:
+        """All trials of the group."""
+        heads = ("trial", "microseconds", "p20", "p80", "failure")
+        low, high = self.trials.spread
+        return heads, (
+            (self.trials.number[row], self.trials.microseconds[row], low[row], high[row], self.trials.text("kind", row))
+            for row in self.rows.tolist()
+        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and right go from trial to trial, up and down from best to best."""
@@ -92,49 +148,85 @@ class ProgressPlot(QWidget, Themed):
         else:
             self.trial_selected.emit(int(self.rows[place]))
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """The focus shows at the selected trial."""
-        super().focusInEvent(event)
-        self.update()
+    def _draw_best(self, plot: Plot, numbers: Numbers, times: Numbers) -> None:
+        """A line of steps with a dot at each, a ring and a name at the last."""
+        found = improvements(times)
+        if not len(found) or self.summary is None:
+            return
+        corners = np.repeat(numbers[found], 2)
+        steps = np.repeat(times[found], 2)
+        # Each step goes on until the next one begins; the last one to the present.
+        plot.line("best", np.append(corners[1:], numbers[-1]), steps, "accent", 2.0)
+        plot.marks("bests", numbers[found], times[found], "accent", "measured", 3.4)
+        last = found[-1:]
+        plot.marks("best ring", numbers[last], times[last], "accent", "predicted", 6.5)
+        text = f"best {duration(self.summary.best)}, trial {self.summary.number:,}"
+        right = float(numbers[last[0]]) < plot.home[0][1] / 2 if not self.logs[0] else False
+        at = (float(numbers[last[0]]), float(times[last[0]]))
+        plot.text("best name", *at, text, "accent", (0 if right else 1, -0.35), strong=True)
 
-    focusOutEvent = focusInEvent
+    def _draw_failures(self, chart: Chart, above: Plot, x: Scale, numbers: Numbers) -> None:
+        """A tick for each failure, wrong results in a row of their own; the selected one is underlined."""
+        from views.plots.chart import BOTTOM, Scale
+
+        plot, failed, wrong = chart.plot(1), np.isnan(self.times), self._wrong()
+        plot.show_axes(x, Scale("", 0, 2, named=((1.5, "failed"), (0.5, "wrong"))), (self.logs[0], False))
+        plot.box.setXLink(above.box)
+        plot.box.setMouseEnabled(True, False)
+        plot.axes["left"].setGrid(False)
+        plot.cell.setFixedHeight(RUG + BOTTOM)
+        above.show_bottom(False)
+        parts = (("failed", failed & ~wrong, 1.1, "text-2"), ("wrong", failed & wrong, 0.1, "wrong"))
+        for name, which, low, token in parts:
+            count = int(which.sum())
+            plot.spans(name, numbers[which], np.full(count, low), np.full(count, low + 0.8), token, 1.4)
+        rows = np.where(wrong, 0.5, 1.5)
+        plot.aim(numbers[failed], rows[failed], self.rows[failed])
+        self.ring(plot, np.where(failed, rows, np.nan), numbers)
 
     def _wrong(self) -> NDArray[np.bool_]:
         """Of each trial whether its kernel gave a wrong result."""
         wrong = np.array([*("wrong" in text for text in self.trials.words.kinds.texts), False])
         return np.asarray(wrong[self.trials.column("kind")[self.rows]])
 
-    def _nearest(self, at: QPointF) -> int:
-        if not len(self.rows):
-            return NONE
-        x, y = self.axes().places(self.trials.microseconds[self.rows])
-        far = np.hypot(x - at.x(), np.nan_to_num(y, nan=1e6) - at.y())
-        place = int(np.argmin(far))
-        return place if far[place] <= REACH else NONE
-
     def _next_dot(self, key: Qt.Key) -> int | None:
         count = len(self.rows)
-        if not count or key not in _STEPS:
+        if not count or key not in {*STEPS, *ENDS, Qt.Key.Key_Up, Qt.Key.Key_Down}:
             return None
-        here = np.flatnonzero(self.rows == self.selected)
-        place = int(here[0]) if len(here) else count - 1
-        if key in (Qt.Key.Key_Home, Qt.Key.Key_End):
-            return 0 if key == Qt.Key.Key_Home else count - 1
-        if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            return min(max(place + _STEPS[key], 0), count - 1)
-        bests = improvements(self.trials.microseconds[self.rows])
+        here = place_of(self.rows, self.selected)
+        place = here if here != NONE else count - 1
+        if key in ENDS:
+            return ENDS[key] % count
+        if key in STEPS:
+            return min(max(place + STEPS[key], 0), count - 1)
+        bests = improvements(self.times)
         further = bests[bests > place] if key == Qt.Key.Key_Down else bests[bests < place][::-1]
         return int(further[0]) if len(further) else place
 
 
-_STEPS = {
-    Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_Home: 0,
-    Qt.Key.Key_End: 0,
-}  # fmt: skip
+def time_range(times: Numbers, before: float) -> tuple[float, float]:
+    """Microseconds at the ends of the axis: far slower trials are left to its edge.
+
+    before: microseconds at the start, 0 where they are not known.
+    """
+    known = times[np.isfinite(times)]
+    if not len(known):
+        known = np.array([before or 1.0])
+    most = float(np.percentile(known, 90))
+    high = min(float(known.max()), max(most, before) * OUTLIER)
+    low, high = min(float(known.min()), before or np.inf), max(high, before)
+    spread = max(high - low, 0.02 * high, 1e-3)
+    return max(low - BELOW * spread, 0.0), high + AIR * spread
 
 
-def improvements(times: np.ndarray) -> np.ndarray:
+def improvements(times: Numbers) -> NDArray[np.int64]:
     """Places of the trials that were faster than all before them."""
     known = np.where(np.isnan(times), np.inf, times)
     before = np.minimum.accumulate(np.concatenate(([np.inf], known[:-1])))
     return np.flatnonzero(known < before)
+
+
+def between(word: str, plot: Plot, side: str, low: float, high: float) -> str:
+    """A filter for values between two places of an axis."""
+    ends = (plot.plain(side, end) for end in (low, high))
+    return " ".join(f"{word}{sign}{end:.4g}" for sign, end in zip((">=", "<="), ends, strict=True))

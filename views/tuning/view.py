@@ -30,6 +30,8 @@ class TuningView(Panel):
     """Shows one group of a run; `trial_selected` carries the row of a trial."""
 
     trial_selected = Signal(int)
+    filter_requested = Signal(str)
+    """A filter of trials, from a region that was drawn."""
     start_requested = Signal()
     attach_requested = Signal()
     ablation_requested = Signal()
@@ -43,6 +45,7 @@ class TuningView(Panel):
         self.promise = PromisePlot()
         for plot in (self.progress_plot, self.promise):
             plot.trial_selected.connect(self.trial_selected)
+            plot.filter_requested.connect(self.filter_requested)
         self.importance = RowView("How much of the spread each dimension explains", paint_importance)
         self.ablation = RowView("What each entry of the best recipe is worth", paint_flip)
         for rows in (self.importance, self.ablation):

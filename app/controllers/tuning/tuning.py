@@ -170,6 +170,7 @@ class TuningController(QObject):
             (run.start_requested, self.start), (run.stop_requested, control.stop),
             (run.pause_requested, control.pause_or_resume), (run.resume_requested, control.resume),
             (run.detach_requested, control.put_away), (tuning.start_requested, self.start),
+            (tuning.filter_requested, panels.trials.filter.setText),
             (tuning.dismissed, control.dismiss), (tuning.ablation_requested, self.ablate),
             (panels.trials.apply_requested, self.apply_best),
             (panels.trials.apply_all_requested, self.apply_all),
