@@ -15,7 +15,7 @@ from engine.explore.listing import disassembler
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
-    "numpy", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
+    "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
     "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials",
 )  # fmt: skip
 

@@ -38,7 +38,7 @@ PLATFORMS = ("manylinux1_x86_64", "manylinux2014_x86_64", *(f"manylinux_2_{n}_x8
 RARE = ("islpy", "highspy", "lightgbm", "pytools", "siphash24", "platformdirs", "mako")
 """Wheels that no machine has by itself: for the engine, and for building and importing PyCUDA."""
 USUAL = {
-    "numpy": "numpy", "onnx": "onnx", "onnxruntime": "onnxruntime", "typer": "typer",
+    "numpy": "numpy", "networkx": "networkx", "onnx": "onnx", "onnxruntime": "onnxruntime", "typer": "typer",
     "rich": "rich", "Pygments": "pygments", "markupsafe": "markupsafe", "setuptools": "setuptools", "wheel": "wheel",
     "ml_dtypes": "ml_dtypes", "scipy": "scipy",
     "cuda-bindings>=13.0,<14": "cuda.bindings", "nvidia-cuda-nvrtc>=13.0,<13.1": "nvidia", "pytest": "pytest",

@@ -16,6 +16,8 @@ from engine.tensor.nodes import Statement
 
 SCRATCH_BYTES = 8 * 1024
 """Of a block's shared memory: where the warps of a stitched kernel's reductions exchange their partial results."""
+_START = ""
+"""The vertex before all statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,21 @@ def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], ali
 
 def _dominators(statements: Sequence[Statement], makers: Mapping[str, Statement]) -> dict[str, set[str]]:
     """For each statement those that every path of data flow to it has passed."""
+    import networkx as nx  # a quarter of a second to load, for what few models need
+
+    graph = nx.DiGraph()
+    for statement in statements:
+        sources = {makers[a.array].name for a in statement.reads() if a.array in makers} - {statement.name}
+        graph.add_edges_from((source, statement.name) for source in sorted(sources) or [_START])
+    parent = nx.immediate_dominators(graph, _START)
     found: dict[str, set[str]] = {}
     for statement in statements:
-        sources = {makers[a.array].name for a in statement.reads() if a.array in makers} & found.keys()
-        passed = [found[source] | {source} for source in sources]
-        found[statement.name] = set.intersection(*passed) if passed else set()
+        chain: set[str] = set()
+        at = statement.name
+        while at != _START:
+            at = parent[at]
+            chain.add(at)
+        found[statement.name] = chain
     return found
 
 
