@@ -27,8 +27,8 @@ class UndoStack(QObject):
         super().__init__()
         self.workspace, self.fusing = workspace, fusing
         self._clock = count(1)
-        self._made: dict[tuple[int, int | str], int] = {}
-        """(history, step or draft) -> when it was made; by identity: groups may rename a history."""
+        self._made: dict[int, tuple[History, dict[int | str, int]]] = {}
+        """Identity of a history -> itself, so that no other gets its identity, and when each step or draft was made."""
         self._undone: list[tuple[History, ...]] = []
         """What was taken back, the oldest first."""
         self._ties: list[Mapping[str, str]] = []
@@ -115,7 +115,7 @@ class UndoStack(QObject):
     def _when(self, group: str) -> float:
         """When a group's last edit was made; one that waits for its kernel was made just now."""
         history = self.workspace.histories[group]
-        return math.inf if self._is_waiting(group) else self._made.get(_key(history), 0)
+        return math.inf if self._is_waiting(group) else self._times(history).get(_key(history), 0)
 
     def _is_waiting(self, group: str) -> bool:
         return self.workspace.recipe(group) != self.workspace.histories[group].text
@@ -126,16 +126,27 @@ class UndoStack(QObject):
         if not self.workspace.is_regrouping:
             self._undone.clear()
             self._made.clear()
-        for history in self.workspace.histories.values():
+        for name, history in self.workspace.histories.items():
+            if name == FUSION and self.workspace.is_regrouping:
+                continue  # its last step led to these groups, and is told of after them
             for step in range(len(history.steps)):
-                self._made.setdefault((id(history), step), 0)
+                self._times(history).setdefault(step, 0)
+
+    def _times(self, history: History) -> dict[int | str, int]:
+        """When each step or draft of a history was made; one of other groups goes on where one of equal steps ended."""
+        if id(history) not in self._made:
+            steps = [step.text for step in history.steps]
+            others = reversed(self._made.values())
+            same = next((times for other, times in others if [step.text for step in other.steps] == steps), {})
+            self._made[id(history)] = history, dict(same)
+        return self._made[id(history)][1]
 
     def _note(self, group: str) -> None:
         """A step or a draft that is new was made just now, and ends what could be made again."""
         history = self.workspace.histories.get(group)
-        if history is None or _key(history) in self._made:
+        if history is None or _key(history) in self._times(history):
             return
-        self._made[_key(history)] = next(self._clock)
+        self._times(history)[_key(history)] = next(self._clock)
         if history.draft_shown or history.current != FIRST:
             self._undone.clear()
 
@@ -144,6 +155,6 @@ class UndoStack(QObject):
         self.acted.emit(f"{verb}: {what}, {found.title if found else 'groups' if group == FUSION else group}")
 
 
-def _key(history: History) -> tuple[int, int | str]:
-    """What the editor shows of a history."""
-    return id(history), history.draft if history.draft_shown else history.current
+def _key(history: History) -> int | str:
+    """What the editor shows of a history: a step, or the draft's text."""
+    return history.draft if history.draft_shown else history.current
