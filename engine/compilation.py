@@ -107,7 +107,7 @@ def compile_group(
         return kernel
     deadline = Deadline(options.repairing, group.name, options.should_stop)
 
-    def repaired(advice: tuple[Advice, ...]) -> tuple[Verdict, ...]:
+    def verdicts_under(advice: tuple[Advice, ...]) -> tuple[Verdict, ...]:
         deadline.seconds_left()
         return _compile_unchecked(group, recipe.with_group(group.name, advice), options=options).verdicts
 
@@ -116,7 +116,7 @@ def compile_group(
         Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
-        repaired if options.repairing else None,
+        verdicts_under if options.repairing else None,
     )
 
 

@@ -108,14 +108,7 @@ def partition(
     fits = KernelLegality(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())
-    assessor = Assessor(steps.flow, fits, patterns.statement, target, fixed)
-    times = GroupTimes(program, target, time_of)
-
-    def pays(whole: CandidateKernel, parts: Sequence[CandidateKernel]) -> bool:
-        groups = [(steps.flow.statements(kernel.members), _shape(assessor, kernel)) for kernel in (whole, *parts)]
-        return times.saving(groups[0], groups[1:]).pays
-
-    chosen = choose(assessor, policy, pays, packing)
+    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
     return _with_copies(program, steps, chosen, time_of)
 
 

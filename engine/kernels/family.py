@@ -42,6 +42,11 @@ class MarkMenu:
     """Whether every dimension has a number of its own for a mark."""
 
 
+def general_rival() -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+    """The general family's kernel, as `KernelFamily.rivals` gives it."""
+    yield (), (family_mark(GENERAL),)
+
+
 class KernelFamily(ABC):
     """The single place that knows one kind of kernel."""
 
@@ -61,10 +66,10 @@ class KernelFamily(ABC):
     def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
         """(marks and fields that they decide in place of what is advised, entries) that may make a quicker kernel.
 
-        kernel: the advised one, which is far slower than the machine asks for.  Who calls this compiles the others: of
-        every family the general one's.
+        kernel: the advised one, which is far slower than the machine asks for.  Who calls this compiles the others.
+        None where a family says nothing: what computes on tensor cores or in tiles has none.
         """
-        yield (), (family_mark(GENERAL),)
+        yield from ()
 
     @abstractmethod
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:

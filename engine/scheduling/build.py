@@ -249,17 +249,17 @@ class ScheduleBuilder:
         known: dict[Group, Next | None] = {}
         self.general.forget(component, len(rows[component[0]]))
 
-        def shared(group: Group) -> Next | None:
+        def find_shared(group: Group) -> Next | None:
             if group not in known:
                 known[group] = self._shared_loop(group, rows, inside)
             return known[group]
 
         def is_parallel(group: Group) -> bool:
-            found = shared(group)
+            found = find_shared(group)
             return found is not None and self._carries_nothing(found, rows)
 
         order = cut_order(self.rules, component)
-        parts = partition(self.problem, component, order, lambda group: shared(group) is not None, is_parallel)
+        parts = partition(self.problem, component, order, lambda group: find_shared(group) is not None, is_parallel)
         if parts is None:
             return None
         alone: list[Group] = [(s,) for part in parts for s in part]

@@ -67,9 +67,9 @@ def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
     """The conflict with every repair that was verified, the smallest loss first."""
     found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
-    return Conflict(
-        conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found, conflict.is_final
-    )
+    repaired = Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+    repaired.is_final = conflict.is_final
+    return repaired
 
 
 def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:

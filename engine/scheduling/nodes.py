@@ -266,10 +266,9 @@ class Conflict(Illegal):
         verdicts: tuple[Verdict, ...],
         conflicting: tuple[PlacedEntry, ...] = (),
         repairs: tuple[Repair, ...] = (),
-        is_final: bool = True,
     ) -> None:
         super().__init__("schedule", subject, reason, hint)
         self.verdicts = verdicts
         self.conflicting = conflicting
         self.repairs = repairs
-        self.is_final = is_final
+        self.is_final = True

@@ -50,7 +50,9 @@ class Clash:
             because += f"; cannot hold together with {names}"
         hint = "make it optional, switch it off, or change what it collides with"
         is_final = is_last_answer and self.is_minimal and all(v.is_final for v in verdicts)
-        return Conflict(str(last.entry), because, hint, verdicts, self.entries, is_final=is_final)
+        conflict = Conflict(str(last.entry), because, hint, verdicts, self.entries)
+        conflict.is_final = is_final
+        return conflict
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class NotTaken(Conflict):
         is_final: bool = True,
     ) -> None:
         hint = f"for example: {repairs[0].text}" if repairs else "make it optional or switch it off"
-        super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs, is_final)
+        super().__init__(str(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
+        self.is_final = is_final
         self.program = program
         self.scheduled = scheduled
 

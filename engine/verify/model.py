@@ -104,9 +104,8 @@ class _ModelRun:
             self._kernels[launch.group] = compile_group(self._plan.group(launch.group), self._recipe)
         kernel = self._kernels[launch.group]
         tensors = kernel.group.instances[launch.instance].arrays
-        for buffer in kernel.source.buffers:
-            if buffer.read:
-                self.value(tensors[buffer.array])
+        for name in kernel.group.program.inputs:
+            self.value(tensors[name])
         run = find_run(self._level, kernel, checked=False)
         self._values.update(run_launch(kernel, launch.instance, self._values, run, self._timeout))
         self.allowed += on_tensor_cores(tolerance(kernel.group.program), kernel.tile.intrinsic).relative
@@ -124,8 +123,13 @@ def run_launch(
     """
     group = kernel.group
     own, declared = group.instances[instance], group.program.arrays
-    buffers = [b for b in kernel.source.buffers if b.read or own.arrays[b.array] in values]
-    arrays = {b.array: own.view(declared[b.array], values[own.arrays[b.array]]) for b in buffers}
+    arrays = {}
+    for buffer in kernel.source.buffers:
+        tensor = own.arrays[buffer.array]
+        if tensor in values:
+            arrays[buffer.array] = own.view(declared[buffer.array], values[tensor])
+        elif buffer.read:  # of its own results: what lies there before the launch is not looked at
+            arrays[buffer.array] = np.zeros(declared[buffer.array].shape, buffer.dtype)
     emulation, outputs, _ = run(kernel.source, arrays, timeout=timeout)
     for finding in emulation.findings:
         raise Fault("check", group.name, f"{finding.kind}: {finding.message}")

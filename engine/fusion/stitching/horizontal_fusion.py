@@ -6,14 +6,11 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
-from engine.fusion.kinds import PACKED
-from engine.fusion.packing import parts_of
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import CandidateKernel, Fit
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
 from engine.support.grouping import group_by
 
@@ -31,29 +28,6 @@ def pack_kernels(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
         for start in range(0, len(ordered), MOST_PACKED):
             _pack(assessor, joins, ordered[start : start + MOST_PACKED])
     return joins.joined_graph()
-
-
-Pays = Callable[[CandidateKernel, Sequence[CandidateKernel]], bool]
-"""Whether one kernel is predicted to be faster than several."""
-
-
-def unpack_kernels(assessor: Assessor, graph: KernelGraph, pays: Pays) -> KernelGraph:
-    """The kernels, those whose parts no value connects in as many launches where one does not pay."""
-    found: list[CandidateKernel] = []
-    for kernel in graph.kernels:
-        # One step is no pack; that of an operator without a kernel has no statements that could fit.
-        fit = assessor.fit(assessor.first(kernel)) if len(kernel.members) > 1 else None
-        parts = _parts(graph, kernel) if isinstance(fit, Fit) and fit.shape.kind is PACKED else ()
-        found += parts if len(parts) > 1 and not pays(kernel, parts) else (kernel,)
-    return KernelGraph(graph.flow, found) if len(found) > len(graph.kernels) else graph
-
-
-def _parts(graph: KernelGraph, kernel: CandidateKernel) -> list[CandidateKernel]:
-    """A kernel for each part of a packed one."""
-    steps, members = graph.flow.steps, sorted(kernel.members)
-    home = {s.name: m for m in members for s in steps[m].statements}
-    apart = ({home[s.name] for s in part} for part in parts_of(graph.flow.statements(kernel.members)))
-    return [CandidateKernel(frozenset(part), kernel.roots & part) for part in apart]
 
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-
 from engine.fusion.kinds import ELEMENTWISE, LAYOUT
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
@@ -18,7 +16,7 @@ from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.recipe import Advice, Entry
+from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
@@ -39,10 +37,6 @@ class ElementwiseFamily(KernelFamily):
         return with_content(
             vectorize(group.program, setting.machine, ranked), map_threads(group.program, setting.machine, ranked)
         )
-
-    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
-        """None: the general family's walks are among its own."""
-        yield from ()
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -10,12 +10,13 @@ from engine.cost.estimate import model_microseconds
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
-from engine.kernels.family import KernelFamily, MarkMenu, Setting
+from engine.kernels.family import KernelFamily, MarkMenu, Setting, general_rival
 from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.reduction.advise import best_first, map_reduction, vectorize
+from engine.kernels.reduction.config import ReductionConfig
 from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.reduction.space import promised_best, row_tasks
 from engine.kernels.space import Space
@@ -54,11 +55,14 @@ class ReductionFamily(KernelFamily):
 
     def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
         """As `KernelFamily` says: threads that share a row or a column, and how much of it is written out."""
-        found = promised_best(group, kernel)
+        config = kernel.tile.config
+        # Threads that each make results by themselves, as of a depthwise convolution, need no exchange: they stay.
+        is_alone = isinstance(config, ReductionConfig) and config.layout.by_row and config.layout.lanes == 1
+        found = None if is_alone else promised_best(group, kernel)
         if found is not None:
             way, program = found
             yield way.decided, way.entries(program)
-        yield from super().rivals(group, kernel)
+        yield from general_rival()
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

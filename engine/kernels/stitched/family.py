@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.family import KernelFamily, Setting, general_rival
 from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
@@ -13,7 +15,7 @@ from engine.kernels.space import Space
 from engine.kernels.stitched.advise import stitch_group, with_own_schemes
 from engine.kernels.stitched.lower import lower_stitched
 from engine.kernels.stitched.space import stitched_tasks
-from engine.recipe import Advice
+from engine.recipe import Advice, Entry
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
@@ -31,6 +33,10 @@ class StitchedFamily(KernelFamily):
         """As `KernelFamily` says."""
         advice = stitch_group(group, setting.machine)
         return (with_own_schemes(advice, group, setting, compile_group),)
+
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+        """As `KernelFamily` says: the general one."""
+        return general_rival()
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
