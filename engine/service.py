@@ -8,8 +8,7 @@
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
 
-Lists of more than `PART` items in a result are sent ahead of it in parts: parsing JSON cannot be interrupted, and a
-line of many megabytes would stall the window.
+Long lists of a result are sent ahead of it in parts (engine.documents.parts).
 
 Requests are served in order.  The window cancels by killing this process; it holds no state that has to be saved.
 
@@ -27,7 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
@@ -39,6 +38,7 @@ from engine.compilation import compile_group
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
 from engine.documents.model import ModelDoc, ProblemDoc
+from engine.documents.parts import Send, send_ahead, without_long_lists
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -53,10 +53,6 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 Arguments = Mapping[str, Any]
-Send = Callable[[str, Any], None]
-"""Sends one event with its value."""
-PART = 1000
-"""Items of one of a result's lists on one line, at most."""
 KEPT = 256
 """Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
 
@@ -131,7 +127,7 @@ class Service:
         graph = time_stage("load", "reading the file", lambda: engine.load(path, dims=sizes))
         fixed = _read_fixed(arguments)
         plan = time_stage("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
-        keep = partial(_ahead, send)
+        keep = partial(send_ahead, send)
         document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
         self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
@@ -143,7 +139,7 @@ class Service:
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
         plan = engine.fuse(before.source, target=before.target, fixed=fixed)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
-        document = engine.model_doc(before.source, plan, keep=partial(_ahead, send))
+        document = engine.model_doc(before.source, plan, keep=partial(send_ahead, send))
         self._open_plan(plan)
         return document
 
@@ -366,31 +362,9 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             if not isinstance(arguments, dict):
                 raise BadInput("service", f"arguments of {verb}", "must be an object")
             with cycles_left_alone():
-                send("result", _without_long_lists(service.answer(verb, arguments, send), send))
+                send("result", without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
             send("error", to_json(ProblemDoc(error.stage, error.subject, error.reason, error.hint)))
-
-
-def _without_long_lists(result: Any, send: Send) -> Any:
-    """Send all but the last part of a document's long lists ahead; the rest of the document as plain data.
-
-    The window decodes the first parts while later ones are made.
-    """
-    if not is_dataclass(result):
-        return to_json(result)
-    left: dict[str, Any] = {}
-    for field in fields(result):
-        items = getattr(result, field.name)
-        left[field.name] = to_json(_ahead(send, field.name, items) if isinstance(items, tuple) else items)
-    return left
-
-
-def _ahead(send: Send, key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Send all but the last part of a list; the items of the last part."""
-    last = max(len(items) - 1, 0) // PART * PART
-    for start in range(0, last, PART):
-        send("part", {"key": key, "items": to_json(items[start : start + PART])})
-    return items[last:]
 
 
 def main() -> None:

@@ -120,7 +120,7 @@ def test_a_conflict_is_told_with_its_repairs(tmp_path: Path) -> None:
     told = " ".join(done.stderr.split())
     witness, heading, repairs = told.partition("tried and found to help, one at a time:")
     assert heading and "S3[i=0, j=0] reads it first" in witness
-    assert "cut S0 S1 S2 | S3" in repairs and "soft" in repairs and "switch off" in repairs
+    assert "cut S0 S1 S2 | S3" in repairs and "optional" in repairs and "switch off" in repairs
     assert "hint" not in told
     path.write_text("advice user\n  all @ innermost: cut S3 | S0 S1 S2\n")
     soft = loomscope("schedule", SOFTMAX, "--tree", str(path))

@@ -44,7 +44,7 @@ def last(*requests: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 def test_long_lists_of_a_result_come_ahead_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = last(OPEN)["value"]
-    monkeypatch.setattr("engine.service.PART", 1)
+    monkeypatch.setattr("engine.documents.parts.PART", 1)
     path = str(ROOT / "resources" / "models" / "bert_tiny.onnx")
     *ahead, rest = [reply for reply in ask(("open", {"path": path})) if reply["event"] in ("part", "result")]
     value = rest["value"]

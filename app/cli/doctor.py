@@ -16,7 +16,7 @@ from engine.explore.listing import disassembler
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
     "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
-    "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials",
+    "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials", "pyqtgraph",
 )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def render(
         Option(
             metavar="NAME",
             help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
-            "live, roofline; tuning: progress, promise, dimensions, ablation.",
+            "live, roofline; tuning: progress, predicted vs. actual (or promise), dimensions, ablation.",
         ),
     ] = "tree",
     advice: Annotated[Path | None, Option(metavar="FILE", help="Entries to add, as text.")] = None,

@@ -226,9 +226,8 @@ def _check_at_levels(kernel: engine.Kernel, level: str) -> dict[str, Any]:
 
 
 def _level_outcome(check: Check | None) -> str:
-    if check is None:
-        return "not run"
-    return f"unsupported: {check.message}" if check.status == "unsupported" else check.status
+    status = check.status if check else "not run"
+    return f"{status}: {check.message}" if check and status == "unsupported" else status
 
 
 def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
@@ -241,8 +240,7 @@ def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
 
 
 def _check_row(check: Check) -> dict[str, Any]:
-    findings = [[finding.line, finding.kind, finding.message] for finding in check.findings]
-    return {**output.row_about_group(check), "findings": findings}
+    return {**output.row_about_group(check), "findings": [[f.line, f.kind, f.message] for f in check.findings]}
 
 
 def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
@@ -264,8 +262,8 @@ def _check_cells(row: dict[str, Any]) -> tuple[str, ...]:
         blocks = f"{row['blocks_run']:,}/{row['blocks_total']:,}"
         error, tolerance = f"{float(row['max_error']):.2g}", f"{row['tolerance']:.2g}"
         figures = (error, tolerance, blocks, f"{row['elements_compared']:,}")
-    passed = ", ".join(level for level, outcome in row.get("levels", {}).items() if outcome == "pass")
-    return row["name"], row["status"], passed, *figures, ", ".join(row.get("orders", ())), row.get("message", "")
+    at = ", ".join(level for level, outcome in row.get("levels", {}).items() if outcome == "pass")
+    return row["name"], row["status"], at, *figures, ", ".join(row.get("orders", ())), row.get("message", "")
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:

@@ -144,8 +144,10 @@ class Client(QObject):
         process.finished.connect(lambda code, status: self._on_finished(generation, code))
         process.errorOccurred.connect(lambda error: self._on_broken(generation, error))
         self._process, self._partial, self._parts = process, [], {}
-        process.started.connect(lambda: self.limit_memory(self._memory))
         process.start(self._command[0], list(self._command[1:]))
+        if self._memory:
+            process.waitForStarted()
+            self.limit_memory(self._memory)
 
     def _stop(self) -> None:
         """Ends the worker and forgets all requests."""

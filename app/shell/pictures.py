@@ -16,9 +16,9 @@ FORMATS = (".png", ".svg")
 
 def check_picture(path: Path | str) -> None:
     """BadInput where no picture can be written, or one of a format that there is not."""
+    check_place(path, STAGE)
     if Path(path).suffix and Path(path).suffix.lower() not in FORMATS:
         raise BadInput(STAGE, str(path), "is no picture that can be written", f"end it with {' or '.join(FORMATS)}")
-    check_place(path, STAGE)
 
 
 def save_picture(widget: QWidget, path: Path | str) -> None:

@@ -102,10 +102,10 @@ def test_f6_goes_from_left_to_right_and_leaves_what_was_in_front_there(walk: Wal
     docks = walk.window.docks
     walk.panel("code")
     visited = []
-    for _ in range(6):
+    for _ in range(7):
         visited.append(walk.window.commands.focus.focused)
         walk.press(K.Key_F6)
-    assert visited == ["code", "history", "schedule", "constraints", "moves", "timing"]
+    assert visited == ["code", "history", "schedule", "constraints", "moves", "timing", "outline"]
     assert walk.window.commands.focus.focused == "code"
     assert docks["timing"].visibleRegion().isEmpty() and not docks["moves"].visibleRegion().isEmpty()
 

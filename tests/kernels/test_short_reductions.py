@@ -59,7 +59,7 @@ def test_depthwise_convolutions_have_a_thread_for_each_result(
     assert threads(kernel) <= MOST
     shared = asked(group, min(32, 1 << (window * window - 1).bit_length()))
     assert threads(shared) > 8
-    assert engine.predict(kernel).microseconds < 0.75 * engine.predict(shared).microseconds
+    assert engine.predict(kernel).microseconds < 0.8 * engine.predict(shared).microseconds
 
 
 @needs_nvrtc

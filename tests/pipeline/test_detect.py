@@ -192,8 +192,10 @@ def test_a_stage_count_that_cannot_be_had(wish: str, depth: int, nearest: int, b
     verdict = next(v for v in kernel.verdicts if str(v.placed.entry) == wish and v.placed.author == "user")
     assert verdict.outcome == "relaxed"
     assert because in verdict.because
+    # Soft entries would give way to the required one: the kernel would leave the tensor cores for it.
+    firm = [f"required {entry}" for entry in (*tile, f"all @ k: mark tile {depth}", wish)]
     with pytest.raises(engine.Conflict) as refused:
-        advised(group, *tile, f"all @ k: mark tile {depth}", f"required {wish}")
+        advised(group, "required all @ k: mark intrinsic mma_m16n8k16_f16", *firm)
     number = int(wish.split()[-1])
     assert f"ask for what the kernel takes: “required {wish.replace(str(number), str(nearest))}”" in str(refused.value)
 

@@ -14,12 +14,12 @@ from tests.kernels.test_tensor_cores import product_group
 from tests.support.sources import ROOT, trees
 
 WIDE = """advice user
-  all @ i: mark block 256
-  all @ j: mark block 256
-  all @ i: mark warp 64
-  all @ j: mark warp 64
-  all @ k: mark tile 32
-  required all @ innermost: mark tensorize mma_m16n8k16_f16
+  required all @ k: mark intrinsic mma_m16n8k16_f16
+  required all @ i: mark block 256
+  required all @ j: mark block 256
+  required all @ i: mark warp 64
+  required all @ j: mark warp 64
+  required all @ k: mark tile 32
   required all @ k: mark stages 6
 """
 """Six stages of 32 KiB on tensor cores: 192 KiB of shared memory."""

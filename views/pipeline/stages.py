@@ -35,14 +35,14 @@ class StagePlot(PlotFrame):
 
     def draw(self, chart: Chart) -> None:
         """A line through the rings."""
-        from views.plots.chart import Scale
+        from views.plots.chart import AxisScale
 
         plot, (stages, times) = chart.plot(), np.array(self._sweep, float).T
         spread = max(float(times.max() - times.min()), float(times.max()) * 0.02)
         named = tuple((stage, f"{stage:.0f}") for stage in stages.tolist())
         ends = float(times.min()) - 0.3 * spread, float(times.max()) + 0.6 * spread
-        y = Scale("", *ends, unit="µs", named=((-1, ""),))
-        plot.show_axes(Scale("", 1, float(stages.max()), named=named, inset=0.12), y)
+        y = AxisScale("", *ends, unit="µs", named=((-1, ""),))
+        plot.show_axes(AxisScale("", 1, float(stages.max()), named=named, inset=0.12), y)
         plot.show_left(False)
         plot.line("curve", stages, times, "edge")
         chosen = stages == self._then

@@ -15,7 +15,7 @@ from PySide6.QtGui import QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QGraphicsScene, QGraphicsTextItem, QLabel
 
 from views.format import figure
-from views.plots.marks import RADIUS, Marks, Numbers, Spans
+from views.plots.marks import RADIUS, MarkItem, Numbers, Spans
 from views.plots.scale import log_ticks, ticks
 from views.theme import Theme, face, semibold
 
@@ -37,7 +37,7 @@ STEADY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """One axis as it stands before anybody zooms."""
 
     title: str
@@ -69,13 +69,13 @@ class Axis(pg.AxisItem):
 
     def __init__(self, side: str) -> None:
         super().__init__(side)
-        self.show_scale(Scale("", 0, 1), False)
+        self.show_scale(AxisScale("", 0, 1), False)
         self.enableAutoSIPrefix(False)
         self.setStyle(
             tickAlpha=255, tickLength=0, tickTextOffset=7, autoExpandTextSpace=False, hideOverlappingLabels=False
         )
 
-    def show_scale(self, scale: Scale, log: bool) -> None:
+    def show_scale(self, scale: AxisScale, log: bool) -> None:
         """Another meaning of the values."""
         self.scale_shown, self.log = scale, log
         self.picture = None
@@ -124,7 +124,7 @@ class Axis(pg.AxisItem):
         return said
 
 
-class Box(pg.ViewBox):
+class ZoomBox(pg.ViewBox):
     """The part between the axes: drag pans, with Ctrl it zooms to a rectangle, with Shift it selects one."""
 
     region_drawn = Signal(QRectF)
@@ -164,7 +164,7 @@ class Plot:
     """One pair of axes.  Items have names: what is drawn again under its name is updated, the rest leaves."""
 
     def __init__(self, chart: Chart, row: int, column: int) -> None:
-        self.chart, self.box = chart, Box()
+        self.chart, self.box = chart, ZoomBox()
         self.axes = {side: Axis(side) for side in ("left", "bottom")}
         # Not pyqtgraph's own `PlotItem`: its menus, never seen here, outlive the application and crash at its end.
         self.cell = chart.addLayout(row, column)
@@ -192,7 +192,7 @@ class Plot:
         self.box.sigRangeChangedManually.connect(lambda *_: chart.hold())
         self.box.region_drawn.connect(lambda region: chart.region_drawn.emit(self, region))
 
-    def show_axes(self, x: Scale, y: Scale, log: tuple[bool, bool] = (False, False)) -> None:
+    def show_axes(self, x: AxisScale, y: AxisScale, log: tuple[bool, bool] = (False, False)) -> None:
         """Titles, ticks, and the range where nobody has zoomed."""
         theme = self.chart.theme
         for side, scale, is_log in (("bottom", x, log[0]), ("left", y, log[1])):
@@ -256,9 +256,9 @@ class Plot:
         self, name: str, x: Numbers, y: Numbers, token: str, origin: str, radius: float = RADIUS, *,
         back: str = "", arrows: str = "", above: bool = False,
     ) -> None:  # fmt: skip
-        """Marks of one origin; back and arrows: tokens as of `Marks`; above: over all other items."""
+        """Marks of one origin; back and arrows: tokens as of `MarkItem`; above: over all other items."""
         theme = self.chart.theme
-        item = self._item(name, Marks, 20 if above else 10)
+        item = self._item(name, MarkItem, 20 if above else 10)
         known = np.isfinite(x) & np.isfinite(y)
         item.show_marks(
             self.values("bottom", x[known]), self.values("left", y[known]), theme.colour(token), origin, radius,

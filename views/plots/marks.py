@@ -24,7 +24,7 @@ Numbers = NDArray[np.float64]
 Coverage = NDArray[np.uint8]
 
 
-class Marks(pg.GraphicsObject):
+class MarkItem(pg.GraphicsObject):
     """Marks of one origin and colour; those above the picture may be arrows at its upper edge."""
 
     def __init__(self) -> None:

@@ -153,13 +153,13 @@ class RooflineCanvas(PlotFrame):
 
     def _draw_side(self, plot: Plot, side: OriginPoints, ends: RooflineRange, first: bool) -> None:
         """Head, roofs and points of one origin."""
-        from views.plots.chart import Scale
+        from views.plots.chart import AxisScale
 
         missing = f", {side.missing} without a time" if side.missing and side.points else ""
         plot.show_title(side.origin.capitalize(), side.note + missing)
         low = ends.left if np.isnan(ends.gutter) else ends.gutter / 10 ** (GUTTER / 2)
-        x = Scale("FLOP per byte", low, ends.right, tick=_tick)
-        plot.show_axes(x, Scale("TFLOP/s", ends.bottom, ends.top, tick=_tick, inset=0.06), self.logs)
+        x = AxisScale("FLOP per byte", low, ends.right, tick=_tick)
+        plot.show_axes(x, AxisScale("TFLOP/s", ends.bottom, ends.top, tick=_tick, inset=0.06), self.logs)
         if not first:
             above = plot.chart.plot()
             plot.box.setXLink(above.box)
@@ -222,10 +222,10 @@ class RooflineCanvas(PlotFrame):
         taken = self._roof_boxes(plot, area)
         for number in dict.fromkeys([*first, *dear]):
             point, others = points[number], np.delete(spots, number, axis=0)
-            aside = BESIDE / (LETTER * len(point.title) + 8)
+            aside = BESIDE_MARK / (LETTER * len(point.title) + 8)
             anchors = ((-aside, 0.5), (1 + aside, 0.5), (0.5, -0.4), (0.5, 1.4))
             boxes = [(anchor, _name_box(spots[number], point.title, anchor)) for anchor in anchors]
-            covered = [_covered(box, others, taken, area) for _, box in boxes]
+            covered = [_count_covered(box, others, taken, area) for _, box in boxes]
             least = int(np.argmin(covered))
             if covered[least] == 0 or number in first:
                 strong = point.group == self.selected
@@ -235,7 +235,7 @@ class RooflineCanvas(PlotFrame):
                 taken.append(boxes[least][1])
 
 
-BESIDE = 8
+BESIDE_MARK = 8
 """Pixels between a point and its name, which stands at its right, else at its left, below or above it."""
 LETTER = 6.4
 """Pixels of a letter of a name, about."""
@@ -247,7 +247,7 @@ def _name_box(spot: np.ndarray, text: str, anchor: tuple[float, float]) -> QRect
     return QRectF(float(spot[0]) - anchor[0] * width, float(spot[1]) - anchor[1] * height, width, height)
 
 
-def _covered(box: QRectF, spots: np.ndarray, taken: list[QRectF], area: QRectF) -> int:
+def _count_covered(box: QRectF, spots: np.ndarray, taken: list[QRectF], area: QRectF) -> int:
     """How many marks and names a name would hide; out of the picture, more than any."""
     low, high = (box.left() - DOT, box.top() - DOT), (box.right() + DOT, box.bottom() + DOT)
     marks = int(((spots > low) & (spots < high)).all(axis=1).sum())

@@ -13,7 +13,7 @@ from views.plots.writing import Cells
 from views.timing.live import Live, Series
 
 if TYPE_CHECKING:
-    from views.plots.chart import Chart, Plot, Scale
+    from views.plots.chart import AxisScale, Chart, Plot
 
 FEWEST = 20
 """Samples that the axis has room for from the start."""
@@ -56,15 +56,15 @@ class SamplePlot(PlotFrame):
 
     def draw(self, chart: Chart) -> None:
         """Bands, samples and medians; strips where clock and temperature were recorded."""
-        from views.plots.chart import Scale
+        from views.plots.chart import AxisScale
 
         assert self._live is not None
         series, baseline, plot = self._live.series, self._live.baseline, chart.plot()
         samples = np.array(series.samples, float)  # a copy: a view would keep the player's array from growing
         numbers = np.arange(1, len(samples) + 1)
         low, high = _range(self._live, samples)
-        x = Scale("sample", 1, room_for(len(samples), series.total, FEWEST), whole=True, inset=INSET)
-        plot.show_axes(x, Scale(f"{series.origin} µs", low, high), self.logs)
+        x = AxisScale("sample", 1, room_for(len(samples), series.total, FEWEST), whole=True, inset=INSET)
+        plot.show_axes(x, AxisScale(f"{series.origin} µs", low, high), self.logs)
         if baseline is not None:
             plot.band("baseline", baseline.low, baseline.high, "raised")
             below = baseline.median < series.median
@@ -84,9 +84,9 @@ class SamplePlot(PlotFrame):
         """All samples."""
         return ("sample", "microseconds"), enumerate(self.samples, 1)
 
-    def _draw_strips(self, chart: Chart, series: Series, above: Plot, x: Scale) -> None:
+    def _draw_strips(self, chart: Chart, series: Series, above: Plot, x: AxisScale) -> None:
         """One below the other on the samples' axis, the last value at the left."""
-        from views.plots.chart import BOTTOM, Scale
+        from views.plots.chart import BOTTOM, AxisScale
 
         rows = (
             ("MHz", [look.clock for look in series.looks]),
@@ -101,7 +101,7 @@ class SamplePlot(PlotFrame):
             air = max(LEAST[unit] - (max(values) - min(values)), 0.0) / 2 + LEAST[unit] / 4
             ends = min(values) - air, max(values) + air
             named = ((sum(ends) / 2, f"{values[-1]:,.0f} {unit}"),)
-            plot.show_axes(x, Scale("", *ends, named=named, unit=unit), (self.logs[0], False))
+            plot.show_axes(x, AxisScale("", *ends, named=named, unit=unit), (self.logs[0], False))
             plot.box.setXLink(above.box)
             plot.cell.setFixedHeight(STRIP + (BOTTOM if row == len(rows) else 0))
             plot.show_bottom(row == len(rows))

@@ -17,7 +17,7 @@ from views.tuning.nodes import GroupProgress
 from views.tuning.trials import NONE, Numbers, Rows, Trials
 
 if TYPE_CHECKING:
-    from views.plots.chart import Chart, Keys, Plot, Scale
+    from views.plots.chart import AxisScale, Chart, Keys, Plot
 
 FEWEST = 20
 """Trials that the axis has room for from the start."""
@@ -102,14 +102,14 @@ class ProgressPlot(TrialPlot):
 
     def draw(self, chart: Chart) -> None:
         """Dots with their spread, the best so far, the start; failures on the same axis below."""
-        from views.plots.chart import Scale
+        from views.plots.chart import AxisScale
 
         assert self.summary is not None
         summary, times, plot = self.summary, self.times, chart.plot()
         numbers = np.arange(1, len(times) + 1, dtype=float)
         room = room_for(len(times), self._room, FEWEST)
-        x = Scale("trial", 1, room, whole=True, inset=0.012)
-        plot.show_axes(x, Scale(f"{summary.origin} µs", *time_range(times, summary.before)), self.logs)
+        x = AxisScale("trial", 1, room, whole=True, inset=0.012)
+        plot.show_axes(x, AxisScale(f"{summary.origin} µs", *time_range(times, summary.before)), self.logs)
         low, high = (side[self.rows] for side in self.trials.spread)
         plot.spans("spread", numbers, low, high, "text-3")
         plot.marks("trials", numbers, times, "text-3", summary.origin, arrows="text-2")
@@ -165,12 +165,12 @@ class ProgressPlot(TrialPlot):
         at = (float(numbers[last[0]]), float(times[last[0]]))
         plot.text("best name", *at, text, "accent", (0 if right else 1, -0.35), strong=True)
 
-    def _draw_failures(self, chart: Chart, above: Plot, x: Scale, numbers: Numbers) -> None:
+    def _draw_failures(self, chart: Chart, above: Plot, x: AxisScale, numbers: Numbers) -> None:
         """A tick for each failure, wrong results in a row of their own; the selected one is underlined."""
-        from views.plots.chart import BOTTOM, Scale
+        from views.plots.chart import BOTTOM, AxisScale
 
         plot, failed, wrong = chart.plot(1), np.isnan(self.times), self._wrong()
-        plot.show_axes(x, Scale("", 0, 2, named=((1.5, "failed"), (0.5, "wrong"))), (self.logs[0], False))
+        plot.show_axes(x, AxisScale("", 0, 2, named=((1.5, "failed"), (0.5, "wrong"))), (self.logs[0], False))
         plot.box.setXLink(above.box)
         plot.box.setMouseEnabled(True, False)
         plot.axes["left"].setGrid(False)

@@ -42,13 +42,13 @@ class PromisePlot(TrialPlot):
 
     def draw(self, chart: Chart) -> None:
         """Dots, and the line of equal times."""
-        from views.plots.chart import Scale
+        from views.plots.chart import AxisScale
 
         plot, (promised, came) = chart.plot(), self._sides()
         low, high = float(min(promised.min(), came.min())), float(max(promised.max(), came.max()))
         plot.show_title(self.headline())
-        x = Scale("predicted before compiling, µs", low, high, inset=AIR)
-        plot.show_axes(x, Scale(f"{self._origin} µs", low, high, inset=AIR), self.logs)
+        x = AxisScale("predicted before compiling, µs", low, high, inset=AIR)
+        plot.show_axes(x, AxisScale(f"{self._origin} µs", low, high, inset=AIR), self.logs)
         plot.line("kept", np.array([low, high]), np.array([low, high]), "edge")
         plot.marks("trials", promised, came, "text-3", self._origin)
         plot.aim(promised, came, self.rows)
