@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from app.shell.render import _grab
+from app.shell.pictures import save_picture
 from engine.support.errors import BadInput, MissingCapability
 from engine.support.files import write_whole
 from tests.support.commands import ROOT, SOFTMAX, loomscope, refused
@@ -77,11 +77,11 @@ def small_disk() -> Iterator[None]:
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, qtbot: object, small_disk: None) -> None:
     text = QLabel("\n".join("a picture of some size"[n % 9 :] for n in range(60)))
     with pytest.raises(MissingCapability, match=r"cannot be written: File too large.*free some space"):
-        _grab(text, tmp_path / "large.png")
+        save_picture(text, tmp_path / "large.png")
     assert list(tmp_path.iterdir()) == []
     text.setText("")
     text.resize(2, 2)
-    _grab(text, tmp_path / "small.png")
+    save_picture(text, tmp_path / "small.png")
     assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
 
 

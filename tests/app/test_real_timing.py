@@ -66,7 +66,7 @@ def test_samples_and_clock_come_from_the_measuring_process(window: Window, qtbot
     page, time = window.panels.timing.live, measured_times(window.workspace.histories)[group]
     assert time.origin == "measured" and time.device == "stand-in" and time.rounds == 10
     assert page.plot.samples == time.samples and len(time.samples) == 50
-    assert "1965 MHz, 41 °C" in page.strip.accessibleDescription()
+    assert "1965 MHz, 41 °C" in page.plot.accessibleDescription()
     said = "\n".join(page.headline.texts())
     assert "measured" in said and "stand-in ·" in said and "date unknown" not in said
     window.action("pin-samples").trigger()
