@@ -194,9 +194,9 @@ def test_a_cut_of_attention_is_two_launches(opened: Callable[..., Window], qtbot
     ("make_model", "sweeps", "factor"),
     [
         pytest.param(jacobi_1d, 4, 8, id="1d"),
-        pytest.param(jacobi_2d, 4, 8, id="2d", marks=pytest.mark.slow),
-        pytest.param(jacobi_1d, 40, 16, id="1d-mini", marks=pytest.mark.slow),
-        pytest.param(jacobi_2d, 40, 8, id="2d-mini", marks=pytest.mark.slow),
+        pytest.param(jacobi_2d, 4, 8, id="2d", marks=pytest.mark.slow(sentinel=False)),
+        pytest.param(jacobi_1d, 40, 16, id="1d-mini", marks=pytest.mark.slow(sentinel=False)),
+        pytest.param(jacobi_2d, 40, 8, id="2d-mini", marks=pytest.mark.slow(sentinel=False)),
     ],
 )
 def test_sweeps_of_a_stencil_are_skewed_and_tiled_over_time(
