@@ -194,9 +194,9 @@ def test_a_cut_of_attention_is_two_launches(opened: Callable[..., Window], qtbot
     ("make_model", "sweeps", "factor"),
     [
         pytest.param(jacobi_1d, 4, 8, id="1d"),
-        pytest.param(jacobi_2d, 4, 8, id="2d", marks=pytest.mark.slow(sentinel=False)),
-        pytest.param(jacobi_1d, 40, 16, id="1d-mini", marks=pytest.mark.slow(sentinel=False)),
-        pytest.param(jacobi_2d, 40, 8, id="2d-mini", marks=pytest.mark.slow(sentinel=False)),
+        pytest.param(jacobi_2d, 4, 8, id="2d", marks=pytest.mark.slow),
+        pytest.param(jacobi_1d, 40, 16, id="1d-mini", marks=pytest.mark.slow),
+        pytest.param(jacobi_2d, 40, 8, id="2d-mini", marks=pytest.mark.slow),
     ],
 )
 def test_sweeps_of_a_stencil_are_skewed_and_tiled_over_time(
@@ -212,7 +212,8 @@ def test_sweeps_of_a_stencil_are_skewed_and_tiled_over_time(
     window = opened(tmp_path / f"{model.name}.onnx", "")
     kernel = choose(window, qtbot, "sequence", "Fuse Loops with Shifts")
     shared = next(loop for loop in walk(kernel.schedule) if loop.kind == "band")
-    assert kernel.has_kernel and len(shared.statements) > 2 * sweeps, "sweeps share a loop, each behind the one before"
+    own = {one.name for one in kernel.statements if one.iterators}  # the two ends are copied without a loop
+    assert kernel.has_kernel and set(shared.statements) == own, "sweeps share a loop, each behind the one before"
     assert shared.rows
     kernel = choose(window, qtbot, shared.dimension, "Tile by", str(factor))
     tile = next(loop for loop in walk(kernel.schedule) if loop.dimension == f"{shared.dimension}_tile")
