@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QFileDialog
 
 from tests.support.plots import drag, spot, wheel
 from tests.support.pointer import hover
-from views.plots.marks import RADIUS, paint_marks
+from views.plots.mark_style import MarkStyle
+from views.plots.marks import paint_marks
 from views.plots.writing import csv_of, save_as
 from views.theme import load_theme
 from views.timing.live import GpuReading, Live, Series
@@ -178,7 +179,7 @@ def test_the_shape_of_a_mark_is_its_origin(qapp: object) -> None:
         image.fill(Qt.GlobalColor.transparent)
         painter = QPainter(image)
         places = np.array([20.0]), np.array([20.0])
-        paint_marks(painter, QRectF(4, 4, 32, 32), *places, QColor("#FF0000"), origin, RADIUS)
+        paint_marks(painter, QRectF(4, 4, 32, 32), *places, MarkStyle("text", origin), load_theme("dark"))
         painter.end()
         opaque = sum(image.pixelColor(x, y).alpha() > 128 for x in range(40) for y in range(40))
         return image.pixelColor(20, 20).alpha(), opaque

@@ -8,6 +8,8 @@ import numpy as np
 
 from views.format import duration, plural
 from views.plots.frame import PlotFrame
+from views.plots.mark_style import MarkStyle
+from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ class StagePlot(PlotFrame):
 
     def draw(self, chart: Chart) -> None:
         """A line through the rings."""
-        from views.plots.chart import AxisScale
-
         plot, (stages, times) = chart.plot(), np.array(self._sweep, float).T
         spread = max(float(times.max() - times.min()), float(times.max()) * 0.02)
         named = tuple((stage, f"{stage:.0f}") for stage in stages.tolist())
@@ -46,8 +46,8 @@ class StagePlot(PlotFrame):
         plot.show_left(False)
         plot.line("curve", stages, times, "edge")
         chosen = stages == self._then
-        plot.marks("stages", stages[~chosen], times[~chosen], "text", "predicted", 3.4, back="panel")
-        plot.marks("chosen", stages[chosen], times[chosen], "accent", "predicted", 3.4, back="panel")
+        plot.marks("stages", stages[~chosen], times[~chosen], MarkStyle("text", "predicted", 3.4, back="panel"))
+        plot.marks("chosen", stages[chosen], times[chosen], MarkStyle("accent", "predicted", 3.4, back="panel"))
         written = {min(self._sweep, key=lambda each: each[1])[0], self._then, self._sweep[0][0]}
         for stage, time in self._sweep:
             if stage in written:

@@ -15,7 +15,8 @@ from views.theme import Theme
 from views.themed import Themed
 
 if TYPE_CHECKING:  # pyqtgraph takes half a second to load, which the window's start does not pay
-    from views.plots.chart import Chart, Keys, Plot
+    from views.plots.chart import Chart
+    from views.plots.plot import Keys, Plot
 
 ZOOM = 0.8
 """Part of the range that a key leaves."""

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPainterPath, QPen, QPolygonF, QTransform
 
-RADIUS = 2.8
+from views.plots.mark_style import MarkStyle
+from views.theme import Theme
+
 RING = 1.1
 """Width of a ring's line, pixels."""
 ARROW = 3.4
@@ -24,78 +26,56 @@ Numbers = NDArray[np.float64]
 Coverage = NDArray[np.uint8]
 
 
-class MarkItem(pg.GraphicsObject):
-    """Marks of one origin and colour; those above the picture may be arrows at its upper edge."""
+class _InView(pg.GraphicsObject):
+    """An item of which that part is painted which is in view."""
+
+    def boundingRect(self) -> QRectF:
+        """All that is in view: what of the item is, is found while painting."""
+        box = self.getViewBox()
+        # Of the box: what pyqtgraph keeps of it in an item lags while nothing is shown.
+        return QRectF(box.viewRect()) if box is not None else QRectF()
+
+    def viewTransformChanged(self) -> None:
+        """Another part is in view."""
+        self.prepareGeometryChange()
+
+
+class MarkItem(_InView):
+    """Marks of one style; those above the picture may be arrows at its upper edge."""
 
     def __init__(self) -> None:
         super().__init__()
         self.x: Numbers = np.empty(0)
         self.y: Numbers = np.empty(0)
-        self._colour, self._back, self._arrows = QColor(), QColor(), QColor()
-        self._origin, self._radius = "predicted", RADIUS
+        self._style: MarkStyle | None = None
+        self._theme: Theme | None = None
 
-    def show_marks(
-        self, x: Numbers, y: Numbers, colour: QColor, origin: str, radius: float = RADIUS, *,
-        back: QColor | None = None, arrows: QColor | None = None,
-    ) -> None:  # fmt: skip
-        """Replaces all marks.  back: what fills a ring; arrows: the colour of those above, None for none."""
-        self.x, self.y, self._colour, self._origin, self._radius = x, y, colour, origin, radius
-        self._back, self._arrows = back or QColor(), arrows or QColor()
+    def show_marks(self, x: Numbers, y: Numbers, style: MarkStyle, theme: Theme) -> None:
+        """Replaces all marks."""
+        self.x, self.y, self._style, self._theme = x, y, style, theme
         self.prepareGeometryChange()
         self.update()
 
-    def boundingRect(self) -> QRectF:
-        """All that is in view: which marks are is found while painting."""
-        return _view(self)
-
-    def viewTransformChanged(self) -> None:
-        """Another part of the marks is in view."""
-        self.prepareGeometryChange()
-
     def paint(self, painter: QPainter, *_: object) -> None:
         """One image of all marks; into a file of lines and curves, each as a path."""
-        if not len(self.x):
+        style, theme = self._style, self._theme
+        if style is None or theme is None or not len(self.x):
             return
-        transform, area = painter.worldTransform(), _view(self)
+        transform = painter.worldTransform()
         x, y = _map(transform, self.x, self.y)
-        box = transform.mapRect(area)
+        box = transform.mapRect(self.boundingRect())
         painter.save()
         painter.resetTransform()
         if painter.paintEngine().type() == QPaintEngine.Type.SVG:
-            self._paint_paths(painter, box, x, y)
+            _paint_paths(painter, box, np.stack([x, y], 1), style, theme)
         else:
-            paint_marks(painter, box, x, y, self._colour, self._origin, self._radius, self._back)
-        if self._arrows.isValid():
-            self._paint_arrows(painter, box, x[y < box.top()])
+            paint_marks(painter, box, x, y, style, theme)
+        if style.arrows:
+            _paint_arrows(painter, box, x[y < box.top()], theme.colour(style.arrows))
         painter.restore()
 
-    def _paint_paths(self, painter: QPainter, box: QRectF, x: Numbers, y: Numbers) -> None:
-        inside = (x >= box.left()) & (x <= box.right()) & (y >= box.top()) & (y <= box.bottom())
-        style = Qt.PenStyle.DotLine if self._origin == "synthetic" else Qt.PenStyle.SolidLine
-        filled = self._origin == "measured"
-        painter.setPen(Qt.PenStyle.NoPen if filled else QPen(self._colour, RING, style))
-        painter.setBrush(self._colour if filled else Qt.BrushStyle.NoBrush)
-        path, radius = QPainterPath(), self._radius
-        for column, row in np.unique(np.rint(np.stack([x, y], 1)[inside]), axis=0).tolist():
-            if self._origin == "published":
-                for sign in (-1, 1):
-                    path.moveTo(column - radius, row - sign * radius)
-                    path.lineTo(column + radius, row + sign * radius)
-            else:
-                path.addEllipse(QPointF(column, row), radius, radius)
-        painter.drawPath(path)
 
-    def _paint_arrows(self, painter: QPainter, box: QRectF, x: Numbers) -> None:
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self._arrows)
-        top = box.top() + 5
-        for at in np.unique(np.rint(x[(x >= box.left()) & (x <= box.right())] / 3) * 3).tolist():
-            corners = [QPointF(at - ARROW, top + 3), QPointF(at, top - ARROW), QPointF(at + ARROW, top + 3)]
-            painter.drawPolygon(QPolygonF(corners))
-
-
-class Spans(pg.GraphicsObject):
+class Spans(_InView):
     """Upright lines from one value to another; of those on one column of pixels the union is drawn."""
 
     def __init__(self) -> None:
@@ -111,18 +91,10 @@ class Spans(pg.GraphicsObject):
         self.prepareGeometryChange()
         self.update()
 
-    def boundingRect(self) -> QRectF:
-        """All that is in view."""
-        return _view(self)
-
-    def viewTransformChanged(self) -> None:
-        """Another part of the lines is in view."""
-        self.prepareGeometryChange()
-
     def paint(self, painter: QPainter, *_: object) -> None:
         """At most one line for each column of pixels."""
         transform = painter.worldTransform()
-        box = transform.mapRect(_view(self))
+        box = transform.mapRect(self.boundingRect())
         x, bottom = _map(transform, self._x, self._low)
         top = _map(transform, self._x, self._high)[1]
         inside = (x >= box.left()) & (x <= box.right()) & np.isfinite(top + bottom)
@@ -140,10 +112,7 @@ class Spans(pg.GraphicsObject):
         painter.restore()
 
 
-def paint_marks(
-    painter: QPainter, area: QRectF, x: Numbers, y: Numbers, colour: QColor, origin: str, radius: float = RADIUS,
-    back: QColor | None = None,
-) -> None:  # fmt: skip
+def paint_marks(painter: QPainter, area: QRectF, x: Numbers, y: Numbers, style: MarkStyle, theme: Theme) -> None:
     """Marks at places of the device; those outside of `area` are left out."""
     scale = painter.device().devicePixelRatioF()
     # From a whole pixel on: an image between pixels is smeared over both.
@@ -159,21 +128,44 @@ def paint_marks(
     (left, top), (right, bottom) = places.min(axis=1), places.max(axis=1)  # few marks need no large picture
     taken = np.zeros((bottom - top + 1, right - left + 1), np.uint8)
     taken[places[1] - top, places[0] - left] = 1
-    discs = [("measured", back)] if back is not None and back.isValid() and origin != "measured" else []
-    for shape, token in (*discs, (origin, colour)):
-        assert token is not None
-        mask = _mask(shape, radius, scale)
-        image = _image(_coverage(taken, mask), token)
+    discs = [("measured", style.back)] if style.back and style.shape != "measured" else []
+    for shape, token in (*discs, (style.shape, style.token)):
+        mask = _mask(shape, style.radius, scale)
+        image = _image(_coverage(taken, mask), theme.colour(token))
         image.setDevicePixelRatio(scale)
         margin = mask.shape[0] // 2
         at = QPointF(area.x() + (int(left) - margin) / scale, area.y() + (int(top) - margin) / scale)
         painter.drawImage(at, image)
 
 
-def _view(item: pg.GraphicsObject) -> QRectF:
-    """The part of the axes in view, from the box: what pyqtgraph keeps of it in an item lags while nothing is shown."""
-    box = item.getViewBox()
-    return QRectF(box.viewRect()) if box is not None else QRectF()
+def _paint_paths(painter: QPainter, box: QRectF, places: Numbers, style: MarkStyle, theme: Theme) -> None:
+    """Each mark at its place, (marks, 2), as part of one path."""
+    x, y = places.T
+    inside = (x >= box.left()) & (x <= box.right()) & (y >= box.top()) & (y <= box.bottom())
+    line = Qt.PenStyle.DotLine if style.shape == "synthetic" else Qt.PenStyle.SolidLine
+    filled, colour, radius = style.shape == "measured", theme.colour(style.token), style.radius
+    painter.setPen(Qt.PenStyle.NoPen if filled else QPen(colour, RING, line))
+    painter.setBrush(colour if filled else Qt.BrushStyle.NoBrush)
+    path = QPainterPath()
+    for column, row in np.unique(np.rint(places[inside]), axis=0).tolist():
+        if style.shape == "published":
+            for sign in (-1, 1):
+                path.moveTo(column - radius, row - sign * radius)
+                path.lineTo(column + radius, row + sign * radius)
+        else:
+            path.addEllipse(QPointF(column, row), radius, radius)
+    painter.drawPath(path)
+
+
+def _paint_arrows(painter: QPainter, box: QRectF, x: Numbers, colour: QColor) -> None:
+    """An arrow at the upper edge for every mark above it."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colour)
+    top = box.top() + 5
+    for at in np.unique(np.rint(x[(x >= box.left()) & (x <= box.right())] / 3) * 3).tolist():
+        corners = [QPointF(at - ARROW, top + 3), QPointF(at, top - ARROW), QPointF(at + ARROW, top + 3)]
+        painter.drawPolygon(QPolygonF(corners))
 
 
 def _map(transform: QTransform, x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
@@ -202,7 +194,7 @@ def _image(covered: Coverage, colour: QColor) -> QImage:
 
 
 @cache
-def _mask(origin: str, radius: float, scale: float) -> Coverage:
+def _mask(shape: str, radius: float, scale: float) -> Coverage:
     """The picture of one mark: how far it covers each pixel around its centre, 0 to 255."""
     size, ring = radius * scale, RING * scale
     reach = int(np.ceil(size + 0.5))
@@ -210,12 +202,12 @@ def _mask(origin: str, radius: float, scale: float) -> Coverage:
     across, down = np.meshgrid(places, places)
     distance = np.hypot(across, down)
     covered = np.clip(size + 0.5 - distance, 0, 1)
-    if origin == "published":
+    if shape == "published":
         strokes = np.minimum(abs(across - down), abs(across + down)) / np.sqrt(2)
         covered = np.minimum(covered, np.clip(ring / 2 + 0.5 - strokes, 0, 1))
-    elif origin != "measured":
+    elif shape != "measured":
         covered = np.clip(covered - np.clip(size - ring + 0.5 - distance, 0, 1), 0, 1)
-    if origin == "synthetic":
+    if shape == "synthetic":
         turn = np.floor(np.arctan2(down, across) / (np.pi / 4) + 0.5)
         covered = np.where(turn % 2 == 0, covered, 0)
     return np.asarray(covered * 255, np.uint8)

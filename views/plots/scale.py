@@ -1,13 +1,46 @@
-"""Round ticks and ranges with some air."""
+"""Scales of axes: ranges with some air, round ticks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from views.format import figure
 
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 DECADES = 1.2
 """Logarithmic axes longer than so many decades have ticks at powers of ten, shorter ones at round values."""
+LEFT, BOTTOM = 64, 40
+"""Pixels of the axes with their titles."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisScale:
+    """One axis as it stands before anybody zooms."""
+
+    title: str
+    """What it counts, with its unit: "measured µs"."""
+    low: float
+    high: float
+    whole: bool = False
+    """Whether it counts things."""
+    inset: float = 0.0
+    """Part of the range left free at both ends."""
+    named: tuple[tuple[float, str], ...] = ()
+    """Ticks of their own instead of round values, where they stand and what they are called."""
+    tick: Callable[[float], str] = figure
+    unit: str = ""
+    """What is read off an axis without a title."""
+
+    def range(self, log: bool) -> tuple[float, float]:
+        """The ends, or their logarithms."""
+        low, high = self.low, self.high
+        if log:
+            low = low if low > 0 else 1.0 if self.whole else high * 1e-3
+            low, high = math.log10(low), math.log10(max(high, low * 1.01))
+        air = self.inset * (high - low)
+        return low - air, high + air
 
 
 def round_step(span: float, most: int) -> float:

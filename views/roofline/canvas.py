@@ -13,11 +13,14 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import amount, figure
 from views.plots.frame import NONE, PlotFrame
+from views.plots.mark_style import AROUND, MarkStyle
+from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 from views.roofline.nodes import OriginPoints, Point, Roofline
 
 if TYPE_CHECKING:
-    from views.plots.chart import Chart, Keys, Plot
+    from views.plots.chart import Chart
+    from views.plots.plot import Keys, Plot
 
 DOT, GHOST = 4.2, 3.0
 NAMED = 4
@@ -153,8 +156,6 @@ class RooflineCanvas(PlotFrame):
 
     def _draw_side(self, plot: Plot, side: OriginPoints, ends: RooflineRange, first: bool) -> None:
         """Head, roofs and points of one origin."""
-        from views.plots.chart import AxisScale
-
         missing = f", {side.missing} without a time" if side.missing and side.points else ""
         plot.show_title(side.origin.capitalize(), side.note + missing)
         low = ends.left if np.isnan(ends.gutter) else ends.gutter / 10 ** (GUTTER / 2)
@@ -178,13 +179,15 @@ class RooflineCanvas(PlotFrame):
         moved = np.isfinite(ghosts)
         stems = np.stack([ghosts[moved], y_all[moved]], 1).ravel()
         plot.line("stems", np.repeat(x_all[moved], 2), stems, "edge", 1.0, pairs=True)
-        plot.marks("ghosts", x_all, ghosts, "edge", side.origin, GHOST, back="panel")
-        plot.marks("points", x_all, y_all, "text", side.origin, DOT, back="panel")
+        plot.marks("ghosts", x_all, ghosts, MarkStyle("edge", side.origin, GHOST, back="panel"))
+        plot.marks("points", x_all, y_all, MarkStyle("text", side.origin, DOT, back="panel"))
         for name, group, token in (("hovered", self.hovered_group, "text"), ("selected", self.selected, "accent")):
             here = keys == place.get(group, NONE)
-            plot.marks(name, x_all[here], y_all[here], token, side.origin, DOT, back="panel", above=True)
+            style = MarkStyle(token, side.origin, DOT, back="panel", above=True)
+            plot.marks(name, x_all[here], y_all[here], style)
             if group == self.hovered_group or self.hasFocus():
-                plot.marks(f"{name} ring", x_all[here], y_all[here], "accent", "predicted", DOT + 4, above=True)
+                ring = MarkStyle("accent", AROUND, DOT + 4, above=True)
+                plot.marks(f"{name} ring", x_all[here], y_all[here], ring)
         plot.aim(x_all, y_all, keys)
         self._draw_names(plot, side.points, x_all, y_all)
 

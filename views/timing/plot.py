@@ -8,12 +8,14 @@ import numpy as np
 
 from views.format import figure
 from views.plots.frame import PlotFrame
-from views.plots.scale import limits, room_for
+from views.plots.mark_style import MarkStyle
+from views.plots.scale import BOTTOM, AxisScale, limits, room_for
 from views.plots.writing import Cells
 from views.timing.live import Live, Series
 
 if TYPE_CHECKING:
-    from views.plots.chart import AxisScale, Chart, Plot
+    from views.plots.chart import Chart
+    from views.plots.plot import Plot
 
 FEWEST = 20
 """Samples that the axis has room for from the start."""
@@ -56,8 +58,6 @@ class SamplePlot(PlotFrame):
 
     def draw(self, chart: Chart) -> None:
         """Bands, samples and medians; strips where clock and temperature were recorded."""
-        from views.plots.chart import AxisScale
-
         assert self._live is not None
         series, baseline, plot = self._live.series, self._live.baseline, chart.plot()
         samples = np.array(series.samples, float)  # a copy: a view would keep the player's array from growing
@@ -70,7 +70,7 @@ class SamplePlot(PlotFrame):
             below = baseline.median < series.median
             plot.rule("baseline median", baseline.median, "text-3", "baseline", dashed=True, below=below)
         plot.band("band", series.low, series.high, "accent-bg")
-        plot.marks("samples", numbers.astype(float), samples, "text-2", series.origin, arrows="worse")
+        plot.marks("samples", numbers.astype(float), samples, MarkStyle("text-2", series.origin, arrows="worse"))
         below = baseline is not None and baseline.median >= series.median
         plot.rule("median", series.median, "accent", "median", below=below)
         plot.aim(numbers.astype(float), samples, numbers)
@@ -86,8 +86,6 @@ class SamplePlot(PlotFrame):
 
     def _draw_strips(self, chart: Chart, series: Series, above: Plot, x: AxisScale) -> None:
         """One below the other on the samples' axis, the last value at the left."""
-        from views.plots.chart import BOTTOM, AxisScale
-
         rows = (
             ("MHz", [look.clock for look in series.looks]),
             ("°C", [look.temperature for look in series.looks]),

@@ -11,13 +11,15 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import duration, figure
 from views.plots.frame import PlotFrame, place_of
-from views.plots.scale import room_for
+from views.plots.mark_style import AROUND, MarkStyle
+from views.plots.scale import BOTTOM, AxisScale, room_for
 from views.plots.writing import Cells
 from views.tuning.nodes import GroupProgress
 from views.tuning.trials import NONE, Numbers, Rows, Trials
 
 if TYPE_CHECKING:
-    from views.plots.chart import AxisScale, Chart, Keys, Plot
+    from views.plots.chart import Chart
+    from views.plots.plot import Keys, Plot
 
 FEWEST = 20
 """Trials that the axis has room for from the start."""
@@ -70,7 +72,8 @@ class TrialPlot(PlotFrame):
         place = place_of(self.rows, self.selected)
         if place != NONE and np.isfinite(y[place]):
             at = slice(place, place + 1)
-            plot.marks("selected", x[at], y[at], "accent", "predicted", 5.6 if self.hasFocus() else 4.8, above=True)
+            radius = 5.6 if self.hasFocus() else 4.8
+            plot.marks("selected", x[at], y[at], MarkStyle("accent", AROUND, radius, above=True))
 
 
 class ProgressPlot(TrialPlot):
@@ -102,8 +105,6 @@ class ProgressPlot(TrialPlot):
 
     def draw(self, chart: Chart) -> None:
         """Dots with their spread, the best so far, the start; failures on the same axis below."""
-        from views.plots.chart import AxisScale
-
         assert self.summary is not None
         summary, times, plot = self.summary, self.times, chart.plot()
         numbers = np.arange(1, len(times) + 1, dtype=float)
@@ -112,7 +113,7 @@ class ProgressPlot(TrialPlot):
         plot.show_axes(x, AxisScale(f"{summary.origin} µs", *time_range(times, summary.before)), self.logs)
         low, high = (side[self.rows] for side in self.trials.spread)
         plot.spans("spread", numbers, low, high, "text-3")
-        plot.marks("trials", numbers, times, "text-3", summary.origin, arrows="text-2")
+        plot.marks("trials", numbers, times, MarkStyle("text-3", summary.origin, arrows="text-2"))
         if summary.before:
             plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}")
         if len(times) < room:
@@ -157,9 +158,9 @@ class ProgressPlot(TrialPlot):
         steps = np.repeat(times[found], 2)
         # Each step goes on until the next one begins; the last one to the present.
         plot.line("best", np.append(corners[1:], numbers[-1]), steps, "accent", 2.0)
-        plot.marks("bests", numbers[found], times[found], "accent", "measured", 3.4)
+        plot.marks("bests", numbers[found], times[found], MarkStyle("accent", self.summary.origin, 3.4, back="panel"))
         last = found[-1:]
-        plot.marks("best ring", numbers[last], times[last], "accent", "predicted", 6.5)
+        plot.marks("best ring", numbers[last], times[last], MarkStyle("accent", AROUND, 6.5))
         text = f"best {duration(self.summary.best)}, trial {self.summary.number:,}"
         right = float(numbers[last[0]]) < plot.home[0][1] / 2 if not self.logs[0] else False
         at = (float(numbers[last[0]]), float(times[last[0]]))
@@ -167,8 +168,6 @@ class ProgressPlot(TrialPlot):
 
     def _draw_failures(self, chart: Chart, above: Plot, x: AxisScale, numbers: Numbers) -> None:
         """A tick for each failure, wrong results in a row of their own; the selected one is underlined."""
-        from views.plots.chart import BOTTOM, AxisScale
-
         plot, failed, wrong = chart.plot(1), np.isnan(self.times), self._wrong()
         plot.show_axes(x, AxisScale("", 0, 2, named=((1.5, "failed"), (0.5, "wrong"))), (self.logs[0], False))
         plot.box.setXLink(above.box)

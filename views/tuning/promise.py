@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QRectF
 
+from views.plots.mark_style import MarkStyle
+from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 from views.tuning.progress import TrialPlot, between
 from views.tuning.trials import Numbers, Rows, Trials
 
 if TYPE_CHECKING:
-    from views.plots.chart import Chart, Plot
+    from views.plots.chart import Chart
+    from views.plots.plot import Plot
 
 AIR = 0.06
 """Part of the axis between its ends and the outermost dots."""
@@ -42,15 +45,13 @@ class PromisePlot(TrialPlot):
 
     def draw(self, chart: Chart) -> None:
         """Dots, and the line of equal times."""
-        from views.plots.chart import AxisScale
-
         plot, (promised, came) = chart.plot(), self._sides()
         low, high = float(min(promised.min(), came.min())), float(max(promised.max(), came.max()))
         plot.show_title(self.headline())
         x = AxisScale("predicted before compiling, µs", low, high, inset=AIR)
         plot.show_axes(x, AxisScale(f"{self._origin} µs", low, high, inset=AIR), self.logs)
         plot.line("kept", np.array([low, high]), np.array([low, high]), "edge")
-        plot.marks("trials", promised, came, "text-3", self._origin)
+        plot.marks("trials", promised, came, MarkStyle("text-3", self._origin))
         plot.aim(promised, came, self.rows)
         self.ring(plot, came, promised)
 
