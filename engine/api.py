@@ -99,15 +99,18 @@ def check(
     """Run the kernel on the CPU in two orders and compare with the reference implementation.
 
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to.  ptx: text in place of NVRTC's.
-    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler or NVRTC.
+    Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
+    compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
+    from engine.verify.levels import find_run
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
+    run = find_run(level, kernel, ptx)
     try:
         expected, before = group_values(kernel.group, seed)
-        return check_kernel(kernel, expected, before, timeout, level, ptx)
+        return check_kernel(kernel, expected, before, timeout, run)
     except EngineError as error:
         if error.exit_code == 3:
             raise

@@ -214,9 +214,9 @@ def verify(
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Run kernels on the CPU, as text and as compiled. They are compared with an independent implementation."""
-    from app.cli import verbs
+    from app.cli.verify import verify as run
 
-    return verbs.verify(job(file, target, dim, group, recipe), whole, level, json)
+    return run(job(file, target, dim, group, recipe), whole, level, json)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")

@@ -14,8 +14,6 @@ from app.cli import output
 from app.cli.compile_job import CompileJob
 from app.cli.doctor import examine
 from engine import (
-    BadInput,
-    Check,
     Conflict,
     EngineError,
     Failure,
@@ -23,7 +21,6 @@ from engine import (
     Kernel,
     NoKernel,
     NotTaken,
-    Unsupported,
 )
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
@@ -180,90 +177,6 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
     )  # fmt: skip
     output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
     return not missing
-
-
-def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
-    """Check kernels, or the model end to end; whether everything that could be checked is right."""
-    if whole:
-        return _verify_whole(job, level, json)
-    rows: list[dict[str, Any]] = []
-    texts: list[str] = []
-    for group, kernel in output.track(job.kernels((Conflict,)), len(job.groups), "checking"):
-        if isinstance(kernel, EngineError):
-            status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
-            rows.append({"name": group.name, "status": status, "message": kernel.reason})
-        else:
-            rows.append(_check_at_levels(kernel, level))
-            texts.append(kernel.source.text)
-    if job.only is None:
-        left_out = job.plan.unsupported.items()
-        rows += [{"name": name, "status": "unsupported", "message": reason} for name, reason in left_out]
-    good = _report_checks(rows, json)
-    if job.only and texts and not json:
-        _say_counts(rows[0]["counts"], texts[0].splitlines())
-    return good
-
-
-def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
-    """What every line of a kernel asked of memory."""
-
-    def row(line: int, kind: str, width: int, requests: int, sectors: int, conflicts: int, **_: Any) -> tuple[str, ...]:
-        figures = (f"{sectors:,}", figure(sectors / requests)) if sectors else ("", "")
-        shared = f"{conflicts:,}" if kind.startswith("shared") else ""
-        return str(line), kind, f"{width} B", f"{requests:,}", *figures, shared, lines[line - 1].strip()
-
-    columns = ("line>", "access", "width>", "requests>", "sectors>", "a request>", "conflicts>", "CUDA")
-    output.table("\nCounted over the blocks that ran", columns, (row(**count) for count in counts))
-
-
-def _check_at_levels(kernel: engine.Kernel, level: str) -> dict[str, Any]:
-    """What is printed of a kernel: the first level that is not right, with what each level came to."""
-    from engine.verify.levels import LEVELS, choose_levels
-
-    checks = {each: engine.check(kernel, level=each) for each in choose_levels(level, kernel)}
-    shown = min(checks.values(), key=lambda check: ("fail", "pass", "unsupported").index(check.status))
-    return {**_check_row(shown), "levels": {each: _level_outcome(checks.get(each)) for each in LEVELS}}
-
-
-def _level_outcome(check: Check | None) -> str:
-    status = check.status if check else "not run"
-    return f"{status}: {check.message}" if check and status == "unsupported" else status
-
-
-def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
-    if job.only:
-        raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
-    with output.steps("running the model") as step:
-        at = "source" if level == "auto" else level
-        result = engine.check_model(job.graph, job.plan, job.recipe, progress=step, level=at)
-    return _report_checks([_check_row(check) for check in result.checks], json)
-
-
-def _check_row(check: Check) -> dict[str, Any]:
-    return {**output.row_about_group(check), "findings": [[f.line, f.kind, f.message] for f in check.findings]}
-
-
-def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
-    count = Counter(row["status"] for row in rows)
-    summary = {status: count[status] for status in ("pass", "fail", "unsupported")}
-    if json:
-        output.document(summary=summary, groups=rows)
-    else:
-        columns = ("name", "status", "levels", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
-        output.table("", columns, map(_check_cells, rows))
-        output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
-    return summary["fail"] == 0
-
-
-def _check_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row of what was checked; one that came to no comparison has no figures."""
-    figures = ("",) * 4
-    if "max_error" in row:
-        blocks = f"{row['blocks_run']:,}/{row['blocks_total']:,}"
-        error, tolerance = f"{float(row['max_error']):.2g}", f"{row['tolerance']:.2g}"
-        figures = (error, tolerance, blocks, f"{row['elements_compared']:,}")
-    at = ", ".join(level for level, outcome in row.get("levels", {}).items() if outcome == "pass")
-    return row["name"], row["status"], at, *figures, ", ".join(row.get("orders", ())), row.get("message", "")
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:

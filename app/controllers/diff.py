@@ -12,7 +12,8 @@ from app.session.history import HistoryStep
 from app.session.workspace import Workspace
 from engine.documents.exploration import DiffDoc, FigureDoc
 from engine.documents.model import KernelDoc, ProblemDoc
-from views.diff.view import DiffWindow
+from views.diff.view import DiffView
+from views.diff.window import CompareWindow
 
 
 class DiffController(QObject):
@@ -20,8 +21,8 @@ class DiffController(QObject):
 
     def __init__(self, parent: QWidget, workspace: Workspace) -> None:
         super().__init__(parent)
-        self.window = DiffWindow(parent)
-        self.view = self.window.view
+        self.view = DiffView()
+        self.window = CompareWindow(parent, "Compare steps", self.view, (1080, 640))
         self._workspace = workspace
         self._group = ""
         self._asked: tuple[str, int, int] = ("", 0, 0)

@@ -15,7 +15,8 @@ from app.session.named_models import path_of
 from app.session.workspace import Workspace
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.model import ProblemDoc
-from views.diff.models import ModelDiffWindow
+from views.diff.models import ModelDiffView
+from views.diff.window import CompareWindow
 from views.overview import Overview, overview
 
 
@@ -24,8 +25,8 @@ class ModelDiffController(QObject):
 
     def __init__(self, parent: QWidget, workspace: Workspace) -> None:
         super().__init__(parent)
-        self.window = ModelDiffWindow(parent)
-        self.view = self.window.view
+        self.view = ModelDiffView()
+        self.window = CompareWindow(parent, "Compare models", self.view, (1180, 760))
         self._workspace = workspace
         self._background = Background()
         self._asked = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
@@ -13,6 +14,13 @@ class Selection:
 
     group: str = ""
     statements: tuple[str, ...] = ()
+
+
+def known_selection(wanted: Selection, groups: Sequence[str]) -> Selection:
+    """What was selected, if a model has its group; a model of one group needs nobody to select that."""
+    if wanted.group in groups:
+        return wanted
+    return Selection(groups[0]) if len(groups) == 1 else Selection()
 
 
 class SelectionBus(QObject):

@@ -17,7 +17,7 @@ from app.session.history import Checked, History, HistoryRecord
 from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
-from app.session.selection import Selection, SelectionBus
+from app.session.selection import Selection, SelectionBus, known_selection
 from engine.documents.exploration import ConflictDoc
 from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
@@ -337,17 +337,9 @@ class Workspace(QObject):
         for group, text in steps_without_time(self.histories):
             if self.group(group) is not None:
                 self._ask_kernel(group, text)
-        self.bus.select(self._known_selection(opening.selection, model))
+        self.bus.select(known_selection(opening.selection, [group.name for group in model.groups]))
         if opening.loom or opening.path != EXAMPLE:
             self.saved_path.emit(opening.loom or opening.path)
-
-    @staticmethod
-    def _known_selection(wanted: Selection, model: ModelDoc) -> Selection:
-        """What was selected, if the model has it; a model of one group needs nobody to select that."""
-        names = [group.name for group in model.groups]
-        if wanted.group in names:
-            return wanted
-        return Selection(names[0]) if len(names) == 1 else Selection()
 
     def adopt(self, opened: Overview) -> None:
         """Takes other groups of the same model over; what is known of groups that are the same stays theirs."""

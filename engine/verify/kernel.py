@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.compilation import compile_group
-from engine.execution.emulate.emulate import ORDERS
+from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nodes import Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.levels import SOURCE, KernelRun, find_run, work_of
+from engine.verify.levels import KernelRun, work_of
 from engine.verify.rounding import with_values
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
 
@@ -136,15 +136,15 @@ class _KernelRuns:
 
 
 def check_kernel(
-    kernel: Kernel, values: Values, before: Values, timeout: float = 120.0, level: str = SOURCE, ptx: str | None = None
+    kernel: Kernel, values: Values, before: Values, timeout: float = 120.0, run: KernelRun = emulate
 ) -> Check:
     """Run a kernel on the CPU and compare every element it writes.
 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
-    differs (buffers updated in place).  timeout: seconds for one run.  level, ptx: as of `find_run`.
+    differs (buffers updated in place).  timeout: seconds for one run.  run: what of the kernel runs.
     """
     whole = {**values, **before}
-    runs = _KernelRuns(kernel, timeout, find_run(level, kernel, ptx), kernel_tolerance(kernel))
+    runs = _KernelRuns(kernel, timeout, run, kernel_tolerance(kernel))
     small = smaller(kernel)
     blocks = sample_blocks(kernel) if small or not kernel.source.later else range(kernel.source.blocks)
     runs.run(whole, {name: values[name] for name in kernel.group.program.outputs}, blocks)

@@ -21,7 +21,7 @@ from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput
 from engine.tile.source import CudaSource
 
-AUTO, SOURCE, PTX = "auto", "source", "ptx"
+AUTO, BOTH, SOURCE, PTX = "auto", "both", "source", "ptx"
 LEVELS = (SOURCE, PTX)
 LINE_TABLE = ("-lineinfo",)
 """NVRTC's option for the lines of the CUDA text in the PTX."""
@@ -48,16 +48,17 @@ def work_of(kernel: Kernel) -> float:
 
 
 def choose_levels(level: str, kernel: Kernel) -> tuple[str, ...]:
-    """The levels of "source", "ptx" or "both"; of "auto" the compiled code's, too, where it costs little to run.
-
-    Raises BadInput for another word.
-    """
+    """The levels that a word stands for: "both", or "auto": the compiled code's, too, where it costs little to run."""
     if level == AUTO:
         return LEVELS if work_of(kernel) <= PTX_WORK and nvrtc_version() else (SOURCE,)
-    chosen = {"both": LEVELS}.get(level, (level,))
-    if not set(chosen) <= set(LEVELS):
-        raise BadInput("check", f"level {level!r}", f"is not one of {AUTO}, both, {', '.join(LEVELS)}")
-    return chosen
+    return levels_of(level)
+
+
+def levels_of(word: str) -> tuple[str, ...]:
+    """All levels for "both", else the one of that name; BadInput where there is none."""
+    if word not in (*LEVELS, BOTH):
+        raise BadInput("check", f"level {word!r}", f"is not one of {', '.join((*LEVELS, BOTH, AUTO))}")
+    return LEVELS if word == BOTH else (word,)
 
 
 def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> KernelRun:

@@ -12,7 +12,7 @@ from engine.execution.ptx.parse import parse
 from engine.fusion.nodes import FusionGroup
 from engine.verify.levels import LINE_TABLE, PTX_WORK, work_of
 from tests.semantics.single import Node, write_model
-from tests.support.commands import MODELS, document
+from tests.support.commands import MODELS, document, refused
 from tests.support.needs import needs_nvrtc
 from tests.support.sentinels import sentinels
 
@@ -95,6 +95,16 @@ def test_verify_tells_levels() -> None:
     for level, outcome in (("both", ["pass", "pass"]), ("source", ["pass", "not run"]), ("ptx", ["not run", "pass"])):
         (row,) = document("verify", str(MODELS / "softmax_96x512.onnx"), "--level", level)["groups"]
         assert [row["levels"][name] for name in ("source", "ptx")] == outcome
+
+
+def test_a_whole_model_runs_at_both_levels() -> None:
+    rows = document("verify", str(MODELS / "softmax_96x512.onnx"), "--whole", "--level", "both")["groups"]
+    assert [row["levels"] for row in rows] == [{"source": "pass", "ptx": "pass"}]
+
+
+@pytest.mark.parametrize("word", ["sass", "", "source,ptx"])
+def test_a_level_that_there_is_not_is_bad_input(word: str) -> None:
+    assert "both, auto" in refused("verify", str(MODELS / "softmax_96x512.onnx"), "--level", word)
 
 
 @pytest.mark.slow(sentinel=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from engine.documents.difference import GroupChange, ModelDiffDoc, OperatorChange
@@ -123,26 +123,6 @@ class ModelDiffView(Panel):
         if isinstance(row.value, GroupChange | OperatorChange):
             for side, node in zip((self.a, self.b), row.value.nodes, strict=True):
                 side.reveal(node)
-
-
-class ModelDiffWindow(QWidget):
-    """The comparison in a window of its own beside the main one; Escape closes it."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setWindowTitle("Compare models — Loomscope")
-        self.resize(1180, 760)
-        self.view = ModelDiffView()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.view.header)
-        layout.addWidget(self.view, 1)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Escape closes the window."""
-        if event.key() == Qt.Key.Key_Escape:
-            self.close()
 
 
 def change_rows(difference: ModelDiffDoc) -> tuple[TreeRow, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget
 
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from views.diff.figures import figure_rows, paint_figure
@@ -96,26 +95,6 @@ class DiffView(Panel):
 
     def _swap(self) -> None:
         self.steps_chosen.emit(self.b.currentIndex(), self.a.currentIndex())
-
-
-class DiffWindow(QWidget):
-    """The comparison in a window of its own beside the main one; Escape closes it."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Window)
-        self.setWindowTitle("Compare steps — Loomscope")
-        self.resize(1080, 640)
-        self.view = DiffView()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.view.header)
-        layout.addWidget(self.view, 1)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Escape closes the window."""
-        if event.key() == Qt.Key.Key_Escape:
-            self.close()
 
 
 def _entry_lines(entries: Sequence[str]) -> tuple[DiffLine, ...]:

@@ -291,8 +291,7 @@ class _BatchControl:
         write(self._lanes, np.broadcast_to(said.any() if how == "or" else said.all(), waiting.shape))
 
 
-_DECODERS = {**arithmetic.DECODERS, **convert.DECODERS}
-_MACHINE_DECODERS = {**transfers.DECODERS, **warp.DECODERS}
+_DECODERS = {**arithmetic.DECODERS, **convert.DECODERS, **transfers.DECODERS, **warp.DECODERS}
 
 
 def _decode(entry: PtxKernel, operands: Operands) -> list[_Decoded]:
@@ -312,10 +311,6 @@ def _decode_one(i: Instruction, entry: PtxKernel, operands: Operands) -> _Decode
     if i.opcode in ("bar.red.or.pred", "bar.red.and.pred") and i.operands[1] == "0" and len(i.operands) == 3:
         voted = operands.read(i.operands[2], _BOOL), operands.write(i.operands[0]), i.parts[2]
         return _Decoded(i, None, guard, voted=voted)
-    if i.opcode == "bar.warp.sync":
-        return _Decoded(i, warp.decode_warp_barrier(i, operands, entry), guard)
-    if name in _DECODERS:
-        return _Decoded(i, _DECODERS[name](i, operands), guard)
-    if name in _MACHINE_DECODERS:
-        return _Decoded(i, _MACHINE_DECODERS[name](i, operands, entry), guard)
-    raise refuse(i)
+    if name not in _DECODERS:
+        raise refuse(i)
+    return _Decoded(i, _DECODERS[name](i, operands), guard)

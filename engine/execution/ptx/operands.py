@@ -36,6 +36,7 @@ class Operands:
         self._numbers = {name: number for number, name in enumerate(entry.registers)}
         self._kept = tuple(entry.registers.values())
         self._addresses = addresses
+        self.parameters = entry.parameters
 
     def register_type(self, text: str) -> Dtype | None:
         """How a register's bits are kept; None for what is no register."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.execution.ptx.lanes import Copies, RunningLanes
-from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
+from engine.execution.ptx.nodes import Instruction, PtxFault
 from engine.execution.ptx.operands import Operands, Read, Step, refuse
 from engine.execution.ptx.parse import TYPES
 
@@ -18,10 +18,10 @@ _HINTS = frozenset(("L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "cg", 
 """Modifiers that change no value."""
 
 
-def decode_load(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_load(i: Instruction, operands: Operands) -> Step:
     """ld.SPACE[.nc][.vN].TYPE."""
     if i.parts[1] == "param":
-        return _decode_parameter(i, operands, entry)
+        return _decode_parameter(i, operands)
     space, count, dtype = _form(i)
     address, writes = operands.address(i.operands[1]), [operands.write(t) for t in operands.vector(i.operands[0])]
     is_read_only = "nc" in i.parts
@@ -41,11 +41,11 @@ def decode_load(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     return step
 
 
-def _decode_parameter(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def _decode_parameter(i: Instruction, operands: Operands) -> Step:
     name = i.operands[1].strip("[] ")
-    if i.parts[2:] != ("u64",) or name not in entry.parameters:
+    if i.parts[2:] != ("u64",) or name not in operands.parameters:
         raise refuse(i, "reads a parameter that is no pointer")
-    number, write = entry.parameters.index(name), operands.write(i.operands[0])
+    number, write = operands.parameters.index(name), operands.write(i.operands[0])
 
     def step(lanes: RunningLanes) -> None:
         if number >= len(lanes.parameters):
@@ -55,7 +55,7 @@ def _decode_parameter(i: Instruction, operands: Operands, entry: PtxKernel) -> S
     return step
 
 
-def decode_store(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_store(i: Instruction, operands: Operands) -> Step:
     """st.SPACE[.vN].TYPE."""
     space, count, dtype = _form(i)
     unit = np.dtype(f"u{dtype.itemsize}")
@@ -81,7 +81,7 @@ def _form(i: Instruction) -> tuple[str, int, np.dtype[np.generic]]:
     return space, counts[0] if counts else 1, np.dtype(TYPES[kind])
 
 
-def decode_atomic(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_atomic(i: Instruction, operands: Operands) -> Step:
     """atom.global.add.u32: lanes one after another; each sees the sum of those before it."""
     if i.opcode != "atom.global.add.u32":
         raise refuse(i)
@@ -101,14 +101,14 @@ def decode_atomic(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
     return step
 
 
-def decode_fence(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_fence(i: Instruction, operands: Operands) -> Step:
     """membar.gl, fence: what these lanes stored so far is seen by other blocks from here on."""
     if i.opcode not in ("membar.gl", "membar.sys", "membar.cta", "fence.acq_rel.gpu", "fence.sc.gpu"):
         raise refuse(i)
     return (lambda lanes: None) if i.opcode == "membar.cta" else lambda lanes: lanes.fence()
 
 
-def decode_asynchronous(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_asynchronous(i: Instruction, operands: Operands) -> Step:
     """cp.async of 4, 8 or 16 bytes, its groups and its waits."""
     if i.opcode == "cp.async.commit_group":
         return lambda lanes: lanes.commit()

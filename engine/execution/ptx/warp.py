@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.execution.ptx.arithmetic import F32
 from engine.execution.ptx.lanes import WARP_LANES, RunningLanes
-from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
+from engine.execution.ptx.nodes import Instruction, PtxFault
 from engine.execution.ptx.operands import Operands, Read, Step, Values, refuse
 
 U32 = np.dtype(np.uint32)
@@ -19,7 +19,7 @@ GROUP, THREAD = LANE // 4, LANE % 4
 """The ISA's groupID and threadID_in_group of each lane."""
 
 
-def decode_shuffle(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_shuffle(i: Instruction, operands: Operands) -> Step:
     """shfl.sync.MODE.b32 d[|p], a, b, c, mask: another lane's value, or the own one where there is no such lane."""
     if i.parts[1] != "sync" or i.parts[2] not in _SOURCES or i.parts[3:] != ("b32",):
         raise refuse(i)
@@ -53,7 +53,7 @@ _SOURCES: Mapping[str, Callable[[Values, Values, Values, Values], Values]] = {
 }
 
 
-def decode_load_matrix(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_load_matrix(i: Instruction, operands: Operands) -> Step:
     """ldmatrix: 8 x 8 halves a matrix; lanes 8m to 8m + 7 give the rows of matrix m, each lane gets a pair of each."""
     count = {"x1": 1, "x2": 2, "x4": 4}.get(i.parts[4])
     if i.parts[1:4] != ("sync", "aligned", "m8n8") or count is None or i.parts[-2:] != ("shared", "b16"):
@@ -128,7 +128,7 @@ _PRODUCTS = {
 """Form -> how a register is read, the fragments of both factors, the depth."""
 
 
-def decode_product(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
+def decode_product(i: Instruction, operands: Operands) -> Step:
     """mma.sync of the forms above: d = a b + c; products are exact in float64, sums are rounded to float32 once."""
     known = _PRODUCTS.get(i.opcode.removeprefix("mma.sync.aligned."))
     if known is None:
@@ -156,8 +156,10 @@ def decode_product(i: Instruction, operands: Operands, entry: PtxKernel) -> Step
     return step
 
 
-def decode_warp_barrier(i: Instruction, operands: Operands, entry: PtxKernel) -> Step:
-    """bar.warp.sync: all lanes of the warp come here together."""
+def decode_warp_barrier(i: Instruction, operands: Operands) -> Step:
+    """bar.warp.sync: all lanes of the warp come here together.  Barriers of the block are control, not steps."""
+    if i.opcode != "bar.warp.sync":
+        raise refuse(i)
     mask = operands.read(i.operands[0], U32)
 
     def step(lanes: RunningLanes) -> None:
@@ -169,5 +171,5 @@ def decode_warp_barrier(i: Instruction, operands: Operands, entry: PtxKernel) ->
     return step
 
 
-DECODERS = {"shfl": decode_shuffle, "ldmatrix": decode_load_matrix, "mma": decode_product}
+DECODERS = {"shfl": decode_shuffle, "ldmatrix": decode_load_matrix, "mma": decode_product, "bar": decode_warp_barrier}
 """Decoder of each first part of an opcode."""

@@ -1,0 +1,28 @@
+"""A window of its own beside the main one, for a comparison."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from views.panel import Panel
+
+
+class CompareWindow(QWidget):
+    """Shows one panel; Escape closes it."""
+
+    def __init__(self, parent: QWidget, title: str, view: Panel, size: tuple[int, int]) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self.setWindowTitle(f"{title} — Loomscope")
+        self.resize(*size)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(view.header)
+        layout.addWidget(view, 1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape closes the window."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.close()
