@@ -119,6 +119,20 @@ def test_plots_have_equal_axes_and_everything_stands_inside(qtbot: object) -> No
     assert np.allclose(first, second), "zoomed together"
 
 
+def test_names_stand_inside_their_plot_from_the_first_picture_on(qtbot: object) -> None:
+    """A plot has less room once another stands beside it: names were placed for all of it, and cut."""
+    points = tuple(point(f"kernel number {n}", 4.0**n, 0.5) for n in range(5))
+    made = page(qtbot, OriginPoints("predicted", "a model", points, 0), OriginPoints("measured", "", (), 5))
+    chart = made.canvas.chart
+    assert chart is not None
+    made.canvas.grab()
+    plot = chart.plot(0, 0)
+    named = [item for name, item in plot._items.items() if name.startswith("name ")]
+    assert named
+    for item in named:
+        assert plot.box.sceneBoundingRect().adjusted(-2, -2, 2, 2).contains(item.sceneBoundingRect())
+
+
 def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above(qtbot: object) -> None:
     made = page(qtbot)
     softmax, layernorm, matmul = (spots_of(made, group)[0] for group in ("softmax", "layernorm", "matmul"))

@@ -85,9 +85,16 @@ class PlotFrame(QWidget, Themed):
         chart = self.chart or self._make_chart(self.theme)
         chart.setVisible(self.has_data())
         if self.has_data():
-            self.draw(chart)
-            for plot in chart.plots.values():
-                plot.finish()
+            before = set(chart.plots)
+            self._draw_all(chart)
+            if set(chart.plots) != before:  # names are placed by the room that each plot has beside the others
+                chart.ci.layout.activate()
+                self._draw_all(chart)
+
+    def _draw_all(self, chart: Chart) -> None:
+        self.draw(chart)
+        for plot in chart.plots.values():
+            plot.finish()
 
     def show_theme(self, theme: Theme) -> None:
         """Draws with other colours."""
