@@ -131,14 +131,17 @@ def edited_softmax(folder: Path) -> Path:
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    source, out = tmp_path / "m.onnx", tmp_path / "report.html"
+    source = tmp_path / "<script>alert(1)<img src=x onerror=alert(1)>\"'&.onnx"
+    out = tmp_path / "report.html"
     sized = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in ("x", HOSTILE)}
     half = numpy_helper.from_array(np.ones(8, np.float32), "half")
     node = helper.make_node("Add", ["x", "half"], [HOSTILE], name=HOSTILE)
     graph = helper.make_graph([node], HOSTILE, [sized["x"]], [sized[HOSTILE]], [half])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
     assert loomscope("report", str(source), "-o", str(out), "--no-check").returncode == 0
-    page = check_whole(out.read_text(encoding="utf-8"))
+    text = out.read_text(encoding="utf-8")
+    page = check_whole(text)
+    assert "&lt;script&gt;alert(1)" in text, "the name is told"
     assert [name for name, _ in page.elements].count("style") == 1
 
 

@@ -169,8 +169,9 @@ def test_required_marks_with_two_values_exclude_each_other() -> None:
         engine.compile(group, recipe)
     assert [str(placed.entry) for placed in refused.value.conflicting] == [first, second]
     assert refused.value.repairs and "collides with" in refused.value.reason
-    for soft in (f"  {first}\n  {second.removeprefix('required ')}\n", f"  {first}\n  {first}\n"):
-        assert engine.compile(*advised(soft)).verdicts
+    for other, outcome in ((second.removeprefix("required "), "relaxed"), (first, HONOURED)):
+        kernel = engine.compile(*advised(f"  {first}\n  {other}\n"))
+        assert [v.outcome for v in kernel.verdicts if v.placed.author == "user"] == [HONOURED, outcome]
 
 
 def test_analyses_have_alternatives_like_users() -> None:

@@ -32,6 +32,7 @@ def test_the_desktop_tests_pass() -> None:
     assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
     assert "Traceback" not in done.stderr, done.stderr
     assert " skipped" not in done.stdout, done.stdout
+    assert done.stdout.count("100%]") == 2, f"at scale 1 and at scale 2:\n{done.stdout}"
 
 
 def test_the_packages_are_those_that_the_readme_and_ci_install() -> None:

@@ -110,9 +110,12 @@ def test_a_level_that_there_is_not_is_bad_input(word: str) -> None:
 @pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("path", sentinels(sorted((SHARED / "akg" / "stitch").glob("*.json")), 0), ids=lambda p: p.stem)
 def test_kernels_of_akg_files(path: Path) -> None:
-    for group in engine.fuse(engine.load(path)).groups:
-        if work_of(engine.compile(group)) <= 8 * PTX_WORK:
-            assert_right(group)
+    groups = engine.fuse(engine.load(path)).groups
+    small = [group for group in groups if work_of(engine.compile(group)) <= 8 * PTX_WORK]
+    for group in small:
+        assert_right(group)
+    if not small:
+        pytest.skip("all groups take too long to interpret")
 
 
 @pytest.mark.slow

@@ -59,7 +59,9 @@ def test_depthwise_convolutions_have_a_thread_for_each_result(
     assert threads(kernel) <= MOST
     shared = asked(group, min(32, 1 << (window * window - 1).bit_length()))
     assert threads(shared) > 8
-    assert engine.predict(kernel).microseconds < 0.8 * engine.predict(shared).microseconds
+    # The 37,632 results of the smallest leave most of a GPU's threads idle, so that sharing costs less there.
+    limit = 0.5 if size > 7 else 1.0
+    assert engine.predict(kernel).microseconds < limit * engine.predict(shared).microseconds
 
 
 @needs_nvrtc

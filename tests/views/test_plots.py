@@ -1,4 +1,4 @@
-"""Plots under the pointer: zoomed, panned, reset, read off, made logarithmic, saved; and what 100,000 samples cost."""
+"""Plots under the pointer: zoomed, panned, reset, read off, made logarithmic, saved; and what 20,000 samples cost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QApplication, QFileDialog
+from PySide6.QtWidgets import QFileDialog
 
+from tests.benchmarks import plots
 from tests.support.plots import drag, spot, wheel
 from tests.support.pointer import hover
 from views.plots.mark_style import MarkStyle
@@ -200,10 +201,7 @@ def test_no_extreme_of_very_many_samples_is_left_out(qtbot: object) -> None:
         assert image.pixelColor(spot(plot, key)) == text
 
 
-@pytest.mark.parametrize("count", [20_000])
-def test_streaming_many_samples_is_fluent(qtbot: object, count: int) -> None:
-    from tests.benchmarks.plots import frames_of
-
-    took = frames_of(count, rounds=6)
-    assert all(milliseconds < 33 for milliseconds in took.values()), took
-    QApplication.processEvents()
+def test_streaming_many_samples_is_fluent(qtbot: object) -> None:
+    """A fifth of the benchmark's, within its budget of the processor's time."""
+    took = plots.frames_of(20_000, rounds=6)
+    assert all(milliseconds < plots.BUDGET for milliseconds in took.values()), took

@@ -139,6 +139,9 @@ def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above(qtbot: obje
     assert softmax.x() < layernorm.x() < matmul.x() and softmax.y() > layernorm.y() > matmul.y()
     x, y, ghosts = range_of(line(OriginPoints("predicted", "", POINTS, 0))).spots(POINTS)
     assert ghosts[1] == pytest.approx(y[1] / 2) and np.isnan(ghosts[2]) and x[0] < x[1] < x[2]
+    axes = range_of(line(OriginPoints("predicted", "", POINTS, 0)))
+    _, y, ghosts = axes.spots(POINTS)
+    assert all(axes.bottom <= each <= axes.top for each in (*y, *ghosts[~np.isnan(ghosts)]))
 
 
 def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: object) -> None:

@@ -146,11 +146,6 @@ def test_improvements_are_the_trials_that_were_faster_than_all_before() -> None:
     assert list(improvements(np.array([math.nan, 5.0, 6.0, 4.0, 4.0, math.nan, 1.0]))) == [1, 3, 6]
 
 
-def test_outliers_stand_at_the_edge_and_leave_the_others_room() -> None:
-    low, high = time_range(np.array([10.0] * 98 + [11.0, 5000.0]), 12.0)
-    assert high < 20 and low < 10 < (low + high) / 2
-
-
 def progress(qtbot: object, trials: Trials, origin: str = "predicted", before: float = 8.0) -> ProgressPlot:
     plot = ProgressPlot()
     qtbot.addWidget(plot)  # type: ignore[attr-defined]
@@ -163,6 +158,22 @@ def progress(qtbot: object, trials: Trials, origin: str = "predicted", before: f
     plot.show()
     plot.trial_selected.connect(plot.show_selection)
     return plot
+
+
+def test_outliers_stand_at_the_edge_and_leave_the_others_room(qtbot: object) -> None:
+    low, high = time_range(np.array([10.0] * 98 + [11.0, 5000.0]), 12.0)
+    assert high < 20 and low < 10 < (low + high) / 2
+
+    def drawn(slowest: float) -> tuple[float, int]:
+        """Where times are cut off, and how much ink stands at the upper edge over the last trial."""
+        plot = progress(qtbot, trials_of(*[10.0] * 98, 11.0, slowest), before=12.0)
+        assert plot.chart is not None
+        x, top = spot(plot, 99).x(), round(plot.chart.plot().box.sceneBoundingRect().top())
+        image, ink = plot.grab().toImage(), load_theme("light").colour("text-2")
+        return plot.edge, sum(image.pixelColor(a, b) == ink for a in range(x - 8, x + 9) for b in range(top, top + 20))
+
+    edge, arrow = drawn(5000.0)
+    assert edge == high and arrow > 0 and drawn(11.0) == (0.0, 0)
 
 
 def test_a_click_near_a_dot_and_the_arrow_keys_choose_trials(qtbot: object) -> None:

@@ -36,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
             command = [sys.executable, "-m", "pytest", *tests, *STRICT, *arguments]
             environment = {**environment, "QT_SCALE_FACTOR": str(scale)}
             codes.append(subprocess.run(command, cwd=ROOT, env=environment).returncode)
-    return max(code for code in codes if code != NOTHING_CHOSEN)
+    # A crash ends with the negative number of its signal.
+    return next((code for code in codes if code not in (0, NOTHING_CHOSEN)), min(codes))
 
 
 if __name__ == "__main__":

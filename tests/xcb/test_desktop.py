@@ -142,6 +142,7 @@ def test_nothing_is_cut_in_the_smallest_window(active: Window, perspective: str)
     assert wait_for(lambda: (active.width(), active.height()) == SMALLEST)
     active.set_perspective(perspective)
     QTest.qWait(50)
+    assert len(list(parts(active))) > 20
     cut = [described(part) for part in parts(active) if not is_whole(part)]
     assert not cut, "\n".join(cut)
 
