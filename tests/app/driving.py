@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 from app.controllers.timing import TimingController
+from app.session.client import COMMAND as REAL_COMMAND
 from app.shell.window import Window
 from engine.documents.model import KernelDoc
 
@@ -34,6 +36,15 @@ def settle(window: Window, qtbot: object, patience: int = PATIENCE) -> None:
     qtbot.waitUntil(  # type: ignore[attr-defined]
         lambda: client.is_idle and not scene.is_building and not state.is_looking, timeout=patience
     )
+
+
+def open_with_worker(make: Callable[..., Window], qtbot: object, path: str, patience: int = LONG) -> Window:
+    """A window with the real worker and a file open."""
+    window = make(command=REAL_COMMAND)
+    window.workspace.start()
+    window.open_file(path)
+    settle(window, qtbot, patience)
+    return window
 
 
 def select(window: Window, qtbot: object, group: str = "softmax_0", patience: int = PATIENCE) -> KernelDoc:

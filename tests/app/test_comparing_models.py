@@ -7,22 +7,13 @@ from pathlib import Path
 
 import onnx
 
-from app.session.client import COMMAND
 from app.shell.window import Window
 from engine.documents.difference import CHANGED
-from tests.app.driving import LONG, advice, select, settle
+from tests.app.driving import LONG, advice, open_with_worker, select, settle
 from tests.support.commands import MODELS, SOFTMAX, document
 
 GROUP = "softmax_0"
 EDIT = "advice user\n  S0, S2 @ innermost: mark lane 64\n"
-
-
-def opened(make: Callable[..., Window], qtbot: object, path: str) -> Window:
-    window = make(command=COMMAND)
-    window.workspace.start()
-    window.open_file(path)
-    settle(window, qtbot, LONG)
-    return window
 
 
 def compare(window: Window, qtbot: object, path: str) -> None:
@@ -36,7 +27,7 @@ def compare(window: Window, qtbot: object, path: str) -> None:
 
 
 def test_edits_that_no_file_holds_are_compared(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
-    window = opened(make, qtbot, SOFTMAX)
+    window = open_with_worker(make, qtbot, SOFTMAX)
     select(window, qtbot, GROUP, LONG)
     before = window.workspace.model
     window.document.save(str(tmp_path / "before.loom"))
@@ -63,7 +54,7 @@ def test_a_row_of_the_list_selects_the_launch_in_both_graphs(
     gelu.op_type, gelu.domain = "Tanh", ""
     del gelu.attribute[:]
     onnx.save(changed, other)
-    window = opened(make, qtbot, str(source))
+    window = open_with_worker(make, qtbot, str(source))
     compare(window, qtbot, str(other))
     view = window.model_diff.view
     found = document("diff", str(source), str(other))
@@ -82,7 +73,7 @@ def test_a_row_of_the_list_selects_the_launch_in_both_graphs(
 def test_a_file_that_cannot_be_opened_is_told_and_changes_nothing(
     make: Callable[..., Window], qtbot: object, tmp_path: Path
 ) -> None:
-    window = opened(make, qtbot, SOFTMAX)
+    window = open_with_worker(make, qtbot, SOFTMAX)
     for name, content in (("a.onnx", b"no model"), ("b.loom", b"{}")):
         (tmp_path / name).write_bytes(content)
         compare(window, qtbot, str(tmp_path / name))

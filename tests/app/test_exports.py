@@ -12,14 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from app.session.client import COMMAND
 from app.shell.actions import EXPORTS
 from app.shell.exports import VERBS
 from app.shell.panels import PANELS
 from app.shell.render import PictureOptions, render
 from app.shell.window import Window
 from engine.support.errors import BadInput
-from tests.app.driving import LONG, advice, select, settle
+from tests.app.driving import LONG, advice, open_with_worker, select, settle
 from tests.support.commands import SOFTMAX, document
 
 GROUP = "softmax_0"
@@ -29,10 +28,7 @@ EDIT = "advice user\n  S0, S2 @ innermost: mark lane 64  # because wider rows\n"
 @pytest.fixture
 def edited(make: Callable[..., Window], qtbot: object) -> Window:
     """The softmax with one edit, which no file holds."""
-    window = make(command=COMMAND)
-    window.workspace.start()
-    window.open_file(SOFTMAX)
-    settle(window, qtbot, LONG)
+    window = open_with_worker(make, qtbot, SOFTMAX)
     select(window, qtbot, GROUP, LONG)
     window.workspace.edit(GROUP, advice(window, GROUP) + EDIT)
     settle(window, qtbot, LONG)

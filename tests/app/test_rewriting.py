@@ -8,10 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu
 
-from app.session.client import COMMAND
 from app.shell.window import Window
 from engine.documents.model import EntryDoc
-from tests.app.driving import advice, select, settle
+from tests.app.driving import advice, open_with_worker, select
 from tests.app.test_real_editing import GROUP, MODEL, explored, rows
 
 BACKWARDS = "required all @ innermost: cut S2 | S1"
@@ -20,10 +19,7 @@ LINE = "  rewrite recompute S1 in S2"
 
 @pytest.fixture
 def opened(make: Callable[..., Window], qtbot: object) -> Window:
-    window = make(command=COMMAND)
-    window.workspace.start()
-    window.open_file(MODEL)
-    settle(window, qtbot)
+    window = open_with_worker(make, qtbot, str(MODEL))
     window.set_perspective("Schedule")
     select(window, qtbot, GROUP)
     explored(window, qtbot)

@@ -25,7 +25,7 @@ from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, SPREAD,
 from views.tuning.trials import NONE, Trials
 
 ROW, HEAD = 24, 26
-WIDTHS = {NUMBER: 62, TIME: 96, SPREAD: 96, TO_BEST: 72, PROMISED: 74, GROUP: 110, MAPPING: 130, RESULT: 120}
+WIDTHS = {NUMBER: 62, TIME: 96, SPREAD: 96, TO_BEST: 72, PROMISED: 104, GROUP: 110, MAPPING: 130, RESULT: 120}
 DIMENSION = 58
 """Pixels of a dimension's column, at least."""
 NOTHING = "Trials appear here as they come: one row each, failures with their cause"
