@@ -72,10 +72,11 @@ def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compil
         except EngineError:
             if share == own:
                 return plain  # whoever compiles it is told why it has no kernel
+    most = found[0][2].facts.global_sectors
 
     def rank(one: tuple[_Share, tuple[Entry, ...], Kernel]) -> tuple[bool, float]:
         share, _, kernel = one
-        return share != own, model_microseconds(kernel.facts, machine)
+        return share != own and kernel.facts.global_sectors >= most, model_microseconds(kernel.facts, machine)
 
     ranked, offered = sorted(found, key=rank), []
     for share, entries, kernel in ranked:
