@@ -142,9 +142,13 @@ def with_plain_rows(program: TensorProgram, tree: ScheduleTree) -> ScheduleTree:
             case Band(members, _, child):
                 return replace(node, members=tuple(_plain_member(m, program) for m in members), child=plain(child))
 
-    found = plain(tree.root)
-    _refuse_general_rows(program, found)
-    return ScheduleTree(found)
+    if _misfit(program, tree.root) is None:
+        return tree
+    found = ScheduleTree(plain(tree.root))
+    misfit = _misfit(program, found.root)
+    if misfit is not None:
+        raise misfit
+    return found
 
 
 def _plain_member(member: Member, program: TensorProgram) -> Member:
@@ -177,8 +181,8 @@ def _only_sums(member: Member, program: TensorProgram) -> bool:
     return not others and reduction is not None and reduction.associative and row.iterators()[0] in reduction.iterators
 
 
-def _refuse_general_rows(program: TensorProgram, root: Node) -> None:
-    """The loops of these families are one iterator each, which runs through the whole loop in each statement."""
+def _misfit(program: TensorProgram, root: Node) -> Unsupported | None:
+    """Why a loop is not one iterator, which runs through the whole loop in each statement; None where all are."""
     for band in walk(root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():
@@ -189,11 +193,12 @@ def _refuse_general_rows(program: TensorProgram, root: Node) -> None:
                 what = f"over {row}" if iterator is None else f"{extents[iterator]} times"
                 where = f"dimension {member.name} of {member.extent}"
                 nearest = f"nearest is one iterator there: pin {' or '.join(row.iterators())}"
-                raise _bad_schedule(
+                return _bad_schedule(
                     program,
                     f"{statement} runs {what} in {where}, but a loop is one iterator",
                     f"{nearest} in place of the terms, equal or objective that asks for more",
                 )
+    return None
 
 
 def _runs_through(statement: Statement, iterator: str | None, member: Member) -> bool:
