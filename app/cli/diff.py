@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import engine
 from app.cli import output
@@ -26,8 +25,7 @@ def diff(a: CompileJob, b: CompileJob, json: bool) -> None:
             step(f"opening {job.file}", done, 3)
             models.append(job.model)
         step("comparing", 2, 3)
-        recipes = tuple(replace(job.recipe, target=a.target) for job in (a, b))
-        found = engine.compare_models(models[0], models[1], (recipes[0], recipes[1]))
+        found = engine.compare_models(models[0], models[1], (a.recipe, b.recipe))
     if json:
         output.document(**{**fields_to_json(found), "a": a.file, "b": b.file})
         return

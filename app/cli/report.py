@@ -68,7 +68,7 @@ def report(job: CompileJob, out: Path, records: Sequence[Path], details: int, ch
 def _gather(job: CompileJob, searches: tuple[SearchDoc, ...], most: int, check: bool, step: Step) -> ReportDoc:
     step("opening", 0, 1)
     plan, advised = job.plan, job.advised
-    model = engine.model_doc(job.graph, plan, target=job.target)
+    model = engine.model_doc(job.graph, plan)
     baseline = model.total
     trails = dict(job.workspace.groups) if job.workspace else {}
     edited = [group for group in plan.groups if _is_edited(job.recipe, advised, group, trails)]
