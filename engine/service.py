@@ -30,6 +30,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
@@ -42,6 +43,7 @@ from engine.documents.parts import Send, send_ahead, without_long_lists
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.graph.load import symbolic_dimensions
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
@@ -131,6 +133,10 @@ class Service:
         document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
         self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
+
+    def _dimensions(self, arguments: Arguments, send: Send) -> dict[str, list[str]]:
+        """The symbolic dimensions of a file, which need not be the open one, and where they are used."""
+        return symbolic_dimensions(Path(_text(arguments, "path")))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
@@ -259,6 +265,7 @@ class Service:
 
 REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
     "open": Service._open,
+    "dimensions": Service._dimensions,
     "fuse": Service._fuse,
     "kernel": Service._kernel_or_refusal,
     "check": Service._check,
