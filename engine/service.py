@@ -50,6 +50,7 @@ from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
+from engine.verify.levels import AUTO, choose_levels, join_levels
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -180,8 +181,12 @@ class Service:
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
-        send("progress", {"text": f"running {kernel.group.name} on the CPU", "done": 1, "total": 2})
-        return to_json(engine.check(kernel))
+        levels, checks = choose_levels(AUTO, kernel), {}
+        for done, level in enumerate(levels, 1):
+            text = f"running the {level} of {kernel.group.name} on the CPU"
+            send("progress", {"text": text, "done": done, "total": len(levels) + 1})
+            checks[level] = engine.check(kernel, level=level)
+        return to_json(join_levels(checks))
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)

@@ -26,7 +26,7 @@ from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
 from engine.support.files import replace_whole, unwritable
 from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, plural
+from views.format import amount, duration, figure, kibibytes, plural
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -171,7 +171,7 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
             kernel["group"], kernel["file"],
             ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
             ", ".join(str(one["block"][0]) for one in kernel["launches"]),
-            ", ".join(amount(one["shared_bytes"]) for one in kernel["launches"]),
+            ", ".join(kibibytes(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc, FlightDoc
+from views.format import kibibytes
 
 LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""
@@ -23,7 +24,6 @@ AXIS = 26.0
 NARROWEST = 3.0
 """Pixels of a bar that takes no time."""
 TICKS = 6
-KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class ChartGeometry:
     def stage_bytes(self) -> str:
         """Bytes of one stage of all buffers that are pipelined."""
         piped = [buffer for buffer in self.doc.shared if buffer.stages == self.doc.stages]
-        return f"{sum(buffer.size for buffer in piped) / max(self.doc.stages, 1) / KIB:.3g} KiB"
+        return kibibytes(sum(buffer.size for buffer in piped) / max(self.doc.stages, 1))
 
 
 def _nice(size: float) -> float:
