@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from views.icons import icon
+from views.keyboard import keyboard_target
 from views.theme import Theme
 from views.themed import Themed, apply_theme
 
@@ -352,11 +353,18 @@ class Panel(QWidget, Themed):
         button.setText(name)
         button.setCheckable(True)
         button.setProperty("role", "tab")
-        button.clicked.connect(lambda: self.tab_selected.emit(name))
+        button.clicked.connect(lambda: self._choose_tab(name))
         button.setChecked(not self.tabs)
         self._tab_group.addButton(button)
         self.tabs[name] = button
         self.header_layout.addWidget(button)
+
+
+    def _choose_tab(self, name: str) -> None:
+        """Brings a tab to the front; one that the pointer chose has the keyboard, too."""
+        self.tab_selected.emit(name)
+        if not self.tabs[name].hasFocus():
+            keyboard_target(self).setFocus(Qt.FocusReason.MouseFocusReason)
 
 
 class _Empty(QWidget):
