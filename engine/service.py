@@ -245,11 +245,15 @@ class Service:
         """The compiled group of a request, cached by group and advice."""
 
         def make() -> engine.Kernel:
-            group, recipe = self._group_and_recipe(arguments)
-            send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
+            name, text = _key(arguments)
+            group = _group(self._plan(), name)
+            send("progress", {"text": f"scheduling {name}", "done": 0, "total": 1})
             # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
-            first = Options(repairing=0.0) if _key(arguments)[1] is None else FIRST_ANSWER
-            return compile_group(group, recipe, options=first)
+            if text is not None:
+                return compile_group(*self._group_and_recipe(arguments), options=FIRST_ANSWER)
+            kernel = compile_group(group, self._advised.get(name), options=Options(repairing=0.0))
+            self._advised[name] = kernel.recipe
+            return kernel
 
         return _keep(self._kernels, _key(arguments), make)
 
