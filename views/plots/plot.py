@@ -123,12 +123,14 @@ class Plot:
             line.setPen(pg.mkPen(theme.colour("edge"), style=Qt.PenStyle.DashLine))
 
     def show_title(self, text: str, note: str = "") -> None:
-        """A head over the plot, with a note in grey."""
+        """A head over the plot, with a note in grey; it takes no room where there is nothing to say."""
+        if self.title is None and not text:
+            return
         if self.title is None:
             # In no layout: a long note makes no plot wider than its neighbours.
             self.title = QGraphicsTextItem(self.cell)
             self.title.setPos(LEFT, 2)
-            self.cell.layout.setRowFixedHeight(0, TITLE)
+        self.cell.layout.setRowFixedHeight(0, TITLE if text else 0)
         colours = self.chart.theme.colours
         parts = [f'<span style="font-weight: 600; color: {colours["text"]}">{escape(text)}</span>']
         parts += [f'<span style="color: {colours["text-3"]}">&nbsp; {escape(note)}</span>'] if note else []
