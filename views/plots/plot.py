@@ -173,6 +173,15 @@ class Plot:
         ends = (self.values("left", side) for side in (low, high))
         item.show_spans(self.values("bottom", x), *ends, QPen(colour, width))
 
+    def bars(self, name: str, ends: Numbers, y: Numbers, height: float, token: str, *, filled: bool) -> None:
+        """Bars across from zero; hollow ones for times that were not measured."""
+        colour = self.chart.theme.colour(token)
+        opts = {
+            "x0": np.zeros(len(ends)), "x1": ends, "y": y, "height": height,
+            "pen": pg.mkPen(colour, width=1.4), "brush": pg.mkBrush(colour if filled else None),
+        }  # fmt: skip
+        self._item(name, lambda: pg.BarGraphItem(**opts), 8).setOpts(**opts)
+
     def line(
         self, name: str, x: Numbers, y: Numbers, token: str, width: float = 1.2, *, pairs: bool = False,
         alpha: int = 255,
