@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 
-from tests.support.plots import click, spot, wheel
+from tests.support.plots import click, drag, spot, wheel
 from tests.support.pointer import hover
 from tests.support.stalls import assert_fluent
 from views.roofline.canvas import range_of
@@ -103,6 +103,19 @@ def test_points_on_one_spot_are_reached_one_after_the_other(qtbot: object) -> No
     for _ in range(4):
         click(made.canvas, at)
     assert reached == ["a", "b", "c", "a"]
+
+
+def test_a_region_names_the_kernels_in_it(qtbot: object) -> None:
+    made = page(qtbot)
+    heard: list[tuple[str, ...]] = []
+    made.canvas.region_selected.connect(heard.append)
+    (slow,), (fast,) = spots_of(made, "softmax"), spots_of(made, "layernorm")
+    left, right = sorted((slow, fast), key=lambda spot: spot.x())
+    low, high = max(left.y(), right.y()) + 8, min(left.y(), right.y()) - 8
+    drag(made.canvas, QPoint(left.x() - 8, low), QPoint(right.x() + 8, high), Qt.KeyboardModifier.ShiftModifier)
+    assert [set(groups) for groups in heard] == [{"softmax", "layernorm"}]
+    drag(made.canvas, QPoint(right.x() + 20, low), QPoint(right.x() + 40, high), Qt.KeyboardModifier.ShiftModifier)
+    assert len(heard) == 1, "a region without kernels selects none"
 
 
 def test_plots_have_equal_axes_and_everything_stands_inside(qtbot: object) -> None:

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QItemSelectionModel, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.documents.model import ProblemDoc, Time
@@ -16,7 +17,7 @@ from tests.app.fake_documents import model
 from views.problems.view import ProblemsView
 from views.rows import RowView, TreeRow
 from views.tables import Table, comma_separated, flatten, tab_separated, tables_in
-from views.timing.view import TimingView
+from views.timing.view import KERNELS, ROOFLINE, TimingView
 
 HOSTILE = '=HYPERLINK("http://x")\tone\ntwo "quoted", µ'
 
@@ -58,6 +59,24 @@ def test_copy_takes_the_selected_kernels_with_heads(qtbot: QtBot) -> None:
     QTest.keyClick(rows, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     read = list(csv.DictReader(io.StringIO(QGuiApplication.clipboard().text()), delimiter="\t"))
     assert [row["group"] for row in read] == order[:2], "from top to bottom, however they were chosen"
+
+
+def test_a_region_of_the_roofline_filters_the_kernels(qtbot: QtBot) -> None:
+    view = TimingView()
+    qtbot.addWidget(view)
+    shown = model()
+    view.show_times(shown, {}, {})
+    every = [row.key for row in view.kernels.rows.walk()]
+    view.select_tab(ROOFLINE)
+    view.roofline.canvas.region_selected.emit((every[1],))
+    assert [row.key for row in view.kernels.rows.walk()] == [every[1]] and view.tabs[KERNELS].isChecked()
+    assert view.filter_note.text().startswith(f"1 of {len(every)} kernels") and not view.filter_strip.isHidden()
+    view.show_times(shown, {}, {})
+    assert [row.key for row in view.kernels.rows.walk()] == [every[1]], "new times leave the filter"
+    view.filter_strip.findChild(QPushButton).click()
+    assert [row.key for row in view.kernels.rows.walk()] == every and view.filter_strip.isHidden()
+    view.filter_kernels(("of another model",))
+    assert [row.key for row in view.kernels.rows.walk()] == every and view.filter_strip.isHidden()
 
 
 def test_every_table_of_a_panel_is_found_by_its_name(qtbot: QtBot) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from statistics import median
 
+import numpy as np
 import pytest
+from PySide6.QtCore import QPoint, QRectF, Qt
 
-from views.format import moment
+from tests.support.plots import drag
+from views.format import figure, moment
 from views.plots.scale import limits, log_ticks, room_for, ticks
+from views.theme import load_theme
+from views.timing.live import GpuReading, Live, Series
+from views.timing.plot import SamplePlot
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -45,3 +52,48 @@ def test_limits_hold_everything_and_are_never_empty() -> None:
 def test_dates_are_written_for_people() -> None:
     assert moment("2026-11-18T09:12:00+00:00") == "18 Nov 2026 09:12"
     assert moment("yesterday") == "yesterday" and moment("") == ""
+
+
+def series(count: int, title: str = "softmax") -> Series:
+    draw = random.Random(7)
+    samples = tuple(10 + draw.gauss(0, 0.5) for _ in range(count))
+    looks = tuple(GpuReading(at, 1800.0, 50.0) for at in range(0, count, 10))
+    return Series(title, "measured", "a GPU", "", samples, 10.0, 9.6, 10.4, looks=looks, total=count)
+
+
+def shown(qtbot: object, theme: str = "dark") -> SamplePlot:
+    plot = SamplePlot()
+    qtbot.addWidget(plot)  # type: ignore[attr-defined]
+    plot.set_theme(load_theme(theme))
+    plot.resize(720, 320)
+    plot.show_live(Live(series(60)))
+    plot.show()
+    plot.flush()
+    plot.grab()
+    return plot
+
+
+def test_a_region_keeps_its_samples_and_tells_their_median(qtbot: object) -> None:
+    """The file that the menu saves holds the same samples; Escape, or another kernel, selects all again."""
+    plot, samples = shown(qtbot), series(60).samples
+    assert plot.chart is not None and len(list(plot.table()[1])) == 60
+    corners = plot.chart.plot().on_page(np.array([10.5, 30.5]), np.array([11.0, 9.0]))
+    first, last = (QPoint(round(x), round(y)) for x, y in corners)
+    drag(plot, first, last, Qt.KeyboardModifier.ShiftModifier)
+    plot.flush()
+    wanted = [(n, time) for n, time in enumerate(samples, 1) if 11 <= n <= 30 and 9.0 <= time <= 11.0]
+    assert list(plot.table()[1]) == wanted and 10 < len(wanted) <= 20
+    title = plot.chart.plot().title
+    assert title is not None and f"{len(wanted)} of 60 samples" in title.toPlainText()
+    assert f"median {figure(median(time for _, time in wanted))} µs" in title.toPlainText()
+    strip = plot.chart.plot(1).on_page(np.array([5.5, 8.5]), np.array([1800.0, 1800.0]))
+    drag(plot, *(QPoint(round(x), round(y) + n) for n, (x, y) in enumerate(strip)), Qt.KeyboardModifier.ShiftModifier)
+    assert [number for number, _ in plot.table()[1]] == [6, 7, 8], "a stretch of the clock"
+    plot.show_live(Live(series(61)))
+    assert len(list(plot.table()[1])) == 3, "new samples of the same kernel leave the region"
+    qtbot.keyClick(plot, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
+    plot.flush()
+    assert len(list(plot.table()[1])) == 61 and not title.toPlainText()
+    plot.keep(plot.chart.plot(), QRectF(1, 0, 1, 99))
+    plot.show_live(Live(series(60, "layernorm")))
+    assert len(list(plot.table()[1])) == 60

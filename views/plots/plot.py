@@ -123,12 +123,14 @@ class Plot:
             line.setPen(pg.mkPen(theme.colour("edge"), style=Qt.PenStyle.DashLine))
 
     def show_title(self, text: str, note: str = "") -> None:
-        """A head over the plot, with a note in grey."""
+        """A head over the plot, with a note in grey; it takes no room where there is nothing to say."""
+        if self.title is None and not text:
+            return
         if self.title is None:
             # In no layout: a long note makes no plot wider than its neighbours.
             self.title = QGraphicsTextItem(self.cell)
             self.title.setPos(LEFT, 2)
-            self.cell.layout.setRowFixedHeight(0, TITLE)
+        self.cell.layout.setRowFixedHeight(0, TITLE if text else 0)
         colours = self.chart.theme.colours
         parts = [f'<span style="font-weight: 600; color: {colours["text"]}">{escape(text)}</span>']
         parts += [f'<span style="color: {colours["text-3"]}">&nbsp; {escape(note)}</span>'] if note else []
@@ -170,6 +172,15 @@ class Plot:
         item, colour = self._item(name, Spans, 5), self.chart.theme.colour(token)
         ends = (self.values("left", side) for side in (low, high))
         item.show_spans(self.values("bottom", x), *ends, QPen(colour, width))
+
+    def bars(self, name: str, ends: Numbers, y: Numbers, height: float, token: str, *, filled: bool) -> None:
+        """Bars across from zero; hollow ones for times that were not measured."""
+        colour = self.chart.theme.colour(token)
+        opts = {
+            "x0": np.zeros(len(ends)), "x1": ends, "y": y, "height": height,
+            "pen": pg.mkPen(colour, width=1.4), "brush": pg.mkBrush(colour if filled else None),
+        }  # fmt: skip
+        self._item(name, lambda: pg.BarGraphItem(**opts), 8).setOpts(**opts)
 
     def line(self, name: str, x: Numbers, y: Numbers, token: str, width: float = 1.2, *, pairs: bool = False) -> None:
         """A line through values, broken where one is missing; pairs: of every two values one line."""

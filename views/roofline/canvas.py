@@ -60,6 +60,8 @@ class RooflineCanvas(PlotFrame):
     group_selected = Signal(str)
     pointed = Signal(str)
     """The group under the pointer, or "" ."""
+    region_selected = Signal(tuple)
+    """The groups with a point in a region that was drawn."""
 
     def __init__(self) -> None:
         super().__init__("Roofline")
@@ -111,6 +113,13 @@ class RooflineCanvas(PlotFrame):
         """Selects the kernel that was clicked, everywhere."""
         if len(keys):
             self.group_selected.emit(self.groups[self.pick(keys)])
+
+    def keep(self, plot: Plot, region: QRectF) -> None:
+        """Selects the kernels in a region."""
+        found, (x, y) = plot.targets, (plot.targets.x, plot.targets.y)
+        inside = (x >= region.left()) & (x <= region.right()) & (y >= region.top()) & (y <= region.bottom())
+        if inside.any():
+            self.region_selected.emit(tuple(self.groups[key] for key in found.keys[inside]))
 
     def describe(self, key: int) -> str:
         """The kernel's name."""

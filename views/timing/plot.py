@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QKeyEvent
 
 from views.format import figure
 from views.plots.frame import PlotFrame
@@ -36,6 +39,8 @@ class SamplePlot(PlotFrame):
     def __init__(self) -> None:
         super().__init__("Samples")
         self._live: Live | None = None
+        self._region: tuple[float, float, float, float] | None = None
+        """First and last sample, least and most microseconds of what is selected; None for everything."""
 
     @property
     def samples(self) -> tuple[float, ...]:
@@ -44,6 +49,8 @@ class SamplePlot(PlotFrame):
 
     def show_live(self, live: Live | None) -> None:
         """Replaces the samples."""
+        if live is None or self._live is None or live.series.title != self._live.series.title:
+            self._region = None
         self._live = live
         if live is not None:
             series = live.series
@@ -71,6 +78,7 @@ class SamplePlot(PlotFrame):
             plot.rule("baseline median", baseline.median, "text-3", "baseline", place, dashed=True)
         plot.band("band", series.low, series.high, "accent-bg")
         plot.marks("samples", numbers.astype(float), samples, MarkStyle("text-2", series.origin, arrows="worse"))
+        self._draw_selection(plot, numbers, samples)
         place = BELOW if baseline is not None and baseline.median >= series.median else ABOVE
         plot.rule("median", series.median, "accent", "median", place)
         plot.aim(numbers.astype(float), samples, numbers)
@@ -81,8 +89,49 @@ class SamplePlot(PlotFrame):
         return f"sample {key:,}: {figure(self.samples[key - 1])} µs"
 
     def table(self) -> tuple[tuple[str, ...], Cells]:
-        """All samples."""
-        return ("sample", "microseconds"), enumerate(self.samples, 1)
+        """The selected samples, or all of them."""
+        samples = self.samples
+        kept = np.flatnonzero(self._are_selected(np.array(samples))).tolist()
+        return ("sample", "microseconds"), ((place + 1, samples[place]) for place in kept)
+
+    def keep(self, plot: Plot, region: QRectF) -> None:
+        """Selects the samples of a region; on a strip of the clock or the temperature, those of its stretch."""
+        first, last = (plot.plain("bottom", side) for side in (region.left(), region.right()))
+        low, high = 0.0, np.inf
+        if self.chart is not None and plot is self.chart.plot():
+            low, high = (plot.plain("left", side) for side in (region.top(), region.bottom()))
+        self._region = (first, last, low, high)
+        self.refresh()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape selects nothing."""
+        if event.key() == Qt.Key.Key_Escape and self._region is not None:
+            self._region = None
+            self.refresh()
+        else:
+            super().keyPressEvent(event)
+
+    def _are_selected(self, samples: np.ndarray) -> NDArray[np.bool_]:
+        """Of each sample whether it is in the region, or anything where there is none."""
+        if self._region is None:
+            return np.ones(len(samples), bool)
+        first, last, low, high = self._region
+        numbers = np.arange(1, len(samples) + 1)
+        return np.asarray((numbers >= first) & (numbers <= last) & (samples >= low) & (samples <= high))
+
+    def _draw_selection(self, plot: Plot, numbers: np.ndarray, samples: np.ndarray) -> None:
+        """What the region holds: its marks in the accent, its figures over the plot."""
+        kept = self._are_selected(samples)
+        if self._region is None or self._live is None:
+            plot.show_title("")
+            return
+        style = MarkStyle("accent", self._live.series.origin, above=True)
+        plot.marks("selected", numbers[kept].astype(float), samples[kept], style)
+        told = ""
+        if kept.any():
+            low, middle, high = np.percentile(samples[kept], (20, 50, 80)).tolist()
+            told = f"median {figure(middle)} µs, p20–p80 {figure(low)} to {figure(high)} µs; "
+        plot.show_title(f"{kept.sum():,} of {len(samples):,} samples", f"{told}Escape selects all")
 
     def _draw_strips(self, chart: Chart, series: Series, above: Plot, x: AxisScale) -> None:
         """One below the other on the samples' axis, the last value at the left."""

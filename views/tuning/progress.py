@@ -38,7 +38,7 @@ class TrialPlot(PlotFrame):
 
     trial_selected = Signal(int)
     filter_requested = Signal(str)
-    log_axes = ("x", "y")
+    log_axes: tuple[str, ...] = ("x", "y")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

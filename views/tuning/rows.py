@@ -68,7 +68,7 @@ def importance_rows(found: Sequence[Importance]) -> tuple[TreeRow, ...]:
 def flip_rows(found: AblationDoc) -> tuple[TreeRow, ...]:
     """One row for each entry, the most worthwhile first."""
     return tuple(
-        TreeRow(f"{number}", flip.entry, (flip, _worth(flip), _without(flip, found)), (), 26, _flip_tip(flip))
+        TreeRow(f"{number}", flip.entry, (flip, worth_of(flip), time_without(flip, found)), (), 26, _flip_tip(flip))
         for number, flip in enumerate(found.flips)
     )
 
@@ -197,7 +197,7 @@ def _share(share: TrialShare, total: int, key: str) -> TreeRow:
     return TreeRow(key, share.title, (share, total), parts, 22 if not parts and "/" in key else 24, tip)
 
 
-def _worth(flip: FlipDoc) -> str:
+def worth_of(flip: FlipDoc) -> str:
     """What an entry gains, as part of the time without it."""
     if flip.microseconds is None or flip.gain is None:
         return "needed"
@@ -205,7 +205,7 @@ def _worth(flip: FlipDoc) -> str:
     return gain_text(part) if abs(part) > 0.0005 else "no change"
 
 
-def _without(flip: FlipDoc, found: AblationDoc) -> str:
+def time_without(flip: FlipDoc, found: AblationDoc) -> str:
     """The times without and with an entry, or why there is none without it."""
     if flip.microseconds is None:
         return flip.why_not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.ablation import AblationDoc
 from engine.documents.model import ProblemDoc
@@ -13,8 +13,10 @@ from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
 from views.rows import RowView
+from views.tuning.ablation_plot import AblationPlot
 from views.tuning.headline import PlotLegend, TuningHeadline
 from views.tuning.nodes import GroupProgress, Importance
+from views.tuning.parallel import ParallelPlot
 from views.tuning.progress import ProgressPlot
 from views.tuning.promise import PromisePlot
 from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
@@ -43,13 +45,16 @@ class TuningView(Panel):
         self.headline = TuningHeadline()
         self.progress_plot = ProgressPlot()
         self.promise = PromisePlot()
-        for plot in (self.progress_plot, self.promise):
+        self.parallel, self.bars = ParallelPlot(), AblationPlot()
+        for plot in (self.progress_plot, self.promise, self.parallel):
             plot.trial_selected.connect(self.trial_selected)
             plot.filter_requested.connect(self.filter_requested)
         self.importance = RowView("How much of the spread each dimension explains", paint_importance)
         self.ablation = RowView("What each entry of the best recipe is worth", paint_flip)
         for rows in (self.importance, self.ablation):
             rows.chevrons = False
+        self.bars.entry_selected.connect(lambda entry: self.select_entry(f"{entry}"))
+        self.ablation.row_selected.connect(lambda row: self.select_entry(row.key))
         self.ablate = QPushButton("Run ablation")
         self.ablate.setProperty("role", "small")
         self.ablate.clicked.connect(self.ablation_requested)
@@ -60,8 +65,8 @@ class TuningView(Panel):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.progress_plot)
         self.pages.addWidget(self.promise)
-        self.pages.addWidget(_under(self._importance_note, self.importance))
-        self.pages.addWidget(_under(self._ablation_note, self.ablation, self.ablate))
+        self.pages.addWidget(_under(self._importance_note, _beside(self.parallel, self.importance)))
+        self.pages.addWidget(_under(self._ablation_note, _beside(self.bars, self.ablation), self.ablate))
         self.pages.addWidget(self.refused)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
         self.legend = PlotLegend()
@@ -91,8 +96,10 @@ class TuningView(Panel):
         """Replaces the dots of promises and results."""
         self.promise.show_trials(trials, rows, origin, correlation)
 
-    def show_importance(self, found: Sequence[Importance], origin: str) -> None:
-        """Replaces the dimensions."""
+    def show_dimensions(self, trials: Trials, rows: Rows, found: Sequence[Importance], origin: str) -> None:
+        """Replaces the dimensions: all trials over them, and how much of the spread each explains."""
+        self.parallel.show_trials(trials, rows, origin)
+        self.parallel.setVisible(self.parallel.has_data())
         self.importance.show_rows(importance_rows(found))
         said = f"Part of the variance of the {origin} times (their logarithm) that each dimension explains alone"
         self._importance_note.setText(said if found else NO_SPREAD)
@@ -100,10 +107,17 @@ class TuningView(Panel):
     def show_ablation(self, found: AblationDoc | None, note: str = "") -> None:
         """Replaces the entries of the best recipe; `note`: of which trial, or why there are none."""
         self.ablation.show_rows(flip_rows(found) if found else ())
+        self.bars.show_ablation(found)
+        self.bars.setVisible(self.bars.has_data())
         if found is not None:
             time = f"{duration(found.microseconds)} {found.origin}"
             note = f"{note}, {time}: each entry taken back by itself, and the kernel {found.origin} again"
         self._ablation_note.setText(note or NO_ABLATION)
+
+    def select_entry(self, key: str) -> None:
+        """Marks an entry of the ablation in plot and table."""
+        self.ablation.mark((key,))
+        self.bars.show_selection(int(key))
 
     def show_refusal(self, title: str, problem: ProblemDoc) -> None:
         """Says why records cannot be shown or a run not be started, and what to do."""
@@ -120,6 +134,19 @@ class TuningView(Panel):
         """Marks a trial."""
         self.progress_plot.show_selection(row)
         self.promise.show_selection(row)
+        self.parallel.show_selection(row)
+
+
+def _beside(plot: QWidget, rows: QWidget) -> QSplitter:
+    """A plot with its table at the right; hidden until it has data."""
+    parts = QSplitter()
+    parts.setHandleWidth(1)
+    parts.setChildrenCollapsible(False)
+    for part in (plot, rows):
+        parts.addWidget(part)
+    parts.setSizes([560, 440])
+    plot.hide()
+    return parts
 
 
 def _under(note: QWidget, rows: QWidget, *buttons: QWidget) -> QWidget:

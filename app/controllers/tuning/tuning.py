@@ -294,7 +294,7 @@ class TuningController(QObject):
             correlation = rank_correlation(trials.promised[rows], trials.microseconds[rows])
             panels.tuning.show_promise(trials, rows, origin, correlation)
         elif panels.tuning.tab == DIMENSIONS:
-            panels.tuning.show_importance(importance(trials, rows), origin)
+            panels.tuning.show_dimensions(trials, rows, importance(trials, rows), origin)
         if not panels.search.isVisible():
             return
         mine = [task for task in run.tasks if task.group == self.group]
