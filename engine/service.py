@@ -30,6 +30,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
@@ -42,6 +43,7 @@ from engine.documents.parts import Send, send_ahead, without_long_lists
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.graph.load import symbolic_dimensions
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
@@ -132,6 +134,10 @@ class Service:
         document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
         self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
+
+    def _dimensions(self, arguments: Arguments, send: Send) -> dict[str, list[str]]:
+        """The symbolic dimensions of a file, which need not be the open one, and where they are used."""
+        return symbolic_dimensions(Path(_text(arguments, "path")))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
@@ -239,11 +245,15 @@ class Service:
         """The compiled group of a request, cached by group and advice."""
 
         def make() -> engine.Kernel:
-            group, recipe = self._group_and_recipe(arguments)
-            send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
+            name, text = _key(arguments)
+            group = _group(self._plan(), name)
+            send("progress", {"text": f"scheduling {name}", "done": 0, "total": 1})
             # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
-            first = Options(repairing=0.0) if _key(arguments)[1] is None else FIRST_ANSWER
-            return compile_group(group, recipe, options=first)
+            if text is not None:
+                return compile_group(*self._group_and_recipe(arguments), options=FIRST_ANSWER)
+            kernel = compile_group(group, self._advised.get(name), options=Options(repairing=0.0))
+            self._advised[name] = kernel.recipe
+            return kernel
 
         return _keep(self._kernels, _key(arguments), make)
 
@@ -264,6 +274,7 @@ class Service:
 
 REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
     "open": Service._open,
+    "dimensions": Service._dimensions,
     "fuse": Service._fuse,
     "kernel": Service._kernel_or_refusal,
     "check": Service._check,

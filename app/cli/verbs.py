@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from engine import (
 )
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
-from engine.support.files import replace_whole, unwritable
 from engine.support.serialization import fields_to_json, to_json
 from views.format import amount, duration, figure, kibibytes, plural
 
@@ -52,10 +50,11 @@ def inspect(job: CompileJob, json: bool) -> None:
     _say_unsupported(unsupported)
 
 
-def fuse(job: CompileJob, json: bool) -> None:
-    """The plan and its reasons."""
+def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
+    """The plan and its reasons.  policy: --policy; None leaves it to the recipe."""
+    job = replace(job, policy=policy)
     plan = job.plan
-    model = engine.model_doc(job.graph, plan, target=job.target)
+    model = engine.model_doc(job.graph, plan)
     instances = {group.name: group.instances for group in model.groups}
     figures = {
         "operators": len(job.graph.operators),
@@ -193,19 +192,11 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
             "terms": to_json(found.terms),
         })  # fmt: skip
         if trace is not None:
-            _write_trace(trace / f"{group.name}.json", kernel)
+            from engine.explore.chrome_trace import write_trace
+            from engine.explore.pipeline_chart import chart
+
+            write_trace(trace / f"{group.name}.json", chart(kernel), "predict")
     _report_times(job, rows, json)
-
-
-def _write_trace(place: Path, kernel: Kernel) -> None:
-    from engine.explore.chrome_trace import trace_document
-    from engine.explore.pipeline_chart import chart
-
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(place, dumps(trace_document(chart(kernel))).encode())
-    except OSError as error:
-        raise unwritable(place, "predict", error) from error
 
 
 def measure(job: CompileJob, json: bool) -> bool:
