@@ -10,6 +10,7 @@ import engine
 from engine.execution.nvrtc import compile_ptx
 from engine.execution.ptx.parse import parse
 from engine.fusion.nodes import FusionGroup
+from engine.suite import read_suite, suite_names
 from engine.verify.levels import LINE_TABLE, PTX_WORK, work_of
 from tests.semantics.single import Node, write_model
 from tests.support.commands import MODELS, document, refused
@@ -121,4 +122,14 @@ def test_kernels_of_akg_files(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((SHARED / "models").glob("*.onnx")), ids=lambda p: p.stem)
 def test_kernels_of_shared_models(path: Path) -> None:
     for group in engine.fuse(engine.load(path)).groups:
+        assert_right(group)
+
+
+ROWS = [f"suite:{name}/{row.name}" for name in suite_names() for row in read_suite(name).rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ROWS)
+def test_kernels_of_suite_rows(reference: str) -> None:
+    for group in engine.fuse(engine.load(reference)).groups:
         assert_right(group)

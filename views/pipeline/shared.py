@@ -12,6 +12,7 @@ from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
 
+NOTHING = "This kernel uses no shared memory"
 SIDE, MARGIN = 60.0, 12.0
 SEGMENTS, AFTER, USED = 10.0, 44.0, 80.0
 """Where the strips of stages, of what is used after the loop, and of what is used of the limit begin."""
@@ -73,7 +74,7 @@ class SharedMap(QWidget, Themed):
         if doc is None or not doc.shared:
             painter.setFont(face(11))
             painter.setPen(self.theme.colour("text-3"))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "This kernel uses no shared memory")
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, NOTHING)
             return
         self._paint_stages(painter, self.theme, doc)
         self._paint_used(painter, self.theme, doc)
@@ -87,6 +88,7 @@ class SharedMap(QWidget, Themed):
 
     def _describe(self) -> None:
         doc = self._doc
+        self.setAccessibleDescription(NOTHING if doc is not None else "")
         if doc is not None and doc.shared:
             buffer = doc.shared[self._number]
             share = f"{kibibytes(doc.shared_bytes)} of {kibibytes(doc.shared_limit)} per block"
