@@ -23,6 +23,7 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import fold_program, plan
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
@@ -63,8 +64,9 @@ def fuse(
     machine = find_target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
+    request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
+        return plan(graph, *lower_supported(graph), request)
 
 
 def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -153,7 +155,7 @@ def compare_plans(
 
     Advice for groups that a plan does not have is left out.  Raises BadInput for advice that cannot be read.
     """
-    from engine.present.model import model_doc_at
+    from engine.present.model import model_doc
     from engine.present.model_difference import compare_models
     from engine.recipe_files import replace_advice
 
@@ -164,8 +166,8 @@ def compare_plans(
             if group.name in advice:
                 recipe = replace_advice(recipe, group, advice[group.name])
         assert one.source is not None, "plans are made from graphs"
-        models.append(model_doc_at(one.source, one, recipe))
-        recipes.append(replace(recipe, target=a[0].target))
+        models.append(model_doc(one.source, one, recipe))
+        recipes.append(recipe)
     return ModelComparisonDoc(models[1], compare_models(models[0], models[1], (recipes[0], recipes[1])))
 
 

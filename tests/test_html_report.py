@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
+import engine
 from app.session.history import History
 from app.session.loom_file import LoomFile, read_loom, reference_to, write_loom
-from engine import read_recipe
+from engine import read_recipe, write_recipe
 from engine.documents.model import GroupDoc, ModelDoc, NodeDoc, Time, with_times
 from engine.documents.report import GroupReport, ReportDoc
 from engine.recipe import entry
 from engine.scheduling.text import to_text
-from tests.support.commands import SOFTMAX, document, loomscope
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope
 from views.format import duration
 from views.report.markup import VOID, printable, tag
 from views.report.page import report_page
@@ -114,6 +115,18 @@ def test_a_workspace_tells_its_edits_with_authors_reasons_and_gains(tmp_path: Pa
     assert status == check["status"] == "pass"
     assert blocks == f"{check['blocks_run']:,} of {check['blocks_total']:,}"
     assert compared == f"{check['elements_compared']:,}" and orders == ", ".join(check["orders"])
+
+
+def test_all_kernels_of_a_recipe_are_told_whatever_group_is_told_in_full(tmp_path: Path) -> None:
+    recipe, out = tmp_path / "recipe.json", tmp_path / "report.html"
+    known = engine.default_recipe(engine.fuse(engine.load(MODELS / "bert_tiny.onnx")))
+    asked = entry("S0", mark=("split_k", 1), at="k")
+    write_recipe(known.advise("user", asked, group="matmul_3"), recipe)
+    arguments = (str(MODELS / "bert_tiny.onnx"), "--recipe", str(recipe))
+    assert loomscope("report", *arguments, "-o", str(out), "--no-check", "--group", "matmul_0").returncode == 0
+    told = {row[0]: row for row in check_whole(out.read_text(encoding="utf-8")).rows["kernels"][1:]}
+    for row in document("predict", *arguments)["kernels"]:
+        assert told[row["group"]][4] == duration(row["microseconds"])
 
 
 def edited_softmax(folder: Path) -> Path:

@@ -43,6 +43,11 @@ def amount(number: float, unit: str = "B") -> str:
     return f"{number:.3g} {unit}"
 
 
+def with_unit(value: float, unit: str) -> str:
+    """A figure of a whole model: a time ("µs"), bytes ("B") or a count ("")."""
+    return duration(value) if unit == "µs" else amount(value) if unit == "B" else f"{value:,.0f}"
+
+
 def percent(part: float) -> str:
     """A share of one: "12.6 %", "100 %"; "< 0.1 %" instead of a zero that is none."""
     if 0 < part < 0.0005:

@@ -52,10 +52,11 @@ def inspect(job: CompileJob, json: bool) -> None:
     _say_unsupported(unsupported)
 
 
-def fuse(job: CompileJob, json: bool) -> None:
-    """The plan and its reasons."""
+def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
+    """The plan and its reasons.  policy: --policy; None leaves it to the recipe."""
+    job = replace(job, policy=policy)
     plan = job.plan
-    model = engine.model_doc(job.graph, plan, target=job.target)
+    model = engine.model_doc(job.graph, plan)
     instances = {group.name: group.instances for group in model.groups}
     figures = {
         "operators": len(job.graph.operators),

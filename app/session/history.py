@@ -91,6 +91,11 @@ class HistoryRecord:
     """(step, its child visited last)."""
     draft: str = ""
 
+    @property
+    def text(self) -> str:
+        """The advice of the step where it stands."""
+        return self.steps[self.current].text
+
 
 @dataclass
 class History:

@@ -7,6 +7,7 @@ from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan, Launch
+from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import build_partition, fold_program
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
@@ -40,8 +41,9 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> Regrou
     program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
     old, machine = before.figures(), find_target(target or plan.target)
+    request = FusionRequest(plan.policy, machine, default_microseconds, fixed)
     try:
-        new = build_partition(program, left_out, plan.policy, machine, fixed, default_microseconds).figures()
+        new = build_partition(program, left_out, request).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", ())
     return RegroupDoc(True, _change(old, new), _terms(old, new))

@@ -43,6 +43,11 @@ def family_of(group: FusionGroup) -> KernelFamily:
     return next(family for family in FAMILIES if family.recognises(group))
 
 
+def maker_of(kernel: Kernel) -> KernelFamily:
+    """The family that made a kernel: its group's, or the general one."""
+    return GENERAL_FAMILY if kernel.family == GENERAL_FAMILY.name else family_of(kernel.group)
+
+
 def advise(group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
     """What a group's family advises; where that is far slower than another kernel is predicted to be, that one's marks.
 

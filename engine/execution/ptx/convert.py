@@ -7,8 +7,7 @@ import numpy as np
 from engine.execution.ptx.arithmetic import F32, F64, flush_subnormals, saturate
 from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction
-from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
-from engine.execution.ptx.parse import TYPES
+from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse, type_of
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _WINDOWS = {"global": 0, "shared": 1 << 44, "local": 2 << 44}
@@ -18,7 +17,7 @@ _BITS_OF_HALF = np.dtype(np.uint16)
 def decode_move(i: Instruction, operands: Operands) -> Step:
     """mov: a register, a number, the address of a variable, or the parts of a register as a vector and back."""
     target, source = i.operands
-    dtype = np.dtype(TYPES[i.parts[-1]])
+    dtype = type_of(i)
     if target.startswith("{"):
         parts = operands.vector(target)
         small = np.dtype(f"u{dtype.itemsize // len(parts)}")
@@ -71,18 +70,14 @@ def decode_convert(i: Instruction, operands: Operands) -> Step:
         read = operands.read(i.operands[1], F32)
         function = {"bf16": to_bfloat16, "tf32": to_tf32, "f16": to_half}[to]
         return lambda lanes: write(lanes, function(read(lanes)))
-    if to not in TYPES or source not in TYPES:
-        raise refuse(i)
-    return _decode_plain(i, operands, frozenset(modifiers), np.dtype(TYPES[to]), np.dtype(TYPES[source]))
+    return _decode_plain(i, operands, frozenset(modifiers), type_of(i, to), type_of(i, source))
 
 
 _NARROWING = {("bf16", "f32"): "rn", ("f16", "f32"): "rn", ("tf32", "f32"): "rna"}
 """Conversion -> the one rounding that is known of it."""
 
 
-def _decode_plain(
-    i: Instruction, operands: Operands, modifiers: frozenset[str], to: Dtype, source: Dtype
-) -> Step:
+def _decode_plain(i: Instruction, operands: Operands, modifiers: frozenset[str], to: Dtype, source: Dtype) -> Step:
     whole = next((_TO_INTEGER[each] for each in modifiers if each in _TO_INTEGER), None)
     between = to.kind == "f" and source.kind == "f"
     if modifiers - {"rn", "sat", "ftz", *_TO_INTEGER} or (to.kind != "f" and source.kind == "f" and whole is None):
