@@ -80,7 +80,10 @@ def model_doc(
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predict_group(group, recipe, machine) for group in plan.groups}
-    groups = tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups)
+    beside = _boundaries(plan)
+    groups = tuple(
+        _group_doc(group, tuple(beside.get(group.name, ())), predictions[group.name], machine) for group in plan.groups
+    )
     untimed = ModelDoc(
         graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
@@ -174,19 +177,27 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
             yield EdgeDoc(source, "", name, _shape(tensor), tensor.bytes, "an output of the graph")
 
 
-def _group_doc(group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target) -> GroupDoc:
+def _boundaries(plan: FusionPlan) -> dict[str, dict[str, None]]:
+    """Group -> why it is apart from the groups beside it, in the plan's order, each sentence once."""
+    found: dict[str, dict[str, None]] = {}
+    for b in plan.boundaries:
+        for name in (b.producer, b.consumer):
+            found.setdefault(name, {})[f"{b.producer} → {b.consumer}: {b.because}"] = None
+    return found
+
+
+def _group_doc(
+    group: FusionGroup, boundaries: tuple[str, ...], prediction: Prediction | None, machine: Target
+) -> GroupDoc:
     """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
     statements = group.program.statements
     anchor = max(statements, key=lambda s: s.points)
     dtype = group.program.arrays[anchor.write.array].dtype
-    neighbours = [
-        f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
-    ]
     return GroupDoc(
         group.name, group.title, group.kind, _loop_shape(group.program),
         dtype=dtype, instances=len(group.instances), statements=tuple(map(str, statements)), because=group.because,
-        boundaries=tuple(dict.fromkeys(neighbours)), bytes=moved, flops=flop_counts(group.program)[0],
+        boundaries=boundaries, bytes=moved, flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
         fits_tensor_cores=dtype in NARROW and any(map(is_contraction, statements)),
     )  # fmt: skip

@@ -250,13 +250,13 @@ def _frames(window: Window) -> tuple[float, float]:
     times = []
     for k in range(FRAMES):
         canvas.centerOn(area.center().x(), area.top() + area.height() * (k + 1) / (FRAMES + 1))
-        times.append(_painted(canvas))
+        times.append(_frame_milliseconds(canvas))
     canvas.fitInView(area, Qt.AspectRatioMode.KeepAspectRatio)
-    fit = median(_painted(canvas) for _ in range(FRAMES))
+    fit = median(_frame_milliseconds(canvas) for _ in range(FRAMES))
     return median(times), fit
 
 
-def _painted(canvas: QGraphicsView) -> float:
+def _frame_milliseconds(canvas: QGraphicsView) -> float:
     QApplication.processEvents()  # a stall is what keeps these waiting
     begin = own_time()
     canvas.viewport().repaint()
