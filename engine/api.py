@@ -100,19 +100,22 @@ def check(
 ) -> Check:
     """Run the kernel on the CPU in two orders and compare with the reference implementation.
 
-    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to.  ptx: text in place of NVRTC's.
+    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
+    with the launch.  ptx: text in place of NVRTC's; then there is no machine code.
     Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
     compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
-    from engine.verify.levels import find_run
+    from engine.verify.layout import check_layout
+    from engine.verify.levels import PTX, find_run
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     run = find_run(level, kernel, ptx)
     try:
         expected, before = group_values(kernel.group, seed)
-        return check_kernel(kernel, expected, before, timeout, run)
+        found = check_kernel(kernel, expected, before, timeout, run)
+        return check_layout(kernel, found) if level == PTX and ptx is None else found
     except EngineError as error:
         if error.exit_code == 3:
             raise

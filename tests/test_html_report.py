@@ -21,6 +21,7 @@ from tests.support.commands import MODELS, SOFTMAX, document, loomscope
 from views.format import duration
 from views.report.markup import VOID, printable, tag
 from views.report.page import report_page
+from views.report.style import report_style
 from views.roofline.nodes import Roofline
 
 HOSTILE = "</style><script>alert(1)</script>\"'&\u202e<img src=x onerror=alert(1)>"
@@ -174,6 +175,15 @@ def test_a_thousand_groups_fit_and_fold() -> None:
     assert len(page.rows["kernels"]) == 1000 + 2 + 2, "every group, and the heads of both parts and of what is left out"
     assert page.rows["kernels"][1][0] == "matmul_999", "the dearest first"
     assert "details" in {name for name, _ in page.elements}
+
+
+def test_every_colour_that_the_style_uses_is_a_colour_of_both_themes() -> None:
+    style = report_style()
+    used = set(re.findall(r"var\((--[\w-]+)\)", style))
+    for theme in re.findall(r":root \{([^}]*)\}", style):
+        given = dict(re.findall(r"(--[\w-]+): ([^;]*);", theme))
+        assert used <= given.keys()
+        assert {name for name in used if not re.fullmatch(r"#[0-9A-Fa-f]{6,8}|rgba?\(.*\)", given[name])} == set()
 
 
 def test_markup_escapes_and_drops_what_no_markup_may_hold() -> None:

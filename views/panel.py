@@ -85,10 +85,10 @@ class Elided(QLabel):
         self.setToolTip("\n".join(filter(None, (self._whole if shown != self._whole else "", self._tip))))
 
 
-def icon_button(tip: str, role: str = "small") -> QToolButton:
+def icon_button(tip: str) -> QToolButton:
     """A button that shows only an icon and therefore has a tool tip and an accessible name."""
     made = QToolButton()
-    made.setProperty("role", role)
+    made.setProperty("role", "small")
     made.setToolTip(tip)
     made.setAccessibleName(tip)
     return made

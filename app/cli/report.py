@@ -138,7 +138,7 @@ def _predict_advice(group: FusionGroup, recipe: Recipe) -> Time | None:
 def _checked_text(checked: Checked | None) -> str:
     if checked is None:
         return ""
-    return f"{checked.status}, {checked.blocks_run:,} of {checked.blocks_total:,} blocks, {checked.orders} orders"
+    return f"{checked.status}, {checked.blocks_run:,} of {checked.blocks_total:,} blocks, {checked.extent}"
 
 
 def _fusion_steps(trail: HistoryRecord | None) -> Iterator[EditDoc]:

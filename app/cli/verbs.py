@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from engine import (
 )
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
-from engine.support.files import replace_whole, unwritable
 from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, plural
+from views.format import amount, duration, figure, kibibytes, plural
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -171,7 +169,7 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
             kernel["group"], kernel["file"],
             ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
             ", ".join(str(one["block"][0]) for one in kernel["launches"]),
-            ", ".join(amount(one["shared_bytes"]) for one in kernel["launches"]),
+            ", ".join(kibibytes(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]
@@ -194,19 +192,11 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
             "terms": to_json(found.terms),
         })  # fmt: skip
         if trace is not None:
-            _write_trace(trace / f"{group.name}.json", kernel)
+            from engine.explore.chrome_trace import write_trace
+            from engine.explore.pipeline_chart import chart
+
+            write_trace(trace / f"{group.name}.json", chart(kernel), "predict")
     _report_times(job, rows, json)
-
-
-def _write_trace(place: Path, kernel: Kernel) -> None:
-    from engine.explore.chrome_trace import trace_document
-    from engine.explore.pipeline_chart import chart
-
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(place, dumps(trace_document(chart(kernel))).encode())
-    except OSError as error:
-        raise unwritable(place, "predict", error) from error
 
 
 def measure(job: CompileJob, json: bool) -> bool:

@@ -29,10 +29,10 @@ def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     return WhyDoc(producer, consumer, found.legal, found.because, terms, saved)
 
 
-def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> RegroupDoc:
+def regroup(plan: FusionPlan, fixed: Fixed) -> RegroupDoc:
     """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models.
 
-    target: another GPU than the plan was made for.  Changes nothing.
+    Changes nothing.
     """
     graph, before = plan.source, plan.choice
     if graph is None or before is None:
@@ -40,8 +40,8 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> Regrou
     lowered, unsupported = lower_supported(graph)
     program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
-    old, machine = before.figures(), find_target(target or plan.target)
-    request = FusionRequest(plan.policy, machine, default_microseconds, fixed)
+    old = before.figures()
+    request = FusionRequest(plan.policy, find_target(plan.target), default_microseconds, fixed)
     try:
         new = build_partition(program, left_out, request).figures()
     except BadInput as refused:

@@ -16,9 +16,9 @@ def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, bec
     return Entry(statements, dimension, "mark", (name, value), because=because)
 
 
-def family_mark(name: str, because: str = "") -> Entry:
+def family_mark(name: str) -> Entry:
     """The entry that asks for the kernel of a family."""
-    return Entry((), "outermost", "mark", (FAMILY, name), because=because)
+    return Entry((), "outermost", "mark", (FAMILY, name))
 
 
 def ranked_scenario(offered: Sequence[tuple[str, str, Sequence[Entry]]], because: str) -> Scenario:

@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class AccessPreferences:
     """The accesses of a group to global memory, with one name for each loop that several statements share."""
 
     patterns: tuple[Pattern, ...]
@@ -58,10 +58,10 @@ class Preferences:
         return "; ".join(map(str, found[:SHOWN]))
 
 
-def preferences(program: TensorProgram) -> Preferences:
+def preferences(program: TensorProgram) -> AccessPreferences:
     """Those of a program."""
     names = _loop_names(program)
-    return Preferences(tuple(
+    return AccessPreferences(tuple(
         replace(p, order=tuple(names[p.statement, name] for name in p.order)) for p in patterns(program)
     ))  # fmt: skip
 
@@ -94,11 +94,11 @@ def _loop_names(program: TensorProgram) -> Mapping[Key, str]:
 
 def _wishes(arrays: Mapping[T, Sequence[str]]) -> str:
     """ "x wants k, y and z want j"."""
-    told = [f"{_listed(names)} want{'s' * (len(set(names)) == 1)} {what}" for what, names in arrays.items()]
+    told = [f"{_list_names(names)} want{'s' * (len(set(names)) == 1)} {what}" for what, names in arrays.items()]
     return ", ".join(told[:SHOWN])
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """ "x", "x and y", "x, y and 4 more"."""
     unique = list(dict.fromkeys(names))
     if len(unique) > SHOWN:

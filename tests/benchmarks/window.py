@@ -17,13 +17,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QGraphicsView
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +41,8 @@ REAL_NODES = 8063
 LIMIT = 300.0
 """Seconds after which a graph counts as not opened."""
 STARTS = 5
+FRAMES = 20
+"""Frames and selections that are timed."""
 START = """
 import gc, sys, time
 from app.cli.main import main
@@ -92,6 +95,12 @@ class Figures:
     usable_seconds: float
     shown_seconds: float
     expand_milliseconds: float
+    pan_milliseconds: float
+    """A frame of the graph where its text can be read, the median of some places."""
+    fit_milliseconds: float
+    """A frame of the whole graph."""
+    select_milliseconds: float
+    """From a selection to all panels that can be seen, what the worker has to answer left out; the 95th percentile."""
     stall_milliseconds: float
     search_milliseconds: dict[str, float]
     window_processor_seconds: float
@@ -157,6 +166,8 @@ def measured(file: Path) -> Figures:
         usable = perf_counter()
         spent.append(_processor_seconds(window))
         expanded = _expand(window)
+        pan, fit = _frames(window)
+        selected = _selections(window)
         searched = {kind: _search(window, text) for kind, text in QUERIES.items()}
         _until(lambda: window.workspace.client.is_idle)
         dog.stop()
@@ -164,7 +175,7 @@ def measured(file: Path) -> Figures:
         assert model is not None
         return Figures(
             file.stem, len(model.operators), len(model.nodes), parsed[0] - begin, usable - parsed[0],
-            usable - answered[0], expanded, dog.longest_ms, searched,
+            usable - answered[0], expanded, pan, fit, selected, dog.longest_ms, searched,
             *(after - before for before, after in zip(*spent, strict=True)),
             _megabytes(os.getpid()), _megabytes(window.workspace.client.process_id),
         )  # fmt: skip
@@ -229,6 +240,40 @@ def _expand(window: Window) -> float:
     _until(lambda: not scene.is_building)
     window.panels.graph.canvas.viewport().repaint()
     return (perf_counter() - begin) * 1e3
+
+
+def _frames(window: Window) -> tuple[float, float]:
+    """Milliseconds of a frame while one pans at reading size, and of the whole graph."""
+    canvas, scene = window.panels.graph.canvas, window.panels.graph.scene
+    area = scene.sceneRect()
+    canvas.resetTransform()
+    times = []
+    for k in range(FRAMES):
+        canvas.centerOn(area.center().x(), area.top() + area.height() * (k + 1) / (FRAMES + 1))
+        times.append(_painted(canvas))
+    canvas.fitInView(area, Qt.AspectRatioMode.KeepAspectRatio)
+    fit = median(_painted(canvas) for _ in range(FRAMES))
+    return median(times), fit
+
+
+def _painted(canvas: QGraphicsView) -> float:
+    QApplication.processEvents()  # a stall is what keeps these waiting
+    begin = own_time()
+    canvas.viewport().repaint()
+    return (own_time() - begin) * 1e3
+
+
+def _selections(window: Window) -> float:
+    """Milliseconds until groups that are selected one after the other are shown, the 95th percentile."""
+    assert window.workspace.model is not None
+    times = []
+    for group in window.workspace.model.groups[:FRAMES]:
+        begin = own_time()
+        window.workspace.bus.select_group(group.name)
+        QApplication.processEvents()
+        times.append((own_time() - begin) * 1e3)
+        _until(lambda: window.workspace.client.is_idle)
+    return sorted(times)[max(round(0.95 * len(times)) - 1, 0)]
 
 
 def _search(window: Window, text: str) -> float:
@@ -297,6 +342,9 @@ def show(found: Sequence[Figures], figures: dict[str, float]) -> None:
         ("on a core for it, the window, s", lambda e: f"{e.window_processor_seconds:.2f}"),
         ("on a core for it, the worker, s", lambda e: f"{e.worker_processor_seconds:.2f}"),
         ("a level opened, ms", lambda e: f"{e.expand_milliseconds:.0f}"),
+        ("a frame while panning, ms", lambda e: f"{e.pan_milliseconds:.1f}"),
+        ("a frame of the whole graph, ms", lambda e: f"{e.fit_milliseconds:.1f}"),
+        ("a group selected, ms", lambda e: f"{e.select_milliseconds:.1f}"),
         ("longest stall, ms", lambda e: f"{e.stall_milliseconds:.0f}"),
         ("memory of the window, MB", lambda e: f"{e.window_megabytes:.0f}"),
         ("memory of the worker, MB", lambda e: f"{e.worker_megabytes:.0f}"),

@@ -15,7 +15,7 @@ from views.constraints.view import ConstraintsView
 SOFTMAX = "softmax_96x512"
 LINES = {
     "own": "all @ i: mark block 2",
-    "general": "required S0 @ outermost: terms (S0, const, 4)",
+    "general": "required S0 @ innermost: terms (S0, i, 1)",
     "not taken": "required S0 @ innermost: mark lane 4096",
     "illegal": "required all @ innermost: cut S3 | S0 S1 S2",
 }
@@ -35,7 +35,7 @@ def document(name: str) -> KernelDoc:
     ("name", "legal", "kernel"),
     [
         ("own", "Legal", "Reduction kernel"),
-        ("general", "Legal", "General kernel. Reduction does not fit: S0 runs over i + 4"),
+        ("general", "Legal", "General kernel. Reduction does not fit: S0 runs over i + j"),
         ("not taken", "Legal", "No kernel: lane 1024: this kernel takes a power of two up to 1024"),
         ("illegal", "Not legal", "No kernel: required entries cannot hold"),
     ],

@@ -10,6 +10,7 @@ from engine.execution.ptx.nodes import Instruction
 from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse, type_of
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+# Far from `memory.ORIGIN`: a generic address that is used in another space lies outside of everything there.
 _WINDOWS = {"global": 0, "shared": 1 << 44, "local": 2 << 44}
 _BITS_OF_HALF = np.dtype(np.uint16)
 
@@ -105,6 +106,7 @@ def _to_integer(values: Values, to: Dtype) -> Values:
     bits = 8 * to.itemsize - (to.kind == "i")
     low, high = -(1 << bits) if to.kind == "i" else 0, (1 << bits) - 1
     wide = np.where(np.isnan(values), low if to.itemsize == 8 else 0, values.astype(F64))
+    # As a float the largest integer of 64 bits is one too large: converting that would overflow.
     inside = np.clip(wide, float(low), np.nextafter(float(high), 0))
     return np.where(wide >= float(high), np.array(high, to), inside.astype(to))
 
@@ -117,6 +119,7 @@ def to_half(values: Values) -> Values:
 def to_bfloat16(values: Values) -> Values:
     """Bits of float32 values in bfloat16, rounded to nearest, ties to even; NaN is 0x7fff."""
     bits = values.view(np.uint32).astype(np.uint64)
+    # Half of the lowest bit that stays, less one unless that bit is odd: then a tie is carried up to the even one.
     rounded = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
     return np.where(np.isnan(values), 0x7FFF, rounded).astype(_BITS_OF_HALF)
 
@@ -124,7 +127,7 @@ def to_bfloat16(values: Values) -> Values:
 def to_tf32(values: Values) -> Values:
     """Float32 values with 10 bits of mantissa, rounded to nearest, ties away from zero, as their 32 bits."""
     bits = values.view(np.uint32)
-    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)  # half of the lowest bit that stays
     return np.where(np.isfinite(values), rounded, bits)
 
 

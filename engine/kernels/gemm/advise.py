@@ -87,13 +87,13 @@ def advise_tiles(
 
     machine: whose streaming multiprocessors want a block each.
     """
-    choice = _TileChoice.of(program, intrinsic, machine)
+    choice = _BlockTiles.of(program, intrinsic, machine)
     return (*choice.common(), *choice.entries(choice.best)), choice.best
 
 
 def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> tuple[Scenario, GemmConfig]:
     """`advise_tiles` as a scenario: where the accesses disagree, the runner-up stands behind the best tiles."""
-    choice, wishes = _TileChoice.of(program, intrinsic, machine), preferences(program)
+    choice, wishes = _BlockTiles.of(program, intrinsic, machine), preferences(program)
     best, others = choice.entries(choice.best), choice.others()
     if not wishes.disagreement or not others:
         why = "no other tiles fit" if wishes.disagreement else "all accesses agree"
@@ -115,7 +115,7 @@ def _in_words(config: GemmConfig) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _TileChoice:
+class _BlockTiles:
     """The tiles that fit a product, and what the model promises of them."""
 
     axes: GemmAxes
@@ -128,7 +128,7 @@ class _TileChoice:
     best: GemmConfig
 
     @staticmethod
-    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _TileChoice:
+    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _BlockTiles:
         """Those of a program's contraction."""
         axes, promise = gemm_axes(program), cache(promise_of(machine, program, intrinsic))
         assert axes is not None, program.name
@@ -142,7 +142,7 @@ class _TileChoice:
             tiles = _thread_tiles(axes, loop)
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
         best, _ = promised_best(choices, promise)
-        return _TileChoice(axes, intrinsic, machine, loop, tiles, promise, choices, best)
+        return _BlockTiles(axes, intrinsic, machine, loop, tiles, promise, choices, best)
 
     def others(self) -> list[GemmConfig]:
         """What fits beside the best, in a pipeline of as many stages: other tiles, else the same with another depth."""
