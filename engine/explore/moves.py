@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 from engine.compilation import compile_group
 from engine.documents.exploration import MoveDoc, MovesDoc
@@ -21,7 +21,7 @@ from engine.scheduling.text import to_text
 MOST_STEPS = 40
 """Steps that are tried at most."""
 SECONDS = 4.0
-"""How long one call tries; asked again, it goes on from there."""
+"""Of the processor that one call tries; asked again, it goes on from there."""
 
 Known = dict[str, MoveDoc | None]
 """Results for one group under one recipe, by the text of the candidate; None: it changes nothing."""
@@ -41,7 +41,7 @@ def moves(
     Raises what `compile_group` raises where the recipe itself makes no kernel.
     """
     known = {} if known is None else known
-    deadline = perf_counter() + SECONDS
+    deadline = process_time() + SECONDS
     now = compile_group(group, recipe)
     found: list[MoveDoc] = []
     complete = True
@@ -49,7 +49,7 @@ def moves(
         # By its text: each call makes the candidates anew.
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:
-            if (should_stop and should_stop()) or perf_counter() > deadline:
+            if (should_stop and should_stop()) or process_time() > deadline:
                 complete = False
                 break
             known[key] = _try_candidate(now, candidate)
