@@ -86,5 +86,34 @@ A100 = replace(
     launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
 )
 
-DEVICES = {device.name: device for device in (H200, H100, A100)}
+H100_PCIE = replace(
+    H100,
+    name="h100-pcie",
+    title="NVIDIA H100 PCIe, 80 GB",
+    sms=Figure(114, "SMs", "data sheet"),
+    clock=Figure(1.755 * _GIGA, "Hz", "data sheet: the clock behind 756 TFLOP/s of bf16; less under 350 W"),
+    dram_bandwidth=Figure(0.9 * 2.04 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 2.04, as on SXM"),
+    l2_bandwidth=Figure(6154 * 1.755 * _GIGA, "bytes/s", "assumed: the bytes per clock of the H200"),
+    fp32_rate=Figure(114 * 128 * 2 * 1.755 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
+    tensor_rate=Figure(0.629 * 756 * _TERA, "operations/s", "inferred: the share of mma.sync on H800, of 756"),
+    tf32_rate=Figure(0.629 * 378 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 378"),
+    special_rate=Figure(114 * 16 * 1.755 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
+)
+
+A100_PCIE_80 = replace(
+    A100,
+    name="a100-pcie-80",
+    title="NVIDIA A100 PCIe, 80 GB",
+    dram_bandwidth=Figure(0.9 * 1.935 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 1.935, the ratio on H100"),
+)
+
+A100_PCIE_40 = replace(
+    A100,
+    name="a100-pcie-40",
+    title="NVIDIA A100 PCIe, 40 GB",
+    dram_bytes=Figure(40 * _GIGA, "bytes", "data sheet"),
+    dram_bandwidth=Figure(0.9 * 1.555 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 1.555, the ratio on H100"),
+)
+
+DEVICES = {device.name: device for device in (H200, H100, H100_PCIE, A100, A100_PCIE_80, A100_PCIE_40)}
 """Every known GPU by name."""
