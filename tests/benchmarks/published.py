@@ -31,16 +31,22 @@ import numpy as np
 
 import engine
 from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.kernels.gemm.entries import entries_of
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.advise import advise_tiles, intrinsic_of
+from engine.kernels.gemm.limits import CORE_BLOCK, CORE_PART, LIMITS, first_broken
+from engine.kernels.gemm.promise import fused_gemm
+from engine.kernels.gemm.work import work
 from engine.support.errors import EngineError
+from engine.target import Target, target
+from engine.tensor.nodes import TensorProgram
 from engine.tensorize.space import GemmConfig
 from tests.benchmarks import report
 from tests.benchmarks.published_problems import Problem, floor_microseconds, graph_of, is_above_ceiling, least_bytes
 from tests.benchmarks.published_rows import Row, Schedule, read_rows
 
 NAME = "published"
+PRODUCTS = ("matmul", "batched-matmul")
 FEWEST = 20
 """Rows of a tile whose median is printed."""
 
@@ -69,39 +75,45 @@ def predict(one: Problem, device: str, schedule: Schedule | None) -> Predicted:
         plan, moved = _planned(one, device)
     except EngineError as error:
         return Predicted(None, 0.0, why=error.reason)
-    floor = floor_microseconds(one, moved, device)
+    floor, machine = floor_microseconds(one, moved, device), target(device)
     try:
         if plan.unsupported:
             return Predicted(None, floor, why=next(iter(plan.unsupported.values())))
-        own = sum(len(group.instances) * _microseconds(group, device, one) for group in plan.groups)
+        if one.operator in PRODUCTS and len(plan.groups) == 1:
+            return _predict_product(plan.groups[0].program, one, machine, schedule, floor)
+        works = [(len(group.instances), default_work(group, device, one)) for group in plan.groups]
     except EngineError as error:
         return Predicted(None, floor, why=error.reason)
-    forced = _forced(plan.groups[0], device, schedule) if schedule and len(plan.groups) == 1 else None
-    return Predicted(own, floor, forced)
+    return Predicted(sum(times * model_microseconds(work, machine) for times, work in works), floor)
 
 
-def _microseconds(group: FusionGroup, device: str, one: Problem) -> float:
-    kernel = engine.compile(group, engine.default_recipe(group, device, one.numerics))
-    return model_microseconds(kernel.facts, kernel.target)
+def default_work(group: FusionGroup, device: str, one: Problem) -> Work:
+    """Of the kernel that the advisers choose."""
+    return engine.compile(group, engine.default_recipe(group, device, one.numerics)).facts
 
 
-def _forced(group: FusionGroup, device: str, schedule: Schedule) -> float | None:
-    """The time with the published kernel's tile, threads and, where it says them, depth and stages; None where no
-    kernel of ours has that schedule."""
-    recipe = engine.default_recipe(group, device)
-    kernel = engine.compile(group, recipe)
-    axes, now = gemm_axes(group.program), config_of_tile(kernel.tile)
+def _predict_product(
+    program: TensorProgram, one: Problem, machine: Target, schedule: Schedule | None, floor: float
+) -> Predicted:
+    """From the counts in closed form, which are those of the compiled kernel: thousands of products in minutes."""
+    intrinsic = intrinsic_of(program, one.numerics)
+    gemm = fused_gemm(program, intrinsic)
+    _, chosen = advise_tiles(program, intrinsic, machine)
+    own = model_microseconds(work(gemm, chosen, machine), machine)
+    config = forced_config(schedule, chosen) if schedule and intrinsic is None else None
+    if config is None or first_broken(gemm.problem, config, machine, LIMITS):
+        return Predicted(own, floor)
+    return Predicted(own, floor, model_microseconds(work(gemm, config, machine), machine))
+
+
+def forced_config(schedule: Schedule, chosen: GemmConfig) -> GemmConfig | None:
+    """The published kernel's tile, threads and, where it says them, depth and stages; None where no kernel of ours has
+    such threads."""
     part = _part(schedule)
-    if axes is None or now is None or part is None:
+    if part is None or max(part) > CORE_PART or max(schedule.block) > CORE_BLOCK:
         return None
-    depth = schedule.depth or now.block[2]
-    config = GemmConfig((*schedule.block, depth), part, schedule.stages or now.stages)
-    wanted = [replace(entry, required=True) for entry in entries_of(axes, config, on_tensor_cores=False)]
-    try:
-        made = engine.compile(group, recipe.advise("user", *wanted))
-    except EngineError:
-        return None
-    return model_microseconds(made.facts, made.target)
+    depth = schedule.depth or chosen.block[2]
+    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages))
 
 
 def _part(schedule: Schedule) -> tuple[int, int] | None:
@@ -196,7 +208,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     ranks = [_ranks(np.asarray(values, float)) for values in (first, second)]
     if len(first) < 3 or any(np.ptp(one) == 0 for one in ranks):
         return None
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

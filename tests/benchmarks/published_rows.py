@@ -272,7 +272,7 @@ def _kernelbench_problem(index: int) -> tuple[str, Problem | None]:
         return "conv", one
     if index in KERNELBENCH:
         operator, name, sizes = KERNELBENCH[index]
-        return operator, problem(name, "float32", **sizes)
+        return operator, problem(name, "float32", False, **sizes)
     return "", None
 
 
