@@ -23,6 +23,7 @@ def skip(reason: str) -> None:
     pytest.skip(reason)
 
 
+@pytest.mark.slow(sentinel=True)  # a minute, mostly of waiting for the display
 def test_the_desktop_tests_pass() -> None:
     if lacking():
         skip(f"no display can be had on this machine: `{lacking()}`")

@@ -200,6 +200,7 @@ def test_both_themes_paint_the_chips(window: Window, qtbot: object) -> None:
         assert image.pixelColor(other) == window.theme.colour("panel")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_ten_real_edits_and_their_longest_stall(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     assert_fluent_in(lambda: _real_window(make, qtbot), lambda window: _edit_for_real(window, qtbot, tmp_path))
 

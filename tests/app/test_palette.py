@@ -76,7 +76,8 @@ def test_what_is_disabled_says_why_and_does_nothing(make: Callable[..., Window],
 
 def effects(window: Window, qtbot: object) -> object:
     """What an action can change that a person would notice."""
-    assert wait(lambda: window.wiring.tuning.control.attachment.is_idle, PATIENCE)
+    attachment = window.wiring.tuning.control.attachment
+    qtbot.waitUntil(lambda: attachment.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
     settle(window, qtbot)
     application = QApplication.instance()
     assert isinstance(application, QApplication)

@@ -15,6 +15,7 @@ MARGIN = 5
 """For a machine that does other things, too."""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_it_writes_its_document(
     qtbot: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,12 +14,11 @@ from engine.verify.levels import LINE_TABLE, PTX_WORK, work_of
 from tests.semantics.single import Node, write_model
 from tests.support.commands import MODELS, document, refused
 from tests.support.needs import needs_nvrtc
-from tests.support.sentinels import sentinels
+from tests.support.sentinels import sentinels, shipped_models
 
 pytestmark = needs_nvrtc
 
 SHARED = Path(__file__).parents[3] / "shared"
-FILES = sorted(path.name for path in MODELS.glob("*.onnx"))
 LINEAR: list[Node] = [
     ("MatMul", ["x", "w"], ["p"], {}), ("Add", ["p", "b"], ["s"], {}), ("Relu", ["s"], ["y"], {}),
 ]  # fmt: skip
@@ -57,9 +56,9 @@ def assert_right(group: FusionGroup, recipe: engine.Recipe | None = None) -> eng
 
 
 @pytest.mark.parametrize("target", ["a100", "h200"])
-@pytest.mark.parametrize("file", FILES)
-def test_kernels_of_the_shipped_models(file: str, target: str) -> None:
-    plan = engine.fuse(engine.load(MODELS / file), target=target)
+@pytest.mark.parametrize("path", shipped_models())
+def test_kernels_of_the_shipped_models(path: Path, target: str) -> None:
+    plan = engine.fuse(engine.load(path), target=target)
     assert [assert_right(group) for group in plan.groups]
 
 

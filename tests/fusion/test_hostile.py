@@ -13,9 +13,8 @@ from engine.graph.load import load
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.errors import BadInput
 from engine.tensor.check import check_program
+from tests.support.sentinels import shipped_models
 from tests.tensor.test_lower import graph, op
-
-MODELS = Path(__file__).parents[2] / "resources" / "models"
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,7 @@ def test_the_same_operators_with_shapes_that_fit_are_planned() -> None:
     assert plan.unsupported == {} and all(check_program(group.program) == () for group in plan.groups)
 
 
-def by_size(path: Path) -> object:
-    """A model for the test below; the stencils, of 360 operators and more, take a minute each."""
-    slow = pytest.mark.slow(sentinel="jacobi_1d" in path.stem)
-    return pytest.param(path, id=path.stem, marks=slow if "jacobi" in path.stem else ())
-
-
-@pytest.mark.parametrize("path", [by_size(path) for path in sorted(MODELS.glob("*.onnx"))])
+@pytest.mark.parametrize("path", shipped_models("jacobi"))
 def test_one_wrong_shape_is_refused_or_harmless(path: Path) -> None:
     sound, random = load(path), Random(path.stem)
     # Several kernels may write the parts of one array: each alone leaves elements to the others.

@@ -16,9 +16,8 @@ from engine.graph.nodes import Operator, OperatorGraph
 from engine.target import target
 from engine.tensor.lower import lower, lower_supported
 from engine.tensor.nodes import TensorProgram
+from tests.support.sentinels import shipped_models
 from tests.tensor.test_lower import graph, op
-
-MODELS = Path(__file__).parents[2] / "resources" / "models"
 
 
 def apart(program: TensorProgram) -> TensorProgram:
@@ -27,7 +26,7 @@ def apart(program: TensorProgram) -> TensorProgram:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", shipped_models("jacobi"))
 def test_plans_do_not_depend_on_what_is_shared(path: Path, policy: str) -> None:
     g = load(path)
     program, unsupported = lower_supported(g)

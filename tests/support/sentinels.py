@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,4 +19,13 @@ def sentinels(cases: Iterable[object], kept: int) -> list[Any]:
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if n in chosen else pytest.mark.slow)
         for n, case in enumerate(every)
+    ]
+
+
+def shipped_models(slow: str = "jacobi_2d") -> list[Any]:
+    """The shipped ONNX files; those with `slow` in the name, stencils of hundreds of operators, run with `-m slow`."""
+    models = Path(__file__).parents[2] / "resources" / "models"
+    return [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow(sentinel=False) if slow in path.stem else ())
+        for path in sorted(models.glob("*.onnx"))
     ]
