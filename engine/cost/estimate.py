@@ -18,10 +18,11 @@ L2 keeps what blocks read again up to its capacity and nothing beyond `LOST`
 times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).
 
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
-hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
-L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P = N * (L + u) / S.
+hide each other's waiting, L the latency of DRAM and a block's copies of one step through its SM's port to L2, u the
+arithmetic of a step with the SM to itself.  When L <= (S * m - 1) * u the arithmetic never starves and
+P = L + N * m * u; else P = N * (L + u) / S.
 
-    team   = 2 L + bytes that a team of blocks leaves / bandwidth of L2 to one SM
+    team   = 2 latencies + bytes that a team of blocks leaves / bandwidth of L2 to one SM
 
 Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
 
@@ -198,7 +199,9 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     special = work.special * share / special_rate * MICROSECONDS
     issue_rate = SCHEDULERS * machine.clock.value * scheduled
     issue = instructions(work) * share / issue_rate * MICROSECONDS
-    latency = machine.dram_latency.value * MICROSECONDS
+    # A load has come when the last byte of the block's step has: its SM's port to L2 brings one after another.
+    port = machine.l2_bandwidth.value / machine.sms.value
+    latency = (machine.dram_latency.value + work.l2_traffic / (work.blocks * work.serial_steps) / port) * MICROSECONDS
     pipes = math.hypot(fp32, tensor, special, issue, shared if on_cores else 0.0)
     pipes = max(pipes, shared)
     step = pipes / (rounds * work.serial_steps)
@@ -291,9 +294,10 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
     terms.append(TermDoc("pipes together", n.pipes, "µs", together))
     terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
     if work.team > 1:
+        waited = f"{machine.dram_latency.value * MICROSECONDS:.2g} µs to know that it is, as long for the first sums"
         because = (
-            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits "
-            f"{n.latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
+            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits {waited}, and "
+            "reads them all"
         )
         terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))
