@@ -1,8 +1,9 @@
 """The model of time: a roofline per memory level, the latency of the main loop, and a launch floor.
 
     time   = launch + ramp + max(DRAM, L2, loop, pipes) + team
-    pipes  = sqrt(FP32^2 + shared^2 + issue^2)                           of products on CUDA cores
-             max(shared, sqrt(FP32^2 + tensor^2 + special^2 + issue^2))  of all other kernels
+    pipes  = max(issue, |FP32, shared|)                    of products on CUDA cores
+             max(issue, shared, |FP32, tensor, special|)   of all other kernels
+    |a, b| = (a^p + b^p)^(1/p)
 
     DRAM   = bytes that must leave or reach the chip, and those read again that L2 has lost / bandwidth
     L2     = bytes of the sectors that all blocks request / bandwidth (`Work.l2_traffic`)
@@ -10,10 +11,10 @@
            = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
     loop   = full waves * P(L, u, N, S, m) + P(L, u, N, S, m') with the m' blocks an SM that are left
 
-Pipes of one SM overlap, but not perfectly: an instruction of one waits for results of another, and warps that do the
-same get in each other's way.  The root of the sum of squares stands between a perfect overlap and none: attention by
-mma.sync (128 heads x 4096 x 64 on H100, published) took 1.43 ms, where tensor cores alone need 0.91, exponentials 0.57
-and FP32 0.36.  Fragments of CUDA cores come by instructions of the same threads, those of tensor cores ahead of them.
+Pipes of one SM overlap, but not perfectly: warps that do the same get in each other's way.  The exponent p lies between
+none (1) and all of it (infinite); it was fitted to the same-schedule rows of even digest of NeuSight's table
+(`tests.benchmarks.published`: medians of 0.85 to 1.12 of the measured time at tiles of 20 rows; rows of odd digest
+judge it).  Fragments of CUDA cores come by instructions of the same threads, those of tensor cores ahead of them.
 L2 keeps what blocks read again up to its capacity and nothing beyond `LOST`
 times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).
 
@@ -34,7 +35,6 @@ does not replace a measurement.  Figures are the user's calibrated ones where th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -50,11 +50,8 @@ from engine.target.teams import team_seconds
 
 MMA_OPERATIONS = 2 * 16 * 8 * 16
 """Of one instruction on tensor cores: mma.m16n8k16."""
-BANKED = 0.4
-"""Part of the bytes of fragments on CUDA cores that pass the banks: lanes beside each other share rows or columns.
-
-Inferred: 16 x 2 lanes that read 8 elements each along both sides ask for 2,048 bytes, which are 576 different ones in
-six passes of 128."""
+OVERLAP = 2.25
+"""The exponent p."""
 LOST = 1.7
 """Capacities of L2 from which on cyclic reads find nothing in it: 1.8 on A100, 1.7 on H100 (gpu-l2-cache)."""
 
@@ -191,9 +188,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     fp32_rate = machine.fp32_rate.value / machine.sms.value * scheduled
     tensor_rate = tensor_figure.value / machine.sms.value * scheduled
     special_rate = machine.special_rate.value / machine.sms.value * scheduled
-    on_cores = work.copies_tiles and not work.tensor_flops
-    banked = work.shared_bytes_moved * (BANKED if on_cores else 1)
-    shared = banked * share / shared_rate * MICROSECONDS
+    shared = work.shared_bytes_moved * share / shared_rate * MICROSECONDS
     fp32 = work.flops * share / fp32_rate * MICROSECONDS
     tensor = work.tensor_flops * share / tensor_rate * MICROSECONDS
     special = work.special * share / special_rate * MICROSECONDS
@@ -202,8 +197,10 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     # A load has come when the last byte of the block's step has: its SM's port to L2 brings one after another.
     port = machine.l2_bandwidth.value / machine.sms.value
     latency = (machine.dram_latency.value + work.l2_traffic / (work.blocks * work.serial_steps) / port) * MICROSECONDS
-    pipes = math.hypot(fp32, tensor, special, issue, shared if on_cores else 0.0)
-    pipes = max(pipes, shared)
+    if work.copies_tiles and not work.tensor_flops:
+        pipes = max(issue, _overlapped(fp32, shared))
+    else:
+        pipes = max(issue, shared, _overlapped(fp32, tensor, special))
     step = pipes / (rounds * work.serial_steps)
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
@@ -224,6 +221,12 @@ def _compute(work: Work, machine: Target) -> _Numbers:
         pipes=pipes,
         team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
     )  # fmt: skip
+
+
+def _overlapped(*times: float) -> float:
+    """The time of pipes that hinder each other: no less than the longest, no more than their sum."""
+    longest = max(times)
+    return longest * sum((time / longest) ** OVERLAP for time in times) ** (1 / OVERLAP) if longest else 0.0
 
 
 def instructions(work: Work) -> float:
@@ -277,7 +280,7 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
         TermDoc("L2 traffic", n.l2, "µs",
              f"{_bytes(work.l2_traffic)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together "
              f"({machine.l2_bandwidth.source})"),
-        TermDoc("shared memory", n.shared, "µs", f"{_bytes(n.shared * n.shared_rate / MICROSECONDS)} through the "
+        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the "
              f"busiest SM at {_bytes(n.shared_rate)}/s, no bank conflicts"),
         TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
              f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
@@ -290,7 +293,7 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
     terms.append(TermDoc("special functions", n.special, "µs", because))
     because = f"{_count(instructions(work) * n.share)} instructions of warps {busiest} {_count(n.issue_rate)}/s"
     terms.append(TermDoc("instruction issue", n.issue, "µs", f"{because}, those of addresses not counted"))
-    together = "the root of the sum of squares of those that hinder each other"
+    together = f"the longest, and part of those that hinder it: |a, b| = (a^{OVERLAP} + b^{OVERLAP})^(1/{OVERLAP})"
     terms.append(TermDoc("pipes together", n.pipes, "µs", together))
     terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
     if work.team > 1:

@@ -179,7 +179,7 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for row in expressed:
         classes[row["class"]].append(row)
         if row["same_schedule"]:
-            tiles[f"{row['device']} {row['tile']}"].append(row["predicted"] / row["measured"])
+            tiles[row["tile"]].append(row["predicted"] / row["measured"])
     missing = Counter(row["class"] for row in rows if row["predicted"] is None)
     return {
         "rows": len(rows),

@@ -28,7 +28,7 @@ class Schedule:
     """What the name and the launch of a published kernel say of it."""
 
     name: str
-    """"128x64" or, with its stages, "128x64x8 stage 3"."""
+    """Its tile as the library writes it: "128x64"."""
     block: tuple[int, int]
     """Rows and columns of ours: libraries count columns first."""
     threads: int
@@ -157,8 +157,7 @@ def _schedule(kernel: str, grid: str, block: str, m: int, n: int) -> Schedule | 
     launched = {int(part) for part in grid.split("x")[:2]}
     turned = {-(-n // first), -(-m // second)} != launched and {-(-m // first), -(-n // second)} == launched
     sides = (first, second) if turned else (second, first)
-    name = f"{first}x{second}" + (f"x{depth} stage {stages}" if depth else "")
-    return Schedule(name, sides, threads, depth, stages)
+    return Schedule(f"{first}x{second}", sides, threads, depth, stages)
 
 
 # Liger
