@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,8 @@ from engine import (
 )
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
-from engine.support.files import replace_whole, unwritable
 from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, plural
+from views.format import amount, duration, figure, kibibytes, plural
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -52,10 +50,11 @@ def inspect(job: CompileJob, json: bool) -> None:
     _say_unsupported(unsupported)
 
 
-def fuse(job: CompileJob, json: bool) -> None:
-    """The plan and its reasons."""
+def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
+    """The plan and its reasons.  policy: --policy; None leaves it to the recipe."""
+    job = replace(job, policy=policy)
     plan = job.plan
-    model = engine.model_doc(job.graph, plan, target=job.target)
+    model = engine.model_doc(job.graph, plan)
     instances = {group.name: group.instances for group in model.groups}
     figures = {
         "operators": len(job.graph.operators),
@@ -170,7 +169,7 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
             kernel["group"], kernel["file"],
             ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
             ", ".join(str(one["block"][0]) for one in kernel["launches"]),
-            ", ".join(amount(one["shared_bytes"]) for one in kernel["launches"]),
+            ", ".join(kibibytes(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]
@@ -180,7 +179,9 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
-    """Modelled times.  trace: a folder for the trace events of one block of every kernel."""
+    """Modelled times, beside published ones of other kernels.  trace: a folder for the trace events of every kernel."""
+    from engine.measurements.published import published_times
+
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
         if isinstance(kernel, EngineError):
@@ -190,22 +191,14 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
         rows.append({
             "group": group.name, "instances": len(group.instances), "origin": found.origin,
             "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
-            "terms": to_json(found.terms),
+            "terms": to_json(found.terms), "published": to_json(published_times(group)),
         })  # fmt: skip
         if trace is not None:
-            _write_trace(trace / f"{group.name}.json", kernel)
+            from engine.explore.chrome_trace import write_trace
+            from engine.explore.pipeline_chart import chart
+
+            write_trace(trace / f"{group.name}.json", chart(kernel), "predict")
     _report_times(job, rows, json)
-
-
-def _write_trace(place: Path, kernel: Kernel) -> None:
-    from engine.explore.chrome_trace import trace_document
-    from engine.explore.pipeline_chart import chart
-
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(place, dumps(trace_document(chart(kernel))).encode())
-    except OSError as error:
-        raise unwritable(place, "predict", error) from error
 
 
 def measure(job: CompileJob, json: bool) -> bool:
@@ -240,6 +233,10 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
     ordered = sorted(((row["microseconds"] * row["instances"], row) for row in timed), key=lambda each: -each[0])
     columns = ("group", "times>", "each>", "all>", "share>", "origin", "bound")
     output.table("", columns, (cells(*each) for each in ordered))
+    for row in timed:
+        for one in row.get("published", ()):
+            where = f"{one['who']}, {one['device']} ({one['source']})"
+            output.say(f"{row['group']}: published for another kernel, {where}: {duration(one['microseconds'])}")
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:

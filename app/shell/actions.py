@@ -33,6 +33,7 @@ A_REPLAY = "replay a recorded run first"
 A_FIXED = "nothing is pinned"
 A_RUN = "start tuning, or open a tuning log first"
 A_TRIAL = "choose a trial of the open model first"
+A_CHART = "select a group and open the Pipeline tab of Schedule first"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
@@ -50,6 +51,8 @@ ACTIONS = (
     ActionInfo("export-torch", "&PyTorch Operators…", "Write the kernels with a module that calls them from PyTorch",
                needs=A_MODEL),
     ActionInfo("export-tables", "&Tables as CSV…", "Write every table of the window into a folder", needs=A_MODEL),
+    ActionInfo("export-trace", "T&race (Perfetto)…", "Write the selected kernel's pipeline chart as trace events",
+               needs=A_CHART),
     ActionInfo("compare-model", "Com&pare with…", "Another model or workspace beside the open one", needs=A_MODEL),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
@@ -147,7 +150,7 @@ ACTIONS = (
 
 INFOS = {info.name: info for info in ACTIONS}
 
-EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "")
+EXPORTS = ("export-report", "export-cuda", "export-torch", "export-tables", "export-trace", "")
 """What the sub-menu Export of File lists above the pictures of the panels."""
 
 MENUS = (

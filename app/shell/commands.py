@@ -11,8 +11,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from app.session.check import run_check
+from app.session.client import Pending
 from app.session.fusion_constraints import fixed_now
-from app.session.named_models import EXAMPLE
+from app.session.named_models import EXAMPLE, path_of
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
 from app.shell.exports import VERBS
@@ -65,6 +66,8 @@ class Commands(QObject):
         window.wiring.tuning.state_changed.connect(self.show_enabled)
         window.wiring.fusion_edits.state_changed.connect(self.show_enabled)
         window.exports.state_changed.connect(self.show_enabled)
+        window.wiring.queries.answered.connect(lambda _: self.show_enabled())
+        window.panels.schedule.pipeline.canvas.trace_requested.connect(window.action("export-trace").trigger)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
@@ -75,11 +78,13 @@ class Commands(QObject):
         known, selected = group in workspace.histories, workspace.group(group) is not None
         timing, stepping = self._window.wiring.timing, self._window.history
         fusing, tuning = self._window.wiring.fusion_edits, self._window.wiring.tuning
+        chart = self._window.panels.schedule.pipeline.chart
         enabled = {
             "undo": self._window.undo_stack.can_undo(group),
             "redo": self._window.undo_stack.can_redo(group),
             "cancel": not workspace.client.is_idle or self._window.exports.is_busy,
             "script": known and selected,
+            "export-trace": selected and chart is not None and chart.group == group,
             **dict.fromkeys(("pin", "note"), stepping.history is not None),
             "compare": known and selected and len(workspace.histories[group].steps) > 1,
             **dict.fromkeys(("check", "time"), selected),
@@ -108,6 +113,7 @@ class Commands(QObject):
             **{name: partial(window.exports.ask, name) for name in VERBS},
             **{info.picture_action: partial(window.exports.ask_picture, info.name) for info in PANELS},
             "export-tables": window.exports.ask_tables,
+            "export-trace": window.exports.ask_trace,
             "compare-model": files.ask_other,
             "quit": lambda: files.settle_edits(window.close),
             "undo": lambda: window.undo_stack.undo(window.wiring.group),
@@ -213,6 +219,10 @@ class Commands(QObject):
         self._asked = opening
         about = opening or self._workspace.opened
         self.machine.ask(about.target, about.dimensions)
+        if about.path:
+            pending = Pending(None, self.machine.show_dimensions, lambda problem: None)
+            arguments = {"path": str(path_of(about.path))}
+            self._workspace.client.request("dimensions", arguments, "Reading symbolic dimensions", pending)
 
     def _ask_sizes(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A model whose dimensions have no sizes yet asks for them."""

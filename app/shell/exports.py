@@ -20,6 +20,7 @@ from app.controllers.tuning.launch import RunProcess
 from app.session.loom_file import SUFFIX, reference_to, write_loom
 from app.shell.pictures import save_picture
 from engine.documents.model import ProblemDoc
+from engine.documents.pipeline import ChartDoc
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import replace_whole, unwritable
 from views.format import plural
@@ -102,6 +103,17 @@ class Exports(QObject):
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         self._window.files.open_dialog(dialog, self.write_tables)
 
+    def ask_trace(self) -> None:
+        """Asks for the place of the trace of the pipeline's chart."""
+        chart = self._window.panels.schedule.pipeline.chart
+        if chart is None:
+            return
+        dialog = QFileDialog(self._window, "Trace events", str(self._near("").parent / f"{chart.group}.json"))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("json")
+        dialog.setNameFilters(["Trace events (*.json)"])
+        self._window.files.open_dialog(dialog, partial(self.write_trace, chart))
+
     def ask_picture(self, panel: str) -> None:
         """Asks for the place of a panel's picture."""
         dialog = QFileDialog(self._window, f"Picture of {panel}", str(self._near("").parent / f"{panel}.svg"))
@@ -139,6 +151,17 @@ class Exports(QObject):
             self._refuse(unwritable(folder, STAGE, error))
         else:
             self._window.status.say(f"Wrote {plural(count, 'table')} to {Path(folder).name}")
+
+    def write_trace(self, chart: ChartDoc, out: str) -> None:
+        """Writes a pipeline's chart as trace events, as `predict --trace` does."""
+        from engine.explore.chrome_trace import write_trace
+
+        try:
+            write_trace(Path(out), chart, STAGE)
+        except EngineError as error:
+            self._refuse(error)
+        else:
+            self._window.status.say(f"Wrote {Path(out).name}")
 
     def write_picture(self, panel: str, out: str) -> None:
         """Writes a panel as it is drawn now."""

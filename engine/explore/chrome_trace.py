@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from json import dumps
+from pathlib import Path
 from typing import Any
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc
+from engine.support.files import replace_whole, unwritable
 
 PROCESS = 1
 """Number of the one process of a trace: the block."""
@@ -40,6 +43,15 @@ def trace_document(chart: ChartDoc) -> dict[str, Any]:
                 ("use", flight.read, flight.freed))  # fmt: skip
         events += [event(f"{name} {flight.tile}", flight.stage, *ends, tile=flight.tile) for name, *ends in held]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def write_trace(place: Path, chart: ChartDoc, stage: str) -> None:
+    """Write a chart's trace events.  EngineError of `stage` where the file cannot be written."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(place, dumps(trace_document(chart)).encode())
+    except OSError as error:
+        raise unwritable(place, stage, error) from error
 
 
 def _fold_end(chart: ChartDoc) -> float:

@@ -17,9 +17,11 @@ from app.shell.exports import VERBS
 from app.shell.panels import PANELS
 from app.shell.render import PictureOptions, render
 from app.shell.window import Window
+from engine.explore.chrome_trace import trace_document
 from engine.support.errors import BadInput
 from tests.app.driving import LONG, advice, open_with_worker, select, settle
 from tests.support.commands import SOFTMAX, document
+from views.schedule.view import PIPELINE
 
 GROUP = "softmax_0"
 EDIT = "advice user\n  S0, S2 @ innermost: mark lane 64  # because wider rows\n"
@@ -90,6 +92,23 @@ def test_every_panel_has_a_picture_in_both_formats(edited: Window, tmp_path: Pat
         words = " ".join(filter(None, (each.text for each in root.iter() if each.tag.endswith("text"))))
         assert words.strip(), info.name
     assert not edited.workspace.problems
+
+
+def test_a_trace_is_that_of_predict(edited: Window, qtbot: object, tmp_path: Path) -> None:
+    """One function writes both; the window's is the chart that it shows."""
+    assert not edited.action("export-trace").isEnabled(), "no chart is known yet"
+    edited.action("pipeline").trigger()
+    edited.panels.schedule.select_tab(PIPELINE)
+    qtbot.waitUntil(edited.action("export-trace").isEnabled, timeout=LONG)  # type: ignore[attr-defined]
+    edited.action("export-trace").trigger()
+    dialog = next(each for each in edited.findChildren(QFileDialog) if each.isVisible())
+    dialog.fileSelected.emit(str(tmp_path / "window.json"))
+    dialog.reject()
+    shown = json.loads((tmp_path / "window.json").read_text(encoding="utf-8"))
+    chart = edited.panels.schedule.pipeline.chart
+    assert chart is not None and shown == json.loads(json.dumps(trace_document(chart)))
+    edited.workspace.bus.select_group("")
+    assert not edited.action("export-trace").isEnabled()
 
 
 def test_actions_ask_where_and_stand_in_one_menu(edited: Window, qtbot: object) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from PySide6.QtCore import QPointF, QSizeF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QSizeF, Qt
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication
 
 import engine
 from engine.documents.model import ProblemDoc
@@ -15,8 +17,9 @@ from engine.explore.chrome_trace import trace_document
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
 from engine.tensorize.space import GemmConfig
+from views.format import duration, figure
 from views.pipeline.canvas import PipelineCanvas, describe
-from views.pipeline.geometry import ChartGeometry, ChartMark
+from views.pipeline.geometry import SHORTEST, ChartGeometry, ChartMark
 from views.pipeline.shared import SharedMap
 from views.pipeline.slider import ChoiceSlider
 from views.pipeline.view import PipelinePage
@@ -112,7 +115,7 @@ def test_the_map_tells_bytes_and_passes(qtbot: object) -> None:
     shared.show_chart(gelu())
     heard: list[str] = []
     shared.buffer_selected.connect(heard.append)
-    assert "65,536 of 232,448 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
+    assert "64 KiB of 227 KiB per block; a_2_tile: 4 stages" in shared.accessibleDescription()
     qtbot.keyClick(shared, Qt.Key.Key_Right)  # type: ignore[attr-defined]
     assert heard == ["b_2_tile"] and "1 of 8 passes" in shared.accessibleDescription()
 
@@ -184,7 +187,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     page.show_chart(gelu())
     assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
-    assert page.used.text() == "64 of 227 KiB per block" and "uncalibrated" in page.origin.text()
+    assert page.used.text() == "64 KiB of 227 KiB per block" and "uncalibrated" in page.origin.text()
     page.canvas.select(ChartMark(COMPUTE, 5, 5))
     assert page.shared._stage == 1
     page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
@@ -211,3 +214,100 @@ def test_a_chart_is_a_trace_that_perfetto_opens() -> None:
     first = next(each for each in spans if threads[each["tid"]] == COMPUTE and each["args"]["step"] == 0)
     bar = next(bar for bar in doc.bars if bar.row == COMPUTE and bar.step == 0)
     assert first["ts"] == pytest.approx(bar.start / doc.clock) and first["args"]["cycles"] == bar.end - bar.start
+
+
+def zoomed(theme: str = "dark") -> PipelineCanvas:
+    canvas = PipelineCanvas()
+    canvas.set_theme(load_theme(theme))
+    canvas.resize(960, 330)
+    canvas.show_chart(gelu())
+    return canvas
+
+
+def turn_wheel(canvas: PipelineCanvas, at: QPointF, notches: int) -> QWheelEvent:
+    none, phase = Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase
+    event = QWheelEvent(
+        at, canvas.mapToGlobal(at), QPoint(), QPoint(0, 120 * notches), Qt.MouseButton.NoButton, none, phase, False
+    )
+    canvas.wheelEvent(event)
+    return event
+
+
+def test_the_wheel_zooms_around_the_pointer_and_0_shows_everything(qtbot: object) -> None:
+    canvas = zoomed()
+    at = QPointF(500, 60)
+    assert canvas.plan is not None
+    before, end = canvas.plan.cycles(at.x()), canvas.plan.end
+    turn_wheel(canvas, at, 5)
+    assert canvas.span is not None and canvas.plan.cycles(at.x()) == pytest.approx(before)
+    assert canvas.plan.high - canvas.plan.low == pytest.approx(end * 0.8**5)
+    assert all(canvas.plan.low <= time <= canvas.plan.high for time, _ in canvas.plan.ticks())
+    assert not turn_wheel(canvas, QPointF(40, 60), 1).isAccepted(), "over the names of the rows the page scrolls"
+    turn_wheel(canvas, at, 60)
+    assert canvas.plan.high - canvas.plan.low == pytest.approx(SHORTEST)
+    canvas.grab()
+    qtbot.keyClick(canvas, "0")  # type: ignore[attr-defined]
+    assert canvas.span is None and (canvas.plan.low, canvas.plan.high) == (0.0, end)
+    qtbot.keyClick(canvas, "-")  # type: ignore[attr-defined]
+    assert canvas.span is None, "there is nothing beyond the picture"
+
+
+def test_a_drag_pans_and_with_ctrl_zooms_to_a_span(qtbot: object) -> None:
+    canvas = zoomed()
+    assert canvas.plan is not None
+    wanted = canvas.plan.cycles(300), canvas.plan.cycles(500)
+    left, control = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ControlModifier
+    drag(canvas, QPointF(300, 60), QPointF(500, 60), control)
+    assert canvas.span == pytest.approx(wanted) and canvas.place is None, "a drag selects nothing"
+    seen = canvas.plan.cycles(600)
+    drag(canvas, QPointF(600, 60), QPointF(520, 60))
+    assert canvas.plan.cycles(520) == pytest.approx(seen), "what was under the pointer stays under it"
+    drag(canvas, QPointF(200, 60), QPointF(900, 60))
+    drag(canvas, QPointF(200, 60), QPointF(900, 60))
+    assert canvas.plan.low == 0.0, "it ends at the beginning of the block"
+    qtbot.keyClick(canvas, Qt.Key.Key_End)  # type: ignore[attr-defined]
+    last = next(bar for bar in gelu().bars if bar.row == COMPUTE and bar.tile == gelu().steps - 1)
+    assert canvas.plan.is_seen(last.start, last.end), "what is selected by a key comes into sight"
+    qtbot.mouseDClick(canvas, left, pos=QPoint(500, 60))  # type: ignore[attr-defined]
+    assert canvas.span is None
+
+
+def drag(
+    canvas: PipelineCanvas, start: QPointF, end: QPointF,
+    held: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier,
+) -> None:  # fmt: skip
+    kinds, left = QEvent.Type, Qt.MouseButton.LeftButton
+    for kind, at, button in (
+        (kinds.MouseButtonPress, start, left), (kinds.MouseMove, (start + end) / 2, Qt.MouseButton.NoButton),
+        (kinds.MouseMove, end, Qt.MouseButton.NoButton), (kinds.MouseButtonRelease, end, left),
+    ):  # fmt: skip
+        QApplication.sendEvent(canvas, QMouseEvent(kind, at, canvas.mapToGlobal(at), button, left, held))
+
+
+def test_the_pointer_tells_the_time_that_the_block_has() -> None:
+    """Beyond the fold with what it hides; the figures are those of the axis and of the clock."""
+    canvas = zoomed()
+    assert canvas.plan is not None and canvas.readout() == ""
+    fold = canvas.plan.fold()
+    assert fold is not None
+    canvas.pointer = QPointF(canvas.plan.x(fold[0] / 2), 60)
+    told = fold[0] / 2
+    assert canvas.readout() == f"{figure(told)} cycles, {duration(told / gelu().clock)}"
+    canvas.pointer = QPointF(canvas.plan.x(sum(fold) / 2), 60)
+    assert canvas.readout() == f"{gelu().folded[1]:,} more steps"
+    canvas.pointer = QPointF(canvas.plan.x(canvas.plan.end), 60)
+    assert canvas.readout().startswith(f"{figure(gelu().cycles)} cycles")
+    canvas.grab()
+    canvas.pointer = QPointF(20, 60)
+    assert canvas.readout() == ""
+
+
+def test_the_menu_saves_the_picture_and_asks_for_the_trace(qtbot: object) -> None:
+    canvas = zoomed()
+    heard: list[bool] = []
+    canvas.trace_requested.connect(lambda: heard.append(True))
+    menu = canvas.make_menu()
+    actions = {action.text(): action for action in menu.actions() if action.text()}
+    assert list(actions) == ["Show everything\t0", "Save as PNG…", "Save as SVG…", "Export Trace (Perfetto)…"]
+    actions["Export Trace (Perfetto)…"].trigger()
+    assert heard == [True]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy
+from PySide6.QtCore import QPoint, QPointF, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QMenu, QSizePolicy
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc
 from views.format import figure
-from views.picture import ResizedPicture
 from views.pipeline.geometry import ChartGeometry, ChartMark
 from views.pipeline.painting import TITLES, ChartPainter, ChartState
+from views.pipeline.zoom import ZoomedChart
+from views.plots.writing import png_of, save_as, svg_of
 from views.themed import Themed
 
 Keys = Qt.Key
@@ -19,21 +20,21 @@ ENDS = {Keys.Key_Home: 0, Keys.Key_End: -1}
 ROWS_BY = {Keys.Key_Down: 1, Keys.Key_Up: -1}
 
 
-class PipelineCanvas(ResizedPicture, Themed):
+class PipelineCanvas(ZoomedChart, Themed):
     """Paints one chart; `lines_selected` carries the lines of the CUDA text behind what was selected."""
 
     lines_selected = Signal(tuple)
     selected = Signal(str)
     """What is selected, in words."""
+    trace_requested = Signal()
+    """The chart is to be written as a trace."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Pipeline chart")
-        self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(260)
-        self.plan: ChartGeometry | None = None
         self._doc: ChartDoc | None = None
         self._place: ChartMark | None = None
 
@@ -47,6 +48,7 @@ class PipelineCanvas(ResizedPicture, Themed):
         same = self._doc is not None and self._doc.group == doc.group
         self._doc = doc
         kept = self._place if same and self._place is not None and self._bars(self._place) else None
+        self.span = self.span if same else None
         self.lay_out()
         self._place = kept
         self._describe()
@@ -58,7 +60,9 @@ class PipelineCanvas(ResizedPicture, Themed):
     def select(self, place: ChartMark | None) -> None:
         """Selects a tile or a bar, and says which lines it is made of."""
         self._place = place
-        lines = tuple(sorted({line for bar in self._bars(place) for line in bar.lines}))
+        bars = self._bars(place)
+        lines = tuple(sorted({line for bar in bars for line in bar.lines}))
+        self._reveal(bars)
         self._describe()
         self.lines_selected.emit(lines)
         self.selected.emit(self.accessibleDescription())
@@ -96,16 +100,36 @@ class PipelineCanvas(ResizedPicture, Themed):
         painter.fillRect(self.rect(), self.theme.colour("panel"))
         if self.plan is not None:
             ChartPainter(painter, self.plan, ChartState(self._place, None), self.theme).paint()
+            self.paint_pointer(painter, self.theme)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
+    def click(self, at: QPointF) -> None:
         """Selects the tile under the pointer."""
-        if self.plan is None or event.button() != Qt.MouseButton.LeftButton:
+        if self.plan is None:
             return
-        bar, flight = self.plan.bar_at(event.position()), self.plan.flight_at(event.position())
+        bar, flight = self.plan.bar_at(at), self.plan.flight_at(at)
         if bar is not None:
             self.select(_place(bar))
         else:
             self.select(ChartMark("compute", flight.tile, flight.tile) if flight else None)
+
+    def make_menu(self) -> QMenu:
+        """What can be done with the chart."""
+        menu = QMenu(self)
+        menu.addAction("Show everything\t0", lambda: self.show_span(None))
+        menu.addSeparator()
+        title = self.accessibleName()
+        menu.addAction("Save as PNG…", lambda: save_as(self, title, "png", lambda: png_of(self)))
+        menu.addAction("Save as SVG…", lambda: save_as(self, title, "svg", lambda: svg_of(self)))
+        menu.addAction("Export Trace (Perfetto)…", self.trace_requested.emit)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """By its key or the right button."""
+        if self.plan is not None:
+            by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+            at = self.mapToGlobal(QPoint(self.width() // 3, self.height() // 3)) if by_key else event.globalPos()
+            self.make_menu().popup(at)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and Right go through the tiles, Up and Down through the rows, Escape selects nothing."""
@@ -153,7 +177,7 @@ class PipelineCanvas(ResizedPicture, Themed):
     def lay_out(self) -> None:
         """Lays the chart out for the present width."""
         drawn = self._doc is not None and self._doc.bars
-        self.plan = ChartGeometry(self._doc, QSizeF(self.size())) if self._doc is not None and drawn else None
+        self.plan = ChartGeometry(self._doc, QSizeF(self.size()), self.span) if self._doc and drawn else None
         self.setFixedHeight(round(self.plan.height) if self.plan else 120)
         self.update()
 
@@ -168,6 +192,13 @@ class PipelineCanvas(ResizedPicture, Themed):
             slack = flight.read - flight.arrived
             return f"Tile {flight.tile} in stage {flight.stage}, there {figure(slack)} cycles before it is used"
         return ""
+
+    def _reveal(self, bars: list[BarDoc]) -> None:
+        """Moves the span that is seen to what is selected, where none of it is in sight."""
+        if self.plan is None or not bars or any(self.plan.is_seen(bar.start, bar.end) for bar in bars):
+            return
+        half = (self.plan.high - self.plan.low) / 2
+        self.show_span((bars[0].start - half, bars[0].start + half))
 
     def _describe(self) -> None:
         bars = self._bars(self._place)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc, FlightDoc
+from views.format import kibibytes
 
 LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""
@@ -23,7 +25,10 @@ AXIS = 26.0
 NARROWEST = 3.0
 """Pixels of a bar that takes no time."""
 TICKS = 6
-KIB = 1024
+OUTSIDE = 4.0
+"""Pixels beyond the picture at which what lies further out is drawn: its words stay in the part that is seen."""
+SHORTEST = 12.0
+"""Cycles that the axis shows at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +42,12 @@ class ChartMark:
 
 
 class ChartGeometry:
-    """The chart laid out in a widget of some size."""
+    """The chart laid out in a widget of some size; span: the cycles of the picture that are seen, None for all."""
 
-    def __init__(self, doc: ChartDoc, size: QSizeF) -> None:
+    def __init__(self, doc: ChartDoc, size: QSizeF, span: tuple[float, float] | None = None) -> None:
         self.doc = doc
         self.end = max([bar.end for bar in doc.bars] + [1.0])
+        self.low, self.high = span or (0.0, self.end)
         self.left, self.width = LABELS, max(size.width() - LABELS - RIGHT, 50.0)
         self.stages = tuple(sorted({flight.stage for flight in doc.flights}))
         self.bottom = self.flight_top(len(self.stages)) + SLACK
@@ -52,8 +58,35 @@ class ChartGeometry:
         return self.bottom + AXIS
 
     def x(self, cycles: float) -> float:
-        """Where a time lies."""
-        return self.left + cycles / self.end * self.width
+        """Where a time lies; times out of sight lie at its borders."""
+        at = self.left + (cycles - self.low) / (self.high - self.low) * self.width
+        return min(max(at, self.left - OUTSIDE), self.left + self.width + RIGHT + OUTSIDE)
+
+    def cycles(self, x: float) -> float:
+        """The time of the picture at a place."""
+        return self.low + (x - self.left) / self.width * (self.high - self.low)
+
+    def is_seen(self, start: float, end: float) -> bool:
+        """Whether any of a stretch of time is in sight."""
+        return self.x(end) > self.left - 1 and self.x(start) < self.left + self.width + RIGHT
+
+    def clock_time(self, x: float) -> float | None:
+        """The block's own time at a place, in cycles: what is folded away counts; None inside the fold."""
+        cycles, fold = self.cycles(x), self.fold()
+        if fold is None or cycles <= fold[0]:
+            return cycles
+        return None if cycles < fold[1] else cycles + self.doc.folded_cycles
+
+    def span_around(self, x: float, factor: float) -> tuple[float, float]:
+        """What is seen after a zoom that keeps the time at a place there; factor: part of the span that is left."""
+        middle = self.cycles(x)
+        return self.limit(middle - (middle - self.low) * factor, middle + (self.high - middle) * factor)
+
+    def limit(self, low: float, high: float) -> tuple[float, float]:
+        """A span as long as the given one, inside the picture."""
+        length = min(max(high - low, SHORTEST), self.end)
+        low = min(max(low, 0.0), self.end - length)
+        return low, low + length
 
     def row_top(self, row: str) -> float:
         """Where a row of the block begins."""
@@ -93,18 +126,12 @@ class ChartGeometry:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Times of the axis with their text; beyond what is left out, with what was left out added."""
-        cut = self.doc.folded_cycles
-        fold = self.fold()
-        step = _nice(self.end / TICKS)
+        cut, (before, after) = self.doc.folded_cycles, self.fold() or (self.high, self.high + 1)
+        step = _nice((self.high - self.low) / TICKS)
         found = []
-        number = 0
-        while number * step <= self.end + cut:
-            time = number * step
-            hidden = fold is not None and fold[0] < time < fold[1] + cut
-            shown = time - cut if fold is not None and time >= fold[1] + cut else time
-            if not hidden and shown <= self.end:
-                found.append((shown, f"{time:,.0f}"))
-            number += 1
+        for low, high, left_out in ((self.low, min(before, self.high), 0.0), (max(after, self.low), self.high, cut)):
+            first, last = ceil((low + left_out) / step), floor((high + left_out) / step)
+            found += [(number * step - left_out, f"{number * step:,.0f}") for number in range(first, last + 1)]
         return found
 
     def fold(self) -> tuple[float, float] | None:
@@ -119,7 +146,7 @@ class ChartGeometry:
     def stage_bytes(self) -> str:
         """Bytes of one stage of all buffers that are pipelined."""
         piped = [buffer for buffer in self.doc.shared if buffer.stages == self.doc.stages]
-        return f"{sum(buffer.size for buffer in piped) / max(self.doc.stages, 1) / KIB:.3g} KiB"
+        return kibibytes(sum(buffer.size for buffer in piped) / max(self.doc.stages, 1))
 
 
 def _nice(size: float) -> float:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from engine.documents.pipeline import COMPUTE, COPY, ROWS, STORE, WAIT, BarDoc, FlightDoc
 from views.format import figure
-from views.pipeline.geometry import AXIS, HEAD, HEADING, ROW, TOP, ChartGeometry, ChartMark
+from views.pipeline.geometry import AXIS, HEAD, HEADING, RIGHT, ROW, TOP, ChartGeometry, ChartMark
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 
@@ -35,15 +35,26 @@ class ChartPainter:
 
     def paint(self) -> None:
         """Everything, from the back to the front."""
-        self._grid()
         self._names()
+        self.painter.save()
+        self.painter.setClipRect(self.area)
+        self._grid()
         self._fold()
-        for flight in self.plan.doc.flights:
-            self._flight(flight)
-        for bar in self.plan.doc.bars:
-            self._bar(bar)
-        self._axis()
+        plan = self.plan
+        for flight in plan.doc.flights:
+            if plan.is_seen(flight.copied, flight.freed):
+                self._flight(flight)
+        for bar in plan.doc.bars:
+            if plan.is_seen(bar.start, bar.end):
+                self._bar(bar)
         self._selection()
+        self.painter.restore()
+        self._axis()
+
+    @property
+    def area(self) -> QRectF:
+        """Where times are drawn."""
+        return QRectF(self.plan.left - 1, 0, self.plan.width + RIGHT + 1, self.plan.bottom + 1)
 
     def _grid(self) -> None:
         """A line where the arithmetic of each step begins, with the step's name."""
@@ -61,6 +72,8 @@ class ChartPainter:
         spans = list(zip(steps, begins, ends, strict=True))
         right = -1.0
         for step, begin, end in [(-1, 0.0, begins[0] if begins else 0.0), *spans, (doc.steps, last, plan.end)]:
+            if end <= plan.low or begin >= plan.high:
+                continue
             name = "fill" if step < 0 else "out" if step == doc.steps else f"{doc.loop}{step}"
             is_chosen = chosen is not None and step == chosen.tile
             painter.setFont(semibold(10.5) if is_chosen else face(10.5))
@@ -199,9 +212,9 @@ class ChartPainter:
         """A line where the selected tile is first used, and how early it was there."""
         chosen = self.look.selected
         flight = next((f for f in self.plan.doc.flights if chosen and f.tile == chosen.tile), None)
-        if flight is None:
-            return
         painter, plan = self.painter, self.plan
+        if flight is None or not plan.is_seen(flight.copied, flight.freed):
+            return
         accent = self.theme.colour("accent")
         painter.setPen(QPen(accent, 1.4))
         used, there = plan.x(flight.read), plan.x(flight.arrived)
@@ -228,7 +241,7 @@ class ChartPainter:
 def hatch(painter: QPainter, box: QRectF, colour: QColor, width: float) -> None:
     """Strokes from lower left to upper right inside a box."""
     painter.save()
-    painter.setClipRect(box.adjusted(1, 1, -1, -1))
+    painter.setClipRect(box.adjusted(1, 1, -1, -1), Qt.ClipOperation.IntersectClip)
     painter.setPen(QPen(colour, width))
     x = box.left() - box.height() + (HATCH - box.left() % HATCH)
     while x < box.right():
