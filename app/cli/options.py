@@ -34,9 +34,10 @@ Json = Annotated[bool, Option("--json", help="Print one JSON document instead of
 Csv = Annotated[
     Path | None, Option("--csv", metavar="FILE", help="Write the rows of --json as comma-separated values.")
 ]
-Gpu = Annotated[str | None, Option(metavar="GPU", help="GPU to compile for: h200 (default), h100 or a100.")]
+_GPUS = "h200, h100, h100-pcie, a100, a100-pcie-80 or a100-pcie-40"
+Gpu = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for: {_GPUS}; h200 by default.")]
 Target = Annotated[
-    str | None, Option(metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
+    str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")
 ]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]

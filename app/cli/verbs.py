@@ -179,7 +179,9 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
-    """Modelled times.  trace: a folder for the trace events of one block of every kernel."""
+    """Modelled times, beside published ones of other kernels.  trace: a folder for the trace events of every kernel."""
+    from engine.measurements.published import published_times
+
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
         if isinstance(kernel, EngineError):
@@ -189,7 +191,7 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
         rows.append({
             "group": group.name, "instances": len(group.instances), "origin": found.origin,
             "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
-            "terms": to_json(found.terms),
+            "terms": to_json(found.terms), "published": to_json(published_times(group)),
         })  # fmt: skip
         if trace is not None:
             from engine.explore.chrome_trace import write_trace
@@ -231,6 +233,10 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
     ordered = sorted(((row["microseconds"] * row["instances"], row) for row in timed), key=lambda each: -each[0])
     columns = ("group", "times>", "each>", "all>", "share>", "origin", "bound")
     output.table("", columns, (cells(*each) for each in ordered))
+    for row in timed:
+        for one in row.get("published", ()):
+            where = f"{one['who']}, {one['device']} ({one['source']})"
+            output.say(f"{row['group']}: published for another kernel, {where}: {duration(one['microseconds'])}")
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:

@@ -10,7 +10,7 @@ from engine.execution.nodes import PREDICTED, Timing
 from engine.measurements import MeasuredRow, Measurements, SystemTime, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput
-from engine.target.devices import DEVICES
+from engine.target import target, target_of_device
 from views.hierarchy import ambiguous_titles
 from views.timing.live import GpuReading
 
@@ -74,11 +74,11 @@ def read_recording(path: str, model: ModelDoc | None, source: str = "") -> Recor
 
 def _check_machine(found: Measurements, model: ModelDoc) -> None:
     """A recording of another GPU says nothing of kernels for this one."""
-    words = found.device.lower().replace("-", " ").split()
-    if found.device and model.target not in words:
-        title = DEVICES[model.target].title
-        known = next((name for name in DEVICES if name in words), "")
-        hint = f"open the model for that GPU: Run, Target and Dimensions, {known}" if known else "choose another file"
+    device = target_of_device(found.device)
+    if found.device and (device is None or model.target != device.name):
+        title = target(model.target).title
+        known = f"open the model for that GPU: Run, Target and Dimensions, {device.name}" if device else ""
+        hint = known or "choose another file"
         raise BadInput("replay", found.source, f"was recorded on {found.device}, the open model is for {title}", hint)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,7 @@ from engine.execution.nodes import MEASURED
 from engine.measurements import MeasuredRow, Measurements, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput, EngineError
-from engine.target import DEVICES, Target, target
+from engine.target import DEVICES, Target, target, target_of_device
 
 LEAST_ROWS = 12
 """Fewest rows for a fit."""
@@ -62,8 +61,7 @@ def _machine(read: Sequence[Measurements], name: str | None) -> Target:
     (device,) = devices
     if not device:
         raise _refusal(read, "no measured times", "measure on a GPU first")
-    words = re.split(r"[^A-Za-z0-9]+", device.lower())
-    own = next((machine for machine in DEVICES.values() if machine.name in words), None)
+    own = target_of_device(device)
     wanted = own if name is None else target(name)
     if wanted is None or wanted is not own:
         asked = f"which is not {wanted.title}" if wanted else f"which no target describes: {', '.join(DEVICES)}"

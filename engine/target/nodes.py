@@ -63,6 +63,8 @@ class Target:
     """Results/s of the special-function units (exponential, reciprocal, square root ...)."""
     launch_overhead: Figure
     """Seconds that a kernel costs even when it does nothing."""
+    ramp: Figure
+    """Seconds that a kernel loses besides: until its blocks all work, and while the last ones end."""
 
     @property
     def sm_count(self) -> int:

@@ -1,0 +1,249 @@
+"""Our model held against published measurements, row by row: `python -m tests.benchmarks.published --measured FOLDER`.
+
+    python -m tests.benchmarks.published --measured shared/measured [--json FILE] [--only CLASS] [--half even|odd]
+
+Every row that can be expressed is planned and given the default kernel of its device, whose time the estimate predicts
+with the target's own figures; nothing is compiled and nothing is sampled.  A prediction is of *our* kernel, a measured
+time of *theirs*: what is compared is model and kernel at once.  Where a library's kernel says tile and threads by its
+name, the row counts for the same schedule too: these are required entries of ours then.
+
+`--half` takes the rows whose name has an even or an odd digest: figures that were fitted (`loomscope calibrate
+--published`) are fitted to even rows and judged on odd ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import engine
+from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import Work
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.kernels.gemm.advise import advise_tiles, intrinsic_of
+from engine.kernels.gemm.limits import CORE_BLOCK, CORE_PART, LIMITS, first_broken
+from engine.kernels.gemm.promise import fused_gemm
+from engine.kernels.gemm.work import work
+from engine.support.errors import EngineError
+from engine.target import Target, target
+from engine.tensor.nodes import TensorProgram
+from engine.tensorize.space import GemmConfig
+from tests.benchmarks import report
+from tests.benchmarks.published_problems import Problem, floor_microseconds, graph_of, is_above_ceiling, least_bytes
+from tests.benchmarks.published_rows import Row, Schedule, read_rows
+
+NAME = "published"
+PRODUCTS = ("matmul", "batched-matmul")
+FEWEST = 20
+"""Rows of a tile whose median is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Microseconds of our kernels for a problem on a device; why there are none."""
+
+    own: float | None
+    """By default."""
+    floor: float
+    forced: float | None = None
+    """With the schedule of the published kernel."""
+    why: str = ""
+
+
+@lru_cache(maxsize=4)
+def _planned(one: Problem, device: str) -> tuple[FusionPlan, int]:
+    graph = graph_of(one)
+    return engine.fuse(graph, target=device), least_bytes(graph)
+
+
+def predict(one: Problem, device: str, schedule: Schedule | None) -> Predicted:
+    """The default kernel's time, and with a schedule that of the kernel that has it."""
+    try:
+        plan, moved = _planned(one, device)
+    except EngineError as error:
+        return Predicted(None, 0.0, why=error.reason)
+    floor, machine = floor_microseconds(one, moved, device), target(device)
+    try:
+        if plan.unsupported:
+            return Predicted(None, floor, why=next(iter(plan.unsupported.values())))
+        if one.operator in PRODUCTS and len(plan.groups) == 1:
+            return _predict_product(plan.groups[0].program, one, machine, schedule, floor)
+        works = [(len(group.instances), default_work(group, device, one)) for group in plan.groups]
+    except EngineError as error:
+        return Predicted(None, floor, why=error.reason)
+    return Predicted(sum(times * model_microseconds(work, machine) for times, work in works), floor)
+
+
+def default_work(group: FusionGroup, device: str, one: Problem) -> Work:
+    """Of the kernel that the advisers choose."""
+    return engine.compile(group, engine.default_recipe(group, device, one.numerics)).facts
+
+
+def _predict_product(
+    program: TensorProgram, one: Problem, machine: Target, schedule: Schedule | None, floor: float
+) -> Predicted:
+    """From the counts in closed form, which are those of the compiled kernel: thousands of products in minutes."""
+    intrinsic = intrinsic_of(program, one.numerics)
+    gemm = fused_gemm(program, intrinsic)
+    _, chosen = advise_tiles(program, intrinsic, machine)
+    own = model_microseconds(work(gemm, chosen, machine), machine)
+    config = forced_config(schedule, chosen) if schedule and intrinsic is None else None
+    if config is None or first_broken(gemm.problem, config, machine, LIMITS):
+        return Predicted(own, floor)
+    return Predicted(own, floor, model_microseconds(work(gemm, config, machine), machine))
+
+
+def forced_config(schedule: Schedule, chosen: GemmConfig) -> GemmConfig | None:
+    """The published kernel's tile, threads and, where it says them, depth and stages; None where no kernel of ours has
+    such threads."""
+    part = _part(schedule)
+    if part is None or max(part) > CORE_PART or max(schedule.block) > CORE_BLOCK:
+        return None
+    depth = schedule.depth or chosen.block[2]
+    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages))
+
+
+def _part(schedule: Schedule) -> tuple[int, int] | None:
+    """Results of a thread, as square as they divide the tile, no fewer columns than rows."""
+    results = schedule.block[0] * schedule.block[1] // schedule.threads
+    shapes = [(r, results // r) for r in (16, 8, 4, 2, 1) if results % r == 0]
+    fitting = [(r, c) for r, c in shapes if schedule.block[0] % r == 0 and schedule.block[1] % c == 0]
+    return min(fitting, key=lambda shape: (abs(shape[0] - shape[1]), shape[0]), default=None)
+
+
+def in_half(name: str, half: str) -> bool:
+    """Whether a row is in one half, by the digest of its name: the other half may be fitted to."""
+    return not half or zlib.crc32(name.encode()) % 2 == ("even", "odd").index(half)
+
+
+Task = tuple[Problem, str, Schedule | None]
+
+
+def _predict_all(tasks: Sequence[Task]) -> list[Predicted]:
+    return [predict(*task) for task in tasks]
+
+
+def predict_rows(rows: Sequence[Row], processes: int) -> list[tuple[Row, Predicted]]:
+    """Every row with its prediction; rows of one problem, device and schedule share one."""
+    tasks: dict[Task, None] = {}
+    for row in rows:
+        if row.problem:
+            tasks.setdefault((row.problem, row.device, row.schedule))
+    ordered = sorted(tasks, key=lambda task: (repr(task[0]), task[1]))
+    chunks = [list(part) for _, part in groupby(enumerate(ordered), key=lambda pair: pair[0] // 64)]
+    lists = [[task for _, task in chunk] for chunk in chunks]
+    with ProcessPoolExecutor(max_workers=processes) as pool:
+        found = [one for part in pool.map(_predict_all, lists) for one in part]
+    by_task = dict(zip(ordered, found, strict=True))
+    none = Predicted(None, 0.0)
+    return [
+        (row, by_task[row.problem, row.device, row.schedule] if row.problem else replace(none, why=row.why_not))
+        for row in rows
+    ]
+
+
+def documents(found: Sequence[tuple[Row, Predicted]]) -> list[dict[str, Any]]:
+    """The rows of the JSON document: a row of a schedule that our kernel can have stands for that schedule alone."""
+    rows = []
+    for row, one in found:
+        same = one.forced is not None
+        rows.append({
+            "class": row.kind, "row": row.name, "device": row.device, "measured": row.microseconds,
+            "predicted": one.forced if same else one.own, "default": one.own, "floor": one.floor or None,
+            "same_schedule": same, "tile": row.schedule.name if row.schedule else None, "because": one.why or None,
+            "above_ceiling": bool(
+                row.problem and one.own and is_above_ceiling(row.problem, row.device, one.own)
+            ),
+        })  # fmt: skip
+    return rows
+
+
+def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures of each class and of each tile."""
+    expressed = [row for row in rows if row["predicted"] is not None]
+    classes: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    tiles: dict[str, list[float]] = defaultdict(list)
+    for row in expressed:
+        classes[row["class"]].append(row)
+        if row["same_schedule"]:
+            tiles[row["tile"]].append(row["predicted"] / row["measured"])
+    missing = Counter(row["class"] for row in rows if row["predicted"] is None)
+    return {
+        "rows": len(rows),
+        "classes": {name: _class_summary(classes[name], missing[name]) for name in sorted(classes)},
+        "same_schedule": {name: {"rows": len(r), "median": median(r)} for name, r in sorted(tiles.items())},
+        "below_floor": sum(row["predicted"] < row["floor"] for row in expressed),
+        "above_ceiling": sum(row["above_ceiling"] for row in expressed),
+        "not_expressed": len(rows) - len(expressed),
+        "why_not": dict(Counter(str(row["because"]) for row in rows if row["predicted"] is None).most_common(20)),
+    }
+
+
+def _class_summary(rows: Sequence[Mapping[str, Any]], missing: int) -> dict[str, Any]:
+    ratios = np.array([row["predicted"] / row["measured"] for row in rows])
+    ours = [row["predicted"] / row["floor"] for row in rows]
+    theirs = [row["measured"] / row["floor"] for row in rows]
+    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    return {
+        "rows": len(rows), "not_expressed": missing, "median": float(middle), "p10": float(low), "p90": float(high),
+        "efficiency_rank": rank_correlation(ours, theirs), "mean_error": float(np.abs(ratios - 1).mean()),
+    }  # fmt: skip
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's; equal values share the mean of their ranks.  None where there is no order."""
+    ranks = [_ranks(np.asarray(values, float)) for values in (first, second)]
+    if len(first) < 3 or any(np.ptp(one) == 0 for one in ranks):
+        return None
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 where a prediction breaks its floor or a published ceiling."""
+    options = _parser().parse_args(arguments)
+    started = time.monotonic()
+    rows = [row for row in read_rows(options.measured) if options.only in row.kind and in_half(row.name, options.half)]
+    found = documents(predict_rows(rows, options.processes))
+    summary = summarize(found) | {"seconds": round(time.monotonic() - started, 1)}
+    for name, figures in summary["classes"].items():
+        print(f"{name:45} {', '.join(report.figures_in_words(figures))}")
+    for name, figures in summary["same_schedule"].items():
+        if figures["rows"] >= FEWEST:
+            print(f"same schedule {name:31} {', '.join(report.figures_in_words(figures))}")
+    for name in ("rows", "below_floor", "above_ceiling", "not_expressed", "why_not", "seconds"):
+        print(f"{name:20} {summary[name]}")
+    if options.json:
+        report.write(options.json, NAME, report.environment("numpy"), found, summary)
+    return 1 if summary["below_floor"] or summary["above_ceiling"] else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{NAME}", description=__doc__.partition("\n")[0])
+    parser.add_argument("--measured", type=Path, required=True, help="a folder laid out like shared/measured")
+    parser.add_argument("--json", type=Path, help="write rows and summary here")
+    parser.add_argument("--only", default="", help="classes whose name contains this")
+    parser.add_argument("--half", default="", choices=("", "even", "odd"), help="one half of the rows")
+    parser.add_argument("--processes", type=int, default=2)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
