@@ -103,7 +103,7 @@ def least_microseconds(moved: int, flops: int, special: int, machine: Target) ->
         special / machine.special_rate.value,
         machine.dram_latency.value,
     )
-    return (machine.launch_overhead.value + machine.ramp.value + busiest) * MICROSECONDS
+    return (machine.empty_kernel + busiest) * MICROSECONDS
 
 
 def _launches(work: Work) -> Iterator[Work]:

@@ -18,7 +18,7 @@ _LIBRARY = "__cudart_"
 """How the names of the mathematics library's own tables begin: nothing writes them, though their section could be."""
 _SIZED = 4
 """Format of an attribute whose value is longer than two bytes: its size stands before it."""
-_MAX_THREADS, _REQUIRED_THREADS, _FRAME_SIZE, _PARAMETER, _PARAMETER_BYTES, _REGISTERS = (
+_THREADS_LIMIT, _REQUIRED_THREADS, _FRAME_SIZE, _PARAMETER, _PARAMETER_BYTES, _REGISTERS = (
     0x05, 0x10, 0x11, 0x17, 0x19, 0x2F,
 )  # fmt: skip
 """EIATTR_MAX_THREADS, _REQNTID, _FRAME_SIZE, _KPARAM_INFO, _CBANK_PARAM_SIZE, _REGCOUNT."""
@@ -85,7 +85,7 @@ def _entry(file: _Elf, name: str, shared: dict[tuple[int, str], bytes]) -> Entry
     def word(key: int) -> int:
         return int.from_bytes(shared.get((key, name), b"\0"), "little")
 
-    threads = figures.get(_REQUIRED_THREADS) or figures.get(_MAX_THREADS)
+    threads = figures.get(_REQUIRED_THREADS) or figures.get(_THREADS_LIMIT)
     x, y, z = struct.unpack("<3I", threads) if threads else (0, 0, 0)
     memory = file.sections.get(f".nv.shared.{name}")
     return EntryLayout(

@@ -67,6 +67,11 @@ class Target:
     """Seconds that a kernel loses besides: until its blocks all work, and while the last ones end."""
 
     @property
+    def empty_kernel(self) -> float:
+        """Seconds of a kernel before and after all that its blocks do: what one launch less saves."""
+        return self.launch_overhead.value + self.ramp.value
+
+    @property
     def sm_count(self) -> int:
         """`sms` as a number of blocks or waves is counted in."""
         return int(self.sms.value)

@@ -36,12 +36,14 @@ def test_a_large_copy_takes_its_bytes_over_the_bandwidth() -> None:
 
 
 def test_a_large_product_runs_at_the_arithmetic_rate() -> None:
-    found = model_prediction(PRODUCT, H200)
+    alone = model_prediction(replace(PRODUCT, shared_bytes_moved=0), H200)
     floor = 2 * 4096**3 / H200.fp32_rate.value * 1e6
-    assert found.bound == "compute"
-    # 2048 blocks are 15.5 rounds of 132 SMs: 16 are paid.  Shared memory hinders FP32 a little.
-    assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.6
-    assert found.microseconds == pytest.approx(term(PRODUCT, "pipes together"), rel=0.01)
+    assert alone.bound == "compute"
+    # 2048 blocks are 15.5 rounds of 132 SMs: 16 are paid.
+    assert floor * 16 / 15.52 * 0.999 < alone.microseconds < floor * 1.1
+    # Shared memory hinders FP32.
+    together = model_prediction(PRODUCT, H200).microseconds
+    assert together == pytest.approx(term(PRODUCT, "pipes together"), rel=0.01) and together > 1.05 * alone.microseconds
 
 
 def overlapped(kernel: Work, *names: str) -> float:

@@ -23,7 +23,7 @@ FAST = 0.1
 """Part of the trials that count as the fastest."""
 VALUES = 9
 """Values of an axis that are written, at most; the others keep their places."""
-BESIDE, LETTER = 5.0, 6.4
+AWAY, LETTER = 5.0, 6.4
 """Pixels between an axis and its values, and of a letter of them, about."""
 AIR, SIDE = 0.07, 0.35
 """Room above and below the axes, as part of them, and beside them, in axes."""
@@ -150,7 +150,7 @@ class ParallelPlot(TrialPlot):
             every = -(-len(labels) // VALUES)
             places = np.linspace(0, 1, len(labels)).tolist()
             for label, at in list(zip(labels, places, strict=True))[::every]:
-                aside = BESIDE / (LETTER * len(label) + 8)
+                aside = AWAY / (LETTER * len(label) + 8)
                 plot.text(f"value {number} {label}", number, at, label, TextStyle("text-2", (-aside, 0.5), plate=True))
 
 
