@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from engine.kernels.nodes import Kernel
     from engine.present.comparison import compare
     from engine.present.explanation import explain
-    from engine.present.model import compiled_doc, kernel_doc, model_doc, model_doc_at, plan_bytes, refused_doc
+    from engine.present.model import compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.present.model_difference import compare_models
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
@@ -89,7 +89,7 @@ __all__ = [
     "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "compare", "compare_models",
     "compare_plans", "compile", "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry", "explain",
     "fuse", "fusion_choices", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings",
-    "measure", "merge_advice", "model_doc", "model_doc_at", "moves", "nvrtc", "order", "plan_bytes", "predict",
+    "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
     "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "schedule", "space",
     "time_doc", "tune", "variant", "what_if_of_chart", "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

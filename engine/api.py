@@ -23,6 +23,7 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import fold_program, plan
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
@@ -63,8 +64,9 @@ def fuse(
     machine = find_target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
+    request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), policy, machine, default_microseconds, fixed)
+        return plan(graph, *lower_supported(graph), request)
 
 
 def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -98,19 +100,22 @@ def check(
 ) -> Check:
     """Run the kernel on the CPU in two orders and compare with the reference implementation.
 
-    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to.  ptx: text in place of NVRTC's.
+    level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
+    with the launch.  ptx: text in place of NVRTC's; then there is no machine code.
     Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
     compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
-    from engine.verify.levels import find_run
+    from engine.verify.layout import check_layout
+    from engine.verify.levels import PTX, find_run
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     run = find_run(level, kernel, ptx)
     try:
         expected, before = group_values(kernel.group, seed)
-        return check_kernel(kernel, expected, before, timeout, run)
+        found = check_kernel(kernel, expected, before, timeout, run)
+        return check_layout(kernel, found) if level == PTX and ptx is None else found
     except EngineError as error:
         if error.exit_code == 3:
             raise
@@ -153,7 +158,7 @@ def compare_plans(
 
     Advice for groups that a plan does not have is left out.  Raises BadInput for advice that cannot be read.
     """
-    from engine.present.model import model_doc_at
+    from engine.present.model import model_doc
     from engine.present.model_difference import compare_models
     from engine.recipe_files import replace_advice
 
@@ -164,8 +169,8 @@ def compare_plans(
             if group.name in advice:
                 recipe = replace_advice(recipe, group, advice[group.name])
         assert one.source is not None, "plans are made from graphs"
-        models.append(model_doc_at(one.source, one, recipe))
-        recipes.append(replace(recipe, target=a[0].target))
+        models.append(model_doc(one.source, one, recipe))
+        recipes.append(recipe)
     return ModelComparisonDoc(models[1], compare_models(models[0], models[1], (recipes[0], recipes[1])))
 
 

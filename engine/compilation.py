@@ -28,7 +28,7 @@ from engine.scheduling.nodes import HONOURED, RELAXED, WHOLE, Conflict, Leaf, Op
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import Fault, Illegal, OverBudget, Unsupported
+from engine.support.errors import Fault, Illegal, Unsupported
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.check import check_tile
@@ -50,7 +50,7 @@ def default_recipe(
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
     setting = Setting(find_target(target or what.target), numerics or {})
-    advice = {group.name: advise(group, setting) for group in groups}
+    advice = {group.name: families.advise(group, setting, _compile_for_advice)[0] for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
 
@@ -59,16 +59,9 @@ def default_microseconds(group: FusionGroup) -> float:
 
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
-    try:
-        kernel = _compile_for_advice(group, default_recipe(group))
-    except (Unsupported, OverBudget):  # one candidate that cannot be had is no reason to fuse nothing
-        return math.inf
-    return model_microseconds(kernel.facts, kernel.target)
-
-
-def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
-    """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    return families.advise(group, setting, _compile_for_advice)
+    _, kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+    # One candidate that cannot be had is no reason to fuse nothing.
+    return math.inf if kernel is None else model_microseconds(kernel.facts, kernel.target)
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -98,10 +91,11 @@ def compile_group(
     Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows any
     legal one, OverBudget when the search has found nothing within its limits.
     """
-    recipe = recipe or default_recipe(group)
-    known = None if observe else _find_advised(group, recipe)
-    if known:
-        return known
+    if recipe is None:
+        advice, advised = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+        if advised is not None and observe is None:
+            return advised  # advisers require nothing that it could lack
+        recipe = Recipe(group.target, groups={group.name: advice})
     kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
         return kernel
@@ -263,18 +257,7 @@ class _Codegen:
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
     """The kernel of a recipe by the family that it asks for, whether or not it takes every required entry as given."""
-    kernel = _find_advised(group, recipe) or _compile_unchecked(group, recipe, None, fitting_only=True)
-    _latest[:] = [kernel]
-    return kernel
-
-
-_latest: list[Kernel] = []
-"""The kernel that an adviser compiled last: nearly always that of its advice, which is asked for next."""
-
-
-def _find_advised(group: FusionGroup, recipe: Recipe) -> Kernel | None:
-    """The latest kernel of an adviser, where it is that of a group and a recipe, which then requires nothing."""
-    return next((kernel for kernel in _latest if kernel.group is group and kernel.recipe == recipe), None)
+    return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

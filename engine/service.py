@@ -30,6 +30,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
+from pathlib import Path
 from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
@@ -42,12 +43,14 @@ from engine.documents.parts import Send, send_ahead, without_long_lists
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.graph.load import symbolic_dimensions
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
+from engine.verify.levels import AUTO, choose_levels, join_levels
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -132,6 +135,10 @@ class Service:
         self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
 
+    def _dimensions(self, arguments: Arguments, send: Send) -> dict[str, list[str]]:
+        """The symbolic dimensions of a file, which need not be the open one, and where they are used."""
+        return symbolic_dimensions(Path(_text(arguments, "path")))
+
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
         before, fixed = self._plan(), _read_fixed(arguments)
@@ -174,8 +181,12 @@ class Service:
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
-        send("progress", {"text": f"running {kernel.group.name} on the CPU", "done": 1, "total": 2})
-        return to_json(engine.check(kernel))
+        levels, checks = choose_levels(AUTO, kernel), {}
+        for done, level in enumerate(levels, 1):
+            text = f"running the {level} of {kernel.group.name} on the CPU"
+            send("progress", {"text": text, "done": done, "total": len(levels) + 1})
+            checks[level] = engine.check(kernel, level=level)
+        return to_json(join_levels(checks))
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
@@ -234,11 +245,15 @@ class Service:
         """The compiled group of a request, cached by group and advice."""
 
         def make() -> engine.Kernel:
-            group, recipe = self._group_and_recipe(arguments)
-            send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
+            name, text = _key(arguments)
+            group = _group(self._plan(), name)
+            send("progress", {"text": f"scheduling {name}", "done": 0, "total": 1})
             # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
-            first = Options(repairing=0.0) if _key(arguments)[1] is None else FIRST_ANSWER
-            return compile_group(group, recipe, options=first)
+            if text is not None:
+                return compile_group(*self._group_and_recipe(arguments), options=FIRST_ANSWER)
+            kernel = compile_group(group, self._advised.get(name), options=Options(repairing=0.0))
+            self._advised[name] = kernel.recipe
+            return kernel
 
         return _keep(self._kernels, _key(arguments), make)
 
@@ -259,6 +274,7 @@ class Service:
 
 REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
     "open": Service._open,
+    "dimensions": Service._dimensions,
     "fuse": Service._fuse,
     "kernel": Service._kernel_or_refusal,
     "check": Service._check,

@@ -9,17 +9,19 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
+import engine
 from app.session.history import History
 from app.session.loom_file import LoomFile, read_loom, reference_to, write_loom
-from engine import read_recipe
+from engine import read_recipe, write_recipe
 from engine.documents.model import GroupDoc, ModelDoc, NodeDoc, Time, with_times
 from engine.documents.report import GroupReport, ReportDoc
 from engine.recipe import entry
 from engine.scheduling.text import to_text
-from tests.support.commands import SOFTMAX, document, loomscope
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope
 from views.format import duration
 from views.report.markup import VOID, printable, tag
 from views.report.page import report_page
+from views.report.style import report_style
 from views.roofline.nodes import Roofline
 
 HOSTILE = "</style><script>alert(1)</script>\"'&\u202e<img src=x onerror=alert(1)>"
@@ -115,6 +117,18 @@ def test_a_workspace_tells_its_edits_with_authors_reasons_and_gains(tmp_path: Pa
     assert compared == f"{check['elements_compared']:,}" and orders == ", ".join(check["orders"])
 
 
+def test_all_kernels_of_a_recipe_are_told_whatever_group_is_told_in_full(tmp_path: Path) -> None:
+    recipe, out = tmp_path / "recipe.json", tmp_path / "report.html"
+    known = engine.default_recipe(engine.fuse(engine.load(MODELS / "bert_tiny.onnx")))
+    asked = entry("S0", mark=("split_k", 1), at="k")
+    write_recipe(known.advise("user", asked, group="matmul_3"), recipe)
+    arguments = (str(MODELS / "bert_tiny.onnx"), "--recipe", str(recipe))
+    assert loomscope("report", *arguments, "-o", str(out), "--no-check", "--group", "matmul_0").returncode == 0
+    told = {row[0]: row for row in check_whole(out.read_text(encoding="utf-8")).rows["kernels"][1:]}
+    for row in document("predict", *arguments)["kernels"]:
+        assert told[row["group"]][4] == duration(row["microseconds"])
+
+
 def edited_softmax(folder: Path) -> Path:
     """A workspace of the softmax with one step after its baseline."""
     recipe = folder / "recipe.json"
@@ -161,6 +175,15 @@ def test_a_thousand_groups_fit_and_fold() -> None:
     assert len(page.rows["kernels"]) == 1000 + 2 + 2, "every group, and the heads of both parts and of what is left out"
     assert page.rows["kernels"][1][0] == "matmul_999", "the dearest first"
     assert "details" in {name for name, _ in page.elements}
+
+
+def test_every_colour_that_the_style_uses_is_a_colour_of_both_themes() -> None:
+    style = report_style()
+    used = set(re.findall(r"var\((--[\w-]+)\)", style))
+    for theme in re.findall(r":root \{([^}]*)\}", style):
+        given = dict(re.findall(r"(--[\w-]+): ([^;]*);", theme))
+        assert used <= given.keys()
+        assert {name for name in used if not re.fullmatch(r"#[0-9A-Fa-f]{6,8}|rgba?\(.*\)", given[name])} == set()
 
 
 def test_markup_escapes_and_drops_what_no_markup_may_hold() -> None:

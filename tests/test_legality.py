@@ -12,7 +12,7 @@ from engine.present.model import kernel_doc, refused_doc
 from engine.service import Service
 from tests.support.commands import SOFTMAX, document, loomscope
 
-SHIFTED = "required S0 @ outermost: terms (S0, const, 4)"
+SKEWED = "required S1 @ innermost: terms ((i, 1), (j, 1))"
 NOT_TAKEN = "required S0 @ innermost: mark lane 4096"
 ILLEGAL = "required S1 @ outermost: cut S3 | S0 S1 S2"
 GROUP = "softmax_0"
@@ -48,13 +48,13 @@ def test_a_schedule_with_a_kernel_names_its_family() -> None:
 
 @pytest.mark.parametrize("more", [(), ("--group", GROUP)])
 def test_a_schedule_that_the_own_family_does_not_follow_has_a_general_kernel(tree, more: tuple[str, ...]) -> None:
-    found = row(tree(SHIFTED), *more)
+    found = row(tree(SKEWED), *more)
     assert found["legal"] is True and "refused" not in found
     assert found["kernel"]["family"] == "general" and found["kernel"]["launches"] == 1
-    assert "S0 runs over i + 4 in dimension" in found["kernel"]["misfit"]
+    assert "S1 runs over i + j in dimension" in found["kernel"]["misfit"]
     assert found["tree"]["children"], "the schedule is shown"
-    assert {v["entry"]: v["verdict"] for v in found["verdicts"]}[SHIFTED] == "honoured"
-    told = loomscope("schedule", SOFTMAX, "--tree", tree(SHIFTED), *more)
+    assert {v["entry"]: v["verdict"] for v in found["verdicts"]}[SKEWED] == "honoured"
+    told = loomscope("schedule", SOFTMAX, "--tree", tree(SKEWED), *more)
     assert told.returncode == 0 and "band" in told.stdout
     (columns,) = [line.split()[:2] for line in told.stdout.splitlines() if line.startswith("yes")]
     assert columns == ["yes", "general"]
@@ -73,7 +73,7 @@ def test_entries_that_break_a_dependence_are_not_legal(tree) -> None:
 
 def test_the_library_has_the_schedule_that_has_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     group = engine.fuse(engine.load(SOFTMAX)).group(GROUP)
-    recipe = engine.merge_advice(engine.default_recipe(group), group, f"advice user\n  {SHIFTED}\n")
+    recipe = engine.merge_advice(engine.default_recipe(group), group, f"advice user\n  {SKEWED}\n")
     monkeypatch.setattr("engine.compilation.lower", refuses)
     with pytest.raises(engine.NoKernel) as refused:
         engine.compile(group, recipe)
@@ -89,11 +89,11 @@ def test_the_library_has_the_schedule_that_has_no_kernel(monkeypatch: pytest.Mon
 def test_the_window_is_told_that_the_order_is_legal(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service()
     service.answer("open", {"path": SOFTMAX}, lambda *_: None)
-    made = service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SHIFTED}\n"}, lambda *_: None)
-    assert made["legal"] and made["family"] == "general" and "S0 runs over i" in made["misfit"]
+    made = service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SKEWED}\n"}, lambda *_: None)
+    assert made["legal"] and made["family"] == "general" and "S1 runs over i + j" in made["misfit"]
     with monkeypatch.context() as patch, pytest.raises(engine.EngineError, match="the order is legal, and no kernel"):
         patch.setattr("engine.compilation.lower", refuses)
-        service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SHIFTED}\n\n"}, lambda *_: None)
+        service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SKEWED}\n\n"}, lambda *_: None)
     taken = service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {NOT_TAKEN}\n"}, lambda *_: None)
     assert taken["legal"] and taken["refused"] and not taken["complete"]
     asked = {"group": GROUP, "recipe": f"advice user\n  {NOT_TAKEN}\n"}

@@ -42,6 +42,7 @@ WIDE = {
     "check": "a verb",
     "mappings": "a verb",
     "report": "a verb",
+    "predict": "a verb",
     "conv": "a row of a suite names one size for each parameter",
     "transposed_conv": "a row of a suite",
     "masked_attention": "a row of a suite",

@@ -43,6 +43,16 @@ def amount(number: float, unit: str = "B") -> str:
     return f"{number:.3g} {unit}"
 
 
+def with_unit(value: float, unit: str) -> str:
+    """A figure of a whole model: a time ("µs"), bytes ("B") or a count ("")."""
+    return duration(value) if unit == "µs" else amount(value) if unit == "B" else f"{value:,.0f}"
+
+
+def kibibytes(size: float) -> str:
+    """Shared memory, as the engine's reasons have it: "48 KiB", "54.8 KiB", "1,024 KiB"."""
+    return f"{size / 1024:,.0f} KiB" if size >= 1000 * 1024 else f"{size / 1024:.3g} KiB"
+
+
 def percent(part: float) -> str:
     """A share of one: "12.6 %", "100 %"; "< 0.1 %" instead of a zero that is none."""
     if 0 < part < 0.0005:

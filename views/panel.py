@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from views.icons import icon
+from views.keyboard import keyboard_target
 from views.theme import Theme
 from views.themed import Themed, apply_theme
 
@@ -84,10 +85,10 @@ class Elided(QLabel):
         self.setToolTip("\n".join(filter(None, (self._whole if shown != self._whole else "", self._tip))))
 
 
-def icon_button(tip: str, role: str = "small") -> QToolButton:
+def icon_button(tip: str) -> QToolButton:
     """A button that shows only an icon and therefore has a tool tip and an accessible name."""
     made = QToolButton()
-    made.setProperty("role", role)
+    made.setProperty("role", "small")
     made.setToolTip(tip)
     made.setAccessibleName(tip)
     return made
@@ -352,11 +353,18 @@ class Panel(QWidget, Themed):
         button.setText(name)
         button.setCheckable(True)
         button.setProperty("role", "tab")
-        button.clicked.connect(lambda: self.tab_selected.emit(name))
+        button.clicked.connect(lambda: self._choose_tab(name))
         button.setChecked(not self.tabs)
         self._tab_group.addButton(button)
         self.tabs[name] = button
         self.header_layout.addWidget(button)
+
+
+    def _choose_tab(self, name: str) -> None:
+        """Brings a tab to the front; one that the pointer chose has the keyboard, too."""
+        self.tab_selected.emit(name)
+        if not self.tabs[name].hasFocus():
+            keyboard_target(self).setFocus(Qt.FocusReason.MouseFocusReason)
 
 
 class _Empty(QWidget):

@@ -127,18 +127,15 @@ def paint_bar(
     painter.drawRoundedRect(QRectF(track.x() + 0.6, track.y() + 0.6, width - 1.2, track.height() - 1.2), 1, 1)
 
 
-def paint_pill(
-    painter: QPainter, right: float, middle: float, text: str, theme: Theme, outlined: bool = False
-) -> float:
+def paint_pill(painter: QPainter, right: float, middle: float, text: str, theme: Theme) -> float:
     """A chip whose right edge is at `right`; returns its left edge."""
-    font = face(10.5)
-    width = QFontMetricsF(font).horizontalAdvance(text) + 12
+    width = QFontMetricsF(face(10.5)).horizontalAdvance(text) + 12
     box = QRectF(right - width, middle - 9, width, 18)
-    paint_pill_in(painter, box, text, theme, outlined)
+    paint_pill_in(painter, box, text, theme, outlined=False)
     return box.left()
 
 
-def paint_pill_in(painter: QPainter, box: QRectF, text: str, theme: Theme, outlined: bool = False) -> None:
+def paint_pill_in(painter: QPainter, box: QRectF, text: str, theme: Theme, outlined: bool) -> None:
     """A chip of a given size with centred text."""
     painter.setFont(face(10.5))
     painter.setPen(QPen(theme.colour("edge"), 1) if outlined else Qt.PenStyle.NoPen)

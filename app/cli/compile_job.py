@@ -106,7 +106,7 @@ class CompileJob:
     @cached_property
     def model(self) -> ModelDoc:
         """The plan with the times of the kernels that its recipe makes."""
-        return engine.model_doc_at(self.graph, self.plan, self.recipe)
+        return engine.model_doc(self.graph, self.plan, self.recipe)
 
     @cached_property
     def advised(self) -> Recipe:

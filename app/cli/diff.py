@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import engine
 from app.cli import output
@@ -11,7 +10,7 @@ from app.cli.compile_job import CompileJob
 from engine.documents.difference import ADDED, CHANGED, REMOVED, GroupChange, ModelDiffDoc, OperatorChange
 from engine.documents.exploration import FigureDoc
 from engine.support.serialization import fields_to_json
-from views.format import amount, duration, plural
+from views.format import duration, plural, with_unit
 
 SHOWN = 60
 """Operators that are listed for people; --json has them all."""
@@ -26,8 +25,7 @@ def diff(a: CompileJob, b: CompileJob, json: bool) -> None:
             step(f"opening {job.file}", done, 3)
             models.append(job.model)
         step("comparing", 2, 3)
-        recipes = tuple(replace(job.recipe, target=a.target) for job in (a, b))
-        found = engine.compare_models(models[0], models[1], (recipes[0], recipes[1]))
+        found = engine.compare_models(models[0], models[1], (a.recipe, b.recipe))
     if json:
         output.document(**{**fields_to_json(found), "a": a.file, "b": b.file})
         return
@@ -63,13 +61,9 @@ def _count(states: Sequence[str]) -> str:
 
 def _figure_cells(row: FigureDoc) -> tuple[str, ...]:
     assert row.a is not None and row.b is not None, "both models have every figure"
-    texts = [_figure_text(value, row.unit) for value in (row.a, row.b)]
+    texts = [with_unit(value, row.unit) for value in (row.a, row.b)]
     change = f"{100 * (row.b / row.a - 1):+.1f} %" if row.a and row.a != row.b else ""
     return row.name, *texts, change, row.origin
-
-
-def _figure_text(value: float, unit: str) -> str:
-    return duration(value) if unit == "µs" else amount(value) if unit == "B" else f"{value:,.0f}"
 
 
 def _group_cells(row: GroupChange) -> tuple[str, ...]:

@@ -9,10 +9,6 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
-from engine.execution.machine import machine
-from engine.execution.measure import GPU_HINT
-from engine.explore.listing import disassembler
-
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
     "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
@@ -33,6 +29,11 @@ class Capability:
 
 def examine() -> list[Capability]:
     """Every row, in the order in which a person would install things."""
+    # The verb `open` asks for the display alone: what only these rows need would delay its window.
+    from engine.execution.machine import machine
+    from engine.execution.measure import GPU_HINT
+    from engine.explore.listing import disassembler
+
     has = machine()
     rows = [
         Capability("Python", platform.python_version(), "everything", ""),

@@ -159,7 +159,7 @@ def fuse(
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
 
-    verbs.fuse(job(file, target, dim, policy=policy), json)
+    verbs.fuse(job(file, target, dim), policy, json)
 
 
 @command("Exit codes: 0 done, 2 bad input.")

@@ -120,10 +120,10 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
 
 def job(
     file: str, target: str | None = None, dim: list[str] = NOTHING, group: str | None = None,
-    recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
+    recipe: Path | None = None, tree: Path | None = None,
 ) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""
     from app.cli.compile_job import CompileJob
     from app.session.dimensions import dimensions_of
 
-    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree, policy)
+    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from app.session.loom_file import digest
 from app.session.named_models import path_of
 from app.session.roofline import roofline
 from engine import BadInput, Conflict, EngineError, NoKernel
-from engine.documents.model import Check, KernelDoc, Time, with_times
+from engine.documents.model import Check, KernelDoc, Time
 from engine.documents.report import CurveDoc, EditDoc, GroupReport, ReportDoc, SearchDoc
 from engine.execution.machine import machine
 from engine.present.comparison import entry_lines
@@ -67,11 +66,10 @@ def report(job: CompileJob, out: Path, records: Sequence[Path], details: int, ch
 
 def _gather(job: CompileJob, searches: tuple[SearchDoc, ...], most: int, check: bool, step: Step) -> ReportDoc:
     step("opening", 0, 1)
-    plan, advised = job.plan, job.advised
-    model = engine.model_doc(job.graph, plan, target=job.target)
-    baseline = model.total
+    plan, advised, model = job.plan, job.advised, job.model
     trails = dict(job.workspace.groups) if job.workspace else {}
     edited = [group for group in plan.groups if _is_edited(job.recipe, advised, group, trails)]
+    baseline = engine.model_doc(job.graph, plan).total if edited else None
     names = {group.name for group in edited}
     told = {group.name for group in job.groups} if job.only else None
     rest = sorted(model.groups, key=lambda group: -group.share)
@@ -84,18 +82,10 @@ def _gather(job: CompileJob, searches: tuple[SearchDoc, ...], most: int, check: 
         kernel, refusal, checked = _kernel(group, job.recipe, check)
         edits = tuple(_edits(group, job, advised, trails.get(group.name))) if group.name in names else ()
         found.append(GroupReport(of_name[group.name], kernel, refusal, edits, checked))
-    times = {group.name: group.time for group in model.groups if group.time}
-    for each in found:
-        times.pop(each.group.name, None)
-        if each.kernel is not None and each.kernel.has_kernel:
-            times[each.group.name] = each.kernel.time
-    present = with_times(model, times)
-    now = {group.name: group for group in present.groups}
-    reports = tuple(replace(each, group=now[each.group.name]) for each in found)
     return ReportDoc(
         Path(job.file).name, datetime.now(UTC).isoformat(timespec="seconds"), digest(path_of(job.model_file)),
-        tuple(job.asked_dimensions.items()) or tuple(job.recipe.dimensions.items()), present,
-        baseline if edited else None, reports, tuple(_fusion_steps(trails.get(FUSION))), searches, tuple(_machine()),
+        tuple(job.asked_dimensions.items()) or tuple(job.recipe.dimensions.items()), model,
+        baseline, tuple(found), tuple(_fusion_steps(trails.get(FUSION))), searches, tuple(_machine()),
     )  # fmt: skip
 
 
@@ -148,7 +138,7 @@ def _predict_advice(group: FusionGroup, recipe: Recipe) -> Time | None:
 def _checked_text(checked: Checked | None) -> str:
     if checked is None:
         return ""
-    return f"{checked.status}, {checked.blocks_run:,} of {checked.blocks_total:,} blocks, {checked.orders} orders"
+    return f"{checked.status}, {checked.blocks_run:,} of {checked.blocks_total:,} blocks, {checked.extent}"
 
 
 def _fusion_steps(trail: HistoryRecord | None) -> Iterator[EditDoc]:

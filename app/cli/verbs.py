@@ -24,7 +24,7 @@ from engine import (
 from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
 from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, plural
+from views.format import amount, duration, figure, kibibytes, plural
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -50,10 +50,11 @@ def inspect(job: CompileJob, json: bool) -> None:
     _say_unsupported(unsupported)
 
 
-def fuse(job: CompileJob, json: bool) -> None:
-    """The plan and its reasons."""
+def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
+    """The plan and its reasons.  policy: --policy; None leaves it to the recipe."""
+    job = replace(job, policy=policy)
     plan = job.plan
-    model = engine.model_doc(job.graph, plan, target=job.target)
+    model = engine.model_doc(job.graph, plan)
     instances = {group.name: group.instances for group in model.groups}
     figures = {
         "operators": len(job.graph.operators),
@@ -168,7 +169,7 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
             kernel["group"], kernel["file"],
             ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
             ", ".join(str(one["block"][0]) for one in kernel["launches"]),
-            ", ".join(amount(one["shared_bytes"]) for one in kernel["launches"]),
+            ", ".join(kibibytes(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]

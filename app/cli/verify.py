@@ -10,7 +10,7 @@ import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
 from engine import BadInput, Check, Conflict, EngineError, Unsupported
-from engine.verify.levels import AUTO, LEVELS, SOURCE, choose_levels, levels_of
+from engine.verify.levels import AUTO, SOURCE, choose_levels, join_levels, levels_of
 from views.format import figure
 
 
@@ -62,15 +62,11 @@ def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
 
 def _level_row(checks: Mapping[str, Check]) -> dict[str, Any]:
     """What is printed of checks at several levels: that which is worst, with what each level came to."""
-    shown = min(checks.values(), key=lambda check: ("fail", "pass", "unsupported").index(check.status))
-    findings = [[each.line, each.kind, each.message] for each in shown.findings]
-    levels = {each: _level_outcome(checks.get(each)) for each in LEVELS}
-    return {**output.row_about_group(shown), "findings": findings, "levels": levels}
-
-
-def _level_outcome(check: Check | None) -> str:
-    status = check.status if check else "not run"
-    return f"{status}: {check.message}" if check and status == "unsupported" else status
+    shown = join_levels(checks)
+    return {
+        **output.row_about_group(shown),
+        "findings": [[each.line, each.kind, each.message] for each in shown.findings],
+    }
 
 
 def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:

@@ -106,7 +106,7 @@ def _tip(step: HistoryStep) -> str:
     if step.checked is not None:
         checked = step.checked
         blocks = f"{checked.blocks_run:,} of {plural(checked.blocks_total, 'block')}"
-        lines.append(f"check: {checked.status}, {blocks}, {plural(checked.orders, 'order')}")
+        lines.append(f"check: {checked.status}, {blocks}, {checked.extent}")
         if checked.requests:
             events = f"{plural(checked.requests, 'request')}, {plural(checked.sectors, 'sector')}"
             lines.append(f"counted over these blocks: {events}")
@@ -171,8 +171,7 @@ def _check_figure(step: HistoryStep) -> StepFigure:
         return StepFigure("Checked", UNKNOWN, "F8 to check")
     if checked.status != "pass":
         return StepFigure("Checked", checked.status, "see Problems", "worse")
-    detail = f"blocks, {plural(checked.orders, 'order')}"
-    return StepFigure("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
+    return StepFigure("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", f"blocks, {checked.extent}")
 
 
 def _event_figure(history: History, number: int) -> StepFigure:

@@ -82,7 +82,7 @@ def other_arguments(path: str) -> dict[str, object]:
     if file.suffix.lower() != SUFFIX:
         return {"path": str(file)}
     content = read_loom(file)
-    now = {name: trail.steps[trail.current].text for name, trail in content.groups.items()}
+    now = {name: trail.text for name, trail in content.groups.items()}
     return {
         "path": str(path_of(find_model(content.model, file.parent))), "target": content.target,
         "dimensions": dict(content.dimensions), **fixed_arguments(now.pop(FUSION, "")), "other_recipes": now,

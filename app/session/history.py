@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.documents.model import Check, Time
 from engine.execution.statistics import FASTER, SLOWER, compare, in_rounds
+from views.format import plural
 
 FIRST = 0
 NO_STEP = -1
@@ -33,13 +34,21 @@ class Checked:
     """32-byte pieces of global memory touched."""
     requests: int
     """Memory instructions of whole warps."""
+    levels: tuple[str, ...] = ()
+    """What passed in these orders: "source", "ptx"; none in files of earlier versions, which ran the source alone."""
 
     @staticmethod
     def of(check: Check) -> Checked:
         """The figures of a check that a history keeps."""
         sectors = sum(count.sectors for count in check.counts)
         requests = sum(count.requests for count in check.counts)
-        return Checked(check.status, check.blocks_run, check.blocks_total, len(check.orders), sectors, requests)
+        passed = tuple(level for level, outcome in check.levels.items() if outcome == "pass")
+        return Checked(check.status, check.blocks_run, check.blocks_total, len(check.orders), sectors, requests, passed)
+
+    @property
+    def extent(self) -> str:
+        """What was run: "source and ptx, 2 orders"."""
+        return f"{' and '.join(self.levels) or 'source'}, {plural(self.orders, 'order')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,11 @@ class HistoryRecord:
     visited: tuple[tuple[int, int], ...] = ()
     """(step, its child visited last)."""
     draft: str = ""
+
+    @property
+    def text(self) -> str:
+        """The advice of the step where it stands."""
+        return self.steps[self.current].text
 
 
 @dataclass

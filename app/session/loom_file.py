@@ -139,7 +139,7 @@ def present_recipe(content: LoomFile) -> Recipe:
 
     BadInput for advice that cannot be read.
     """
-    now = {name: trail.steps[trail.current].text for name, trail in content.groups.items()}
+    now = {name: trail.text for name, trail in content.groups.items()}
     fixed = json.loads(now.pop(FUSION, FREE))
     advice = {name: from_text(text, f"advice of {name}") for name, text in now.items()}
     return Recipe(content.target, dict(content.dimensions), {}, fixed, advice)

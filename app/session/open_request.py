@@ -47,4 +47,4 @@ class OpenRequest:
     def fixed(self) -> str:
         """What is fixed about the groups, as text."""
         trail = self.trails.get(FUSION)
-        return trail.steps[trail.current].text if trail else FREE
+        return trail.text if trail else FREE

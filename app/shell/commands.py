@@ -11,8 +11,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
 from app.session.check import run_check
+from app.session.client import Pending
 from app.session.fusion_constraints import fixed_now
-from app.session.named_models import EXAMPLE
+from app.session.named_models import EXAMPLE, path_of
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
 from app.shell.exports import VERBS
@@ -218,6 +219,10 @@ class Commands(QObject):
         self._asked = opening
         about = opening or self._workspace.opened
         self.machine.ask(about.target, about.dimensions)
+        if about.path:
+            pending = Pending(None, self.machine.show_dimensions, lambda problem: None)
+            arguments = {"path": str(path_of(about.path))}
+            self._workspace.client.request("dimensions", arguments, "Reading symbolic dimensions", pending)
 
     def _ask_sizes(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A model whose dimensions have no sizes yet asks for them."""

@@ -20,8 +20,7 @@ class Collector(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        gc.collect()
-        gc.freeze()  # what the imports made stays anyway; leaving it out keeps collections short
+        gc.freeze()  # what the imports made stays anyway: not to look through it keeps the start and collections short
         gc.disable()
         timer = QTimer(self)
         timer.timeout.connect(collect)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from app.shell.layout import Dock
+from views.keyboard import keyboard_target
 from views.themed import restyle
 
 
@@ -39,7 +40,7 @@ class FocusRound(QObject):
             return
         present = self.focused
         place = shown.index(present) + step if present in shown else (0 if step > 0 else -1)
-        _target(self._docks[shown[place % len(shown)]]).setFocus(Qt.FocusReason.TabFocusReason)
+        keyboard_target(self._docks[shown[place % len(shown)]].widget()).setFocus(Qt.FocusReason.TabFocusReason)
 
     def bring(self, name: str) -> None:
         """Shows a panel and puts it before its tabs; it takes the keyboard from one that it covers."""
@@ -49,7 +50,7 @@ class FocusRound(QObject):
         takes = front is not dock and front is self._docks.get(self.focused)
         dock.raise_()
         if takes:
-            _target(dock).setFocus(Qt.FocusReason.OtherFocusReason)
+            keyboard_target(dock.widget()).setFocus(Qt.FocusReason.OtherFocusReason)
         self._covered = None
 
     def close(self) -> None:
@@ -96,11 +97,3 @@ def _place(dock: Dock) -> tuple[int, int, str]:
     """Where a panel stands or would stand; the first of several tabs is the first of the alphabet."""
     front = _front(dock)
     return front.x(), front.y(), dock.objectName()
-
-
-def _target(dock: Dock) -> QWidget:
-    """The largest part of a panel that takes the focus; the panel itself where there is nothing to do in it."""
-    body = dock.widget()
-    usable = (part for part in body.findChildren(QWidget) if part.isVisible() and part.isEnabled())
-    parts = (part for part in usable if part.focusPolicy() & Qt.FocusPolicy.TabFocus)
-    return max(parts, key=lambda part: part.width() * part.height(), default=body)

@@ -73,7 +73,7 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         window.restore_layout()
         window.show()
         window.workspace.start()
-        Thread(target=import_later, name="imports").start()
+        QTimer.singleShot(0, Thread(target=import_later, name="imports").start)
         window.document.look_for_orphans()
         if path:
             window.open_file(path)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QHBoxLayout,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
-from app.session.dimensions import dimensions_of
-from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from views.panel import label
 
+LARGEST = 2**31 - 1
+"""The largest size that can be given here."""
+
 
 class MachineDialog(QDialog):
-    """A GPU and sizes; it stays open while what was typed cannot be read, and stops nothing."""
+    """A GPU, and a size for each symbolic dimension; it stays open while one has no size, and stops nothing."""
 
     chosen = Signal(str, object)
     """A target's name, and sizes by the name of their dimension."""
@@ -27,18 +37,17 @@ class MachineDialog(QDialog):
         self.target.setAccessibleName("Target")
         for name, device in DEVICES.items():
             self.target.addItem(device.title, name)
-        self.dimensions = QLineEdit(placeholderText="batch=8, sequence=128")
-        self.dimensions.setAccessibleName("Dimensions")
+        self.sizes: dict[str, QSpinBox] = {}
+        """Name of a dimension -> its size; 0 where it has none yet."""
         self.message = label("", "wrong-text", wrap=True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
         self.buttons.button(QDialogButtonBox.StandardButton.Ok).setText("Open again")
         self.buttons.accepted.connect(self._read)
         self.buttons.rejected.connect(self.reject)
-        form = QFormLayout()
-        form.addRow("Target", self.target)
-        form.addRow("Dimensions", self.dimensions)
+        self._form = QFormLayout()
+        self._form.addRow("Target", self.target)
         layout = QVBoxLayout(self)
-        layout.addLayout(form)
+        layout.addLayout(self._form)
         hint = "Advice is kept by group name; predicted times are those of the chosen GPU and sizes."
         layout.addWidget(label(hint, "small-hint", wrap=True))
         layout.addWidget(self.message)
@@ -48,17 +57,46 @@ class MachineDialog(QDialog):
     def ask(self, target: str, dimensions: Mapping[str, int]) -> None:
         """Opens with the present choice."""
         self.target.setCurrentIndex(self.target.findData(target))
-        self.dimensions.setText(", ".join(f"{name}={size}" for name, size in dimensions.items()))
+        self._show_rows(dimensions, {})
         self.message.setText("")
         self.show()
-        self.dimensions.setFocus()
+        self.target.setFocus()
+
+    def show_dimensions(self, places: Mapping[str, Sequence[str]]) -> None:
+        """One row for each dimension of the model, with where it is used; sizes that were given stay."""
+        given = {name: size.value() for name, size in self.sizes.items()}
+        self._show_rows({name: given.get(name, 0) for name in places}, places)
+        missing = next((size for size in self.sizes.values() if not size.value()), None)
+        if missing is not None:
+            missing.setFocus()
+            missing.selectAll()
+        self.adjustSize()
+
+    def _show_rows(self, sizes: Mapping[str, int], places: Mapping[str, Sequence[str]]) -> None:
+        while self._form.rowCount() > 1:
+            self._form.removeRow(1)
+        self.sizes = {}
+        for name, size in sizes.items():
+            self._add_row(name, size, places.get(name, ()))
+
+    def _add_row(self, name: str, value: int, axes: Sequence[str]) -> None:
+        size = self.sizes[name] = QSpinBox()
+        size.setRange(0, LARGEST)
+        size.setSpecialValueText("no size")
+        size.setValue(value)
+        size.setAccessibleName(f"Size of {name}")
+        size.setAccessibleDescription(", ".join(axes))
+        row = QHBoxLayout()
+        row.addWidget(size, 1)
+        row.addWidget(label("; ".join(axes), "small-hint", wrap=True), 2)
+        self._form.addRow(name, row)
 
     def _read(self) -> None:
-        bindings = [part.strip() for part in self.dimensions.text().split(",") if part.strip()]
-        try:
-            sizes = dimensions_of(bindings)
-        except BadInput as error:
-            self.message.setText(f"{error.subject.removeprefix('--dim ')}: {error.reason}")
+        sizes = {name: size.value() for name, size in self.sizes.items()}
+        missing = [name for name, size in sizes.items() if not size]
+        if missing:
+            self.message.setText(f"{missing[0]} has no size")
+            self.sizes[missing[0]].setFocus()
             return
         self.accept()
         self.chosen.emit(self.target.currentData(), sizes)

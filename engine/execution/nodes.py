@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PREDICTED, MEASURED, SYNTHETIC = "predicted", "measured", "synthetic"
 """Origins of a time.  No series, table or plot mixes them."""
@@ -15,7 +15,7 @@ class Finding:
 
     kind: str
     """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier", "unfinished team",
-    "unfinished copy", "misaligned", "hang", "crash", "wrong result", "stray write"."""
+    "unfinished copy", "misaligned", "hang", "crash", "wrong result", "stray write", "layout" (of the machine code)."""
     line: int
     """1-based line of the CUDA text; 0 if unknown."""
     message: str
@@ -91,6 +91,9 @@ class Check:
     message: str = ""
     """Why it failed or is unsupported."""
     counts: tuple[SiteCount, ...] = ()
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """What ran -> what it came to: {"source": "pass", "ptx": "unsupported: no instruction foo"}; "not run" for a level
+    that nobody asked for.  Empty for a check at one level."""
 
 
 @dataclass(frozen=True, slots=True)

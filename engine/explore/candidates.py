@@ -11,7 +11,7 @@ from engine.explore.hypothetical_schedules import why_loops_apart
 from engine.explore.interchange import neighbours, pins
 from engine.explore.recipe_trial import AdviceChange
 from engine.explore.scheduled_group import dimension_names, members_of
-from engine.kernels.families import family_of
+from engine.kernels.families import maker_of
 from engine.kernels.family import MarkMenu
 from engine.kernels.nodes import Kernel
 from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry, Path, entry_at, walk_entries
@@ -77,12 +77,14 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
 def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
     """The marks with a number that the kernel goes by: the first author's, where dimensions have their own of each."""
     own = members_of(places(now.schedule.root))
-    marks = [(member, mark) for member in own for mark in member.marks if isinstance(mark.value, int)]
+    unread = {path for path, note in now.tile.notes.items() if not note.value}
+    marks = [(member, mark) for member in own for mark in member.marks if mark.path not in unread]
     by_dimension = _menu(now).by_dimension
     found: dict[tuple[str, str], tuple[Member, Mark]] = {}
     for member, mark in sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author)):
         where = member.name if by_dimension else ""
-        found.setdefault((mark.name, where), (member, mark))
+        if isinstance(mark.value, int):
+            found.setdefault((mark.name, where), (member, mark))
     return [pair for pair in found.values() if pair[1].name in _TITLES]
 
 
@@ -96,7 +98,7 @@ def _what(now: Kernel, name: str, member: Member) -> str:
 
 
 def _menu(now: Kernel) -> MarkMenu:
-    return family_of(now.group).menu(now.group)
+    return maker_of(now).menu(now.group)
 
 
 def _absent(now: Kernel) -> Iterator[Candidate]:
@@ -108,14 +110,16 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
     for name in _menu(now).offered:
         if name in given or not where:
             continue
-        for value in _FIRST.get(name) or _blocks(now):
+        for value in _FIRST.get(name) or _twice_and_half(now, name):
             entry = Entry((anchor.name,), "innermost", "mark", (name, value))
             title = f"{_what(now, name, where[-1])} {value}"
             yield Candidate(name, title, (anchor.name,), AdviceChange((entry,)))
 
 
-def _blocks(now: Kernel) -> tuple[int, int]:
-    """Twice and half of what a block does now."""
+def _twice_and_half(now: Kernel, name: str) -> tuple[int, int]:
+    """Twice and half the threads of a block, or what it does now."""
+    if name == "thread":
+        return now.facts.threads * 2, max(1, now.facts.threads // 2)
     points = max(math.prod(s.extents.values()) for s in now.program.statements)
     each = 1 << (-(-points // now.facts.blocks) - 1).bit_length()
     return each * 2, max(1, each // 2)

@@ -18,6 +18,7 @@ from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, Witness, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts, pinned_iterators
+from engine.scheduling.tiling import restrict
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -154,24 +155,7 @@ def _distribute(node: Node, part: Mapping[str, int], depth: int) -> Node:
             inner = _distribute(Band(members[depth:], permutable, child), part, 0)
             return Band(members[:depth], permutable, inner)
     kept = ({s for s in statements_of(node) if part[s] == number} for number in used)
-    return Sequenced(tuple(n for names in kept if (n := _restrict(node, names)) is not None))
-
-
-def _restrict(node: Node, names: set[str]) -> Node | None:
-    """The node for some of its statements; None for none of them."""
-    match node:
-        case Leaf(statements):
-            left = tuple(s for s in statements if s in names)
-            return Leaf(left) if left else None
-        case Sequenced(children):
-            nodes = tuple(n for child in children if (n := _restrict(child, names)) is not None)
-            return Sequenced(nodes) if nodes else None
-        case Band(members, permutable, child):
-            below = _restrict(child, names)
-            if below is None:
-                return None
-            own = (replace(m, rows={s: row for s, row in m.rows.items() if s in names}) for m in members)
-            return Band(tuple(own), permutable, below)
+    return Sequenced(tuple(n for names in kept if (n := restrict(node, names)) is not None))
 
 
 def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:

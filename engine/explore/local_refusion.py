@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 from functools import cached_property
 
 from engine.compilation import default_microseconds
-from engine.fusion.partition import Partition
+from engine.fusion.partition import FusionRequest, Partition
 from engine.fusion.plan import build_partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
@@ -22,7 +22,7 @@ class LocalRefusion:
     """Fuses parts of one plan's program again; all other launches stay."""
 
     def __init__(self, choice: Partition, policy: str, target: Target) -> None:
-        self._choice, self._policy, self._target = choice, policy, target
+        self._choice, self._request = choice, FusionRequest(policy, target, default_microseconds)
         self._program = choice.chosen.graph.flow.program
 
     def change(self, places: Collection[int], fixed: Fixed) -> PlanFigures | None:
@@ -37,8 +37,7 @@ class LocalRefusion:
         groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))
         apart = tuple(pair for pair in fixed.apart if operators.issuperset(pair))
         try:
-            fixed = Fixed(groups, apart)
-            new = build_partition(program, (), self._policy, self._target, fixed, default_microseconds).figures()
+            new = build_partition(program, (), replace(self._request, fixed=Fixed(groups, apart))).figures()
         except BadInput:
             return None
         old = self._choice.figures(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
@@ -79,7 +80,7 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     kernel = trial.kernel
     if kernel is None and candidate.order:
         trial = _with_dependence(now, candidate, trial)
-    if kernel is not None and kernel.source.text == now.source.text:
+    if kernel is not None and _without_names(kernel.source.text) == _without_names(now.source.text):
         return None
     before, after = predicted_time(now), predicted_time(kernel) if kernel else None
     why_not = trial.why_not
@@ -91,6 +92,13 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
         time=after, gain=1 - after.microseconds / before.microseconds if before and after else 0.0, why_not=why_not,
         witness=trial.witness,
     )  # fmt: skip
+
+
+def _without_names(text: str) -> str:
+    """CUDA text without comments, each name by the place where it first stands: other names make no other kernel."""
+    numbers: dict[str, str] = {}
+    code = re.sub(r"//[^\n]*", "", text)
+    return re.sub(r"[A-Za-z_]\w*", lambda name: numbers.setdefault(name.group(), f"n{len(numbers)}"), code)
 
 
 def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:

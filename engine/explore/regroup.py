@@ -7,6 +7,7 @@ from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan, Launch
+from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import build_partition, fold_program
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
@@ -28,10 +29,10 @@ def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     return WhyDoc(producer, consumer, found.legal, found.because, terms, saved)
 
 
-def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> RegroupDoc:
+def regroup(plan: FusionPlan, fixed: Fixed) -> RegroupDoc:
     """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models.
 
-    target: another GPU than the plan was made for.  Changes nothing.
+    Changes nothing.
     """
     graph, before = plan.source, plan.choice
     if graph is None or before is None:
@@ -39,9 +40,10 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> Regrou
     lowered, unsupported = lower_supported(graph)
     program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
-    old, machine = before.figures(), find_target(target or plan.target)
+    old = before.figures()
+    request = FusionRequest(plan.policy, find_target(plan.target), default_microseconds, fixed)
     try:
-        new = build_partition(program, left_out, plan.policy, machine, fixed, default_microseconds).figures()
+        new = build_partition(program, left_out, request).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", ())
     return RegroupDoc(True, _change(old, new), _terms(old, new))

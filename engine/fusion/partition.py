@@ -24,6 +24,20 @@ from engine.tensor.traffic import compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
+class FusionRequest:
+    """What kernels a program is to be partitioned into."""
+
+    policy: str
+    target: Target
+    time_of: GroupTime
+    """What a kernel takes."""
+    fixed: Fixed = field(default_factory=Fixed)
+    """What a person decided about groups: it stays, and the rest is explored."""
+    packing: bool = True
+    """Whether independent kernels may share a launch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """Kernels of statements with their loop spaces, in an order that respects data flow."""
 
@@ -90,26 +104,17 @@ class Partition:
         return self.figures(places).microseconds - saving.separate + saving.fused
 
 
-def partition(
-    program: TensorProgram,
-    without_kernel: Sequence[Operator],
-    policy: str,
-    target: Target,
-    fixed: Fixed,
-    time_of: GroupTime,
-    packing: bool = True,
-) -> Partition:
+def partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
     """Partition a program whose layout statements are folded.
 
-    without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
-    time_of: what a kernel takes.  packing: whether independent kernels may share a launch.
+    without_kernel: operators of the graph that the program lacks.
     """
-    program = in_parts(program) if policy == STITCH else program
-    fits = KernelLegality(program.arrays, target)
-    steps = steps_of(program, without_kernel, fits, fixed)
+    program = in_parts(program) if request.policy == STITCH else program
+    fits = KernelLegality(program.arrays, request.target)
+    steps = steps_of(program, without_kernel, fits, request.fixed)
     patterns = Patterns(program.arrays, ())
-    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
-    return _with_copies(program, steps, chosen, time_of)
+    assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
+    return _with_copies(program, steps, choose(assessor, request.policy, request.packing), request.time_of)
 
 
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:

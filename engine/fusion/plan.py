@@ -9,13 +9,13 @@ from dataclasses import replace
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
-from engine.fusion.group_times import GroupTime, Saving
+from engine.fusion.group_times import Saving
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
-from engine.fusion.partition import Partition, partition
+from engine.fusion.partition import FusionRequest, Partition, partition
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
 from engine.fusion.row_groups import with_rows
-from engine.fusion.stitching.nodes import STITCH, Fixed
+from engine.fusion.stitching.nodes import STITCH
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
 from engine.target import Target
@@ -23,56 +23,46 @@ from engine.tensor.nodes import TensorProgram
 
 
 def plan(
-    graph: OperatorGraph,
-    program: TensorProgram,
-    unsupported: Mapping[str, str],
-    policy: str,
-    target: Target,
-    time_of: GroupTime,
-    fixed: Fixed | None = None,
+    graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str, str], request: FusionRequest
 ) -> FusionPlan:
     """Partition the graph into groups.
 
-    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  time_of: what a kernel
-    takes.  fixed: what a person decided about groups; it stays, and the rest is explored.  Raises BadInput where that
-    cannot be.
+    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  Raises BadInput where what
+    is fixed cannot be.
     """
     own = fold_program(program, graph)
     left_out = [op for op in graph.operators if op.name in unsupported]
-    parts = build_partition(own.program, left_out, policy, target, fixed or Fixed(), time_of)
+    parts = build_partition(own.program, left_out, request)
     builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
     built = [_with_graph_tensors(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     savings = {
         one.structure: parts.savings[number]
         for one, number in zip(reversed(built), reversed(parts.numbers), strict=True) if number in parts.savings
     }  # fmt: skip
-    groups, launches = _collect(built, graph, target, savings)
+    groups, launches = _collect(built, graph, request.target, savings)
     return FusionPlan(
         graph=graph.name,
-        policy=policy,
+        policy=request.policy,
         groups=_together(groups),
         launches=tuple(launches),
         boundaries=tuple(_boundaries(groups, launches, parts)),
         unsupported=dict(unsupported),
         source=graph,
-        fixed=fixed or Fixed(),
+        fixed=request.fixed,
         choice=parts,
-        target=target.name,
+        target=request.target.name,
     )
 
 
-def build_partition(
-    program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed,
-    time_of: GroupTime,
-) -> Partition:
+def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
     """The kernels of a program whose layout statements are folded: of the search, then with attentions, and products
     with the reductions of their rows, as one kernel where that pays.
 
-    without_kernel: operators of the graph that the program lacks.  fixed: what a person decided about groups; it stays.
-    time_of: what a kernel takes.  Raises BadInput, naming operators and figures, where that cannot be.
+    without_kernel: operators of the graph that the program lacks.  Raises BadInput, naming operators and figures, where
+    what is fixed cannot be.
     """
-    parts = partition(program, without_kernel, policy, target, fixed, time_of)
-    return with_rows(with_attention(parts, parts.program, fixed), parts, fixed) if policy == STITCH else parts
+    parts, fixed = partition(program, without_kernel, request), request.fixed
+    return with_rows(with_attention(parts, parts.program, fixed), parts, fixed) if request.policy == STITCH else parts
 
 
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:

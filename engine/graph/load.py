@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.graph.akg import load_akg
 from engine.graph.nodes import OperatorGraph
 from engine.graph.onnx import load_onnx
+from engine.graph.onnx import symbolic_dimensions as onnx_dimensions
 from engine.support.errors import BadInput
 
 
@@ -23,6 +24,11 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
     if dims:
         raise BadInput("graph", str(path), f"has no dimension {sorted(dims)[0]}", "AKG files have fixed shapes")
     return load_akg(path)
+
+
+def symbolic_dimensions(path: Path) -> dict[str, list[str]]:
+    """Name of every dimension of a file that has to be given a size -> where it is used.  BadInput as `load`."""
+    return onnx_dimensions(path) if path.is_file() and not _is_json(path) else {}
 
 
 def _is_json(path: Path) -> bool:

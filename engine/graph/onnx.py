@@ -42,6 +42,18 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
     return _Import(model, path, dimensions).run()
 
 
+def symbolic_dimensions(path: Path) -> dict[str, list[str]]:
+    """Name of every dimension that has to be given a size -> the inputs' axes that have it: ["x, axis 0"]."""
+    graph = read_model(path).graph
+    initializers = {tensor.name for tensor in graph.initializer}
+    found: dict[str, list[str]] = {}
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if value.name not in initializers and not dim.HasField("dim_value"):
+                found.setdefault(dim.dim_param or f"{value.name}.{axis}", []).append(f"{value.name}, axis {axis}")
+    return found
+
+
 def read_model(path: Path) -> onnx.ModelProto:
     """Parse the file, check its header, and inline functions."""
     data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)

@@ -16,6 +16,7 @@ from engine.tensor.nodes import Access, Guard, Statement, TensorProgram
 class Pattern:
     """One access to global memory: a read of an input, or a write of an output."""
 
+    statement: str
     access: Access
     written: bool
     where: Index
@@ -85,7 +86,7 @@ def _pattern(access: Access, written: bool, statement: Statement, program: Tenso
         order = ()
     guards = (*access.guards, *statement.guards)
     element = DTYPES[program.arrays[access.array].dtype]
-    found = Pattern(access, written, where, element, extents, guards, order, 1)
+    found = Pattern(statement.name, access, written, where, element, extents, guards, order, 1)
     width = VECTOR_BYTES // element if order else 1
     while width > 1 and not found.can_be(order[:1], width):
         width //= 2

@@ -43,9 +43,17 @@ def family_of(group: FusionGroup) -> KernelFamily:
     return next(family for family in FAMILIES if family.recognises(group))
 
 
-def advise(group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
-    """What a group's family advises; where that is far slower than another kernel is predicted to be, that one's marks.
+def maker_of(kernel: Kernel) -> KernelFamily:
+    """The family that made a kernel: its group's, or the general one."""
+    return GENERAL_FAMILY if kernel.family == GENERAL_FAMILY.name else family_of(kernel.group)
 
+
+def advise(
+    group: FusionGroup, setting: Setting, compile_group: Compile
+) -> tuple[tuple[Advice, ...], Kernel | None]:
+    """What the analyses propose for a group, in order of precedence, and the kernel of that; None where there is none.
+
+    That is what the group's family advises; where another kernel is predicted to be far quicker, that one's marks.
     compile_group: by the family that a recipe asks for, else the group's own.
     """
     family, machine = family_of(group), setting.machine
@@ -59,10 +67,10 @@ def advise(group: FusionGroup, setting: Setting, compile_group: Compile) -> tupl
     try:
         own, kernel = compile_advice(advice)
     except (Unsupported, OverBudget):  # whoever compiles the advice is told why it has no kernel
-        return advice
+        return advice, None
     moved, (flops, special) = sum(compulsory_bytes(group.program)), flop_counts(group.program)
     if least_microseconds(moved, flops, special, machine) > FAR_QUICKER * own:
-        return advice
+        return advice, kernel
     best, chosen = own, advice
     for decided, entries in family.rivals(group, kernel):
         kept = without_decided(advice, decided)
@@ -73,7 +81,7 @@ def advise(group: FusionGroup, setting: Setting, compile_group: Compile) -> tupl
         if time < FAR_QUICKER * best:
             because = f"{time:.3g} µs predicted, {own:.3g} for what the family {family.name} would choose else"
             best, chosen = time, with_entries(kept, "map", [replace(one, because=because) for one in entries])
-    return chosen
+    return chosen, kernel if chosen is advice else compile_advice(chosen)[1]
 
 
 def lower(

@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.support.errors import Unsupported
+from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -46,7 +47,7 @@ class Nest:
 
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """The nest of a schedule; Unsupported where it needs more than one kernel or loops that are not rectangular."""
-    refuse_general_rows(program, tree)
+    tree = with_plain_rows(program, tree)
     outer, node = _outer(program, tree)
     whole = any(s.reduction and not s.parallel for s in program.statements)
     if isinstance(node, Sequence) and not outer and not whole:
@@ -67,7 +68,7 @@ def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
 
         band j: S0 | k: S1    ->    [j: S0] [j, k: S1]
     """
-    refuse_general_rows(program, tree)
+    tree = with_plain_rows(program, tree)
     outer, node = _outer(program, tree)
     phases = tuple(_distribute(node, (), program))
     waiting = {s.write.array for s in program.statements}
@@ -125,9 +126,64 @@ def _bad_schedule(program: TensorProgram, reason: str, hint: str) -> Unsupported
     return Unsupported("codegen", f"schedule of {program.name}", reason, hint)
 
 
-def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
-    """The loops of these families are one iterator each, which runs through the whole loop in each statement."""
-    for band in walk(tree.root):
+def with_plain_rows(program: TensorProgram, tree: ScheduleTree) -> ScheduleTree:
+    """The same order as loops of one iterator each, as these families walk them: a loop whose rows are one multiple,
+    shift or reversal of their iterators has the iterators themselves.
+
+    Unsupported where an iterator does not run through the whole loop in each statement.
+    """
+
+    def plain(node: Node) -> Node:
+        match node:
+            case Leaf():
+                return node
+            case Sequence(children):
+                return Sequence(tuple(map(plain, children)))
+            case Band(members, _, child):
+                return replace(node, members=tuple(_plain_member(m, program) for m in members), child=plain(child))
+
+    if _misfit(program, tree.root) is None:
+        return tree
+    found = ScheduleTree(plain(tree.root))
+    misfit = _misfit(program, found.root)
+    if misfit is not None:
+        raise misfit
+    return found
+
+
+def _plain_member(member: Member, program: TensorProgram) -> Member:
+    """A dimension t = a * i + c of all its statements as i; as it is where they differ, or a reversal changes more than
+    the order of independent points or of the terms of a sum."""
+    moving = [row for row in member.rows.values() if row.terms]
+    if any(len(row.terms) > 1 or not isinstance(row.terms[0][0], str) for row in moving):
+        return member
+    lines = {(row.terms[0][1], row.constant) for row in moving}
+    if len(lines) != 1 or lines == {(1, 0)}:
+        return member
+    step, start = lines.pop()
+    if step < 0 and not (member.parallel or _only_sums(member, program)):
+        return member
+    places = {name: (row.constant - start) / step for name, row in member.rows.items() if not row.terms}
+    extent = (member.extent - 1 - start) // step + 1 if step > 0 else start // -step + 1
+    if any(place not in range(extent) for place in places.values()):
+        return member
+    rows = {
+        name: Index.of(row.iterators()[0]) if row.terms else Index((), int(places[name]))
+        for name, row in member.rows.items()
+    }
+    return replace(member, rows=rows, extent=extent)
+
+
+def _only_sums(member: Member, program: TensorProgram) -> bool:
+    """Whether a loop walks the terms of one reduction alone, which these kernels take in any order."""
+    (name, *others), row = member.rows, next(iter(member.rows.values()))
+    reduction = program.statement(name).reduction
+    return not others and reduction is not None and reduction.associative and row.iterators()[0] in reduction.iterators
+
+
+def _misfit(program: TensorProgram, root: Node) -> Unsupported | None:
+    """Why a loop is not one iterator, which runs through the whole loop in each statement; None where all are."""
+    for band in walk(root):
         for member in band.members if isinstance(band, Band) else ():
             for statement, row in member.rows.items():
                 iterator = plain_iterator(row)
@@ -137,11 +193,12 @@ def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
                 what = f"over {row}" if iterator is None else f"{extents[iterator]} times"
                 where = f"dimension {member.name} of {member.extent}"
                 nearest = f"nearest is one iterator there: pin {' or '.join(row.iterators())}"
-                raise _bad_schedule(
+                return _bad_schedule(
                     program,
                     f"{statement} runs {what} in {where}, but a loop is one iterator",
                     f"{nearest} in place of the terms, equal or objective that asks for more",
                 )
+    return None
 
 
 def _runs_through(statement: Statement, iterator: str | None, member: Member) -> bool:

@@ -63,9 +63,9 @@ class Marks:
         self.notes |= {mark.path: Note(because) for mark in advised}
         self._marks = [(member, mark) for member, mark in self._marks if mark not in advised]
 
-    def refuse_mark(self, mark: Mark, because: str, name: str = "", value: str = "") -> None:
-        """Note why this kernel does not take one mark as given, and what it has in its place."""
-        self.notes[mark.path] = Note(because, name, value)
+    def refuse_mark(self, mark: Mark, because: str) -> None:
+        """Note why this kernel does not take one mark as given."""
+        self.notes[mark.path] = Note(because)
 
     def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
         """Note why this kernel takes none of the marks with these names (on `members`)."""

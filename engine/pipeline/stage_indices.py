@@ -22,7 +22,7 @@ def counters_ahead(loops: Sequence[For], ahead: int, extents: Extents) -> dict[s
     The outermost is not wrapped: past its end there is no iteration.
     """
     values: dict[str, Index] = {}
-    carry = Index.of(ahead)
+    carry = Index.of(ahead)  # as in adding to a number of several digits, each loop a digit
     for loop in loops[:-1]:
         moved = Index.of(loop.name) + carry
         values[loop.name] = moved.mod(loop.extent, extents)

@@ -143,6 +143,8 @@ class _Rewriting:
         self.buffers = _overlay(self.buffers, decision.request.buffers, later)
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
+        # Of the stages - 1 groups under way the oldest is the tile to be used.  A wait is for the thread's own copies
+        # alone (PTX ISA, cp.async.wait_group), so a barrier follows.
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
         leaving = [number + 1 for number, op in enumerate(loop.body) if op.leaves_loop]
         # First of all: nothing is awaited or copied for a tile that nobody uses.

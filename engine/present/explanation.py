@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
+from engine.kernels.family import GENERAL
 from engine.kernels.nodes import Kernel
-from engine.scheduling.nodes import Verdict
+from engine.scheduling.nodes import Band, Verdict
+from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.tree_text import show
 
 
@@ -37,6 +39,10 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     yield f"Which kernel follows it: {kernel.family}"
     if kernel.tile.misfit:
         yield f"  no faster family fits: {kernel.tile.misfit}"
+    waiting = _loop_in_order(kernel)
+    if waiting:
+        yield f"  one block runs it: iterations of its outermost loop {waiting} follow each other, and the blocks of a"
+        yield "  launch do not wait for one another; with a parallel loop outermost, or cut there, it has several"
     if len(kernel.launches) > 1:
         yield f"  {len(kernel.launches)} launches in order, as parts of the cut share no grid that is as fast:"
         for tile, launch in zip(kernel.tile.launches, kernel.launches, strict=True):
@@ -50,6 +56,16 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
     for term in prediction.terms:
         yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"
+
+
+def _loop_in_order(kernel: Kernel) -> str:
+    """The outermost loop of a general kernel of one block that runs in order; "" for any other kernel."""
+    root = kernel.schedule.root
+    around = root.children if isinstance(root, Sequenced) else (root,)
+    outermost = [node for node in around if isinstance(node, Band)]
+    if kernel.family != GENERAL or kernel.facts.blocks > 1:
+        return ""
+    return next((b.members[0].name for b in outermost if not b.members[0].parallel and b.members[0].extent > 1), "")
 
 
 def _rewritten(kernel: Kernel, verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.compilation import compile_group, default_recipe
+from engine.compilation import compile_group
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.documents.model import (
@@ -66,37 +65,27 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     return items
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: ListSink = _all) -> ModelDoc:
+def model_doc(
+    graph: OperatorGraph, plan: FusionPlan, recipe: Recipe | None = None, keep: ListSink = _all
+) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
-    Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
-    lists that grow with the graph before the groups are compiled, so that who waits for them can begin.
+    Every group is compiled to CUDA text; one that cannot be has no time.  recipe: a complete one for the plan's
+    target, by default the advisers'.  keep: is given the lists that grow with the graph before the groups are compiled,
+    so that who waits for them can begin.
     """
-    machine = find_target(target or plan.target)
+    machine = find_target(plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
-    predictions = {group.name: _predict_group(group, machine) for group in plan.groups}
+    predictions = {group.name: _predict_group(group, recipe, machine) for group in plan.groups}
     groups = tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups)
     untimed = ModelDoc(
         graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
-
-
-def model_doc_at(graph: OperatorGraph, plan: FusionPlan, recipe: Recipe) -> ModelDoc:
-    """`model_doc` with the times of the kernels that a complete recipe makes; what it cannot have has no time."""
-    machine = find_target(recipe.target)
-    model, advised = model_doc(graph, plan, recipe.target), default_recipe(plan, recipe.target)
-    times = {group.name: group.time for group in model.groups if group.time}
-    for group in plan.groups:
-        if recipe.groups.get(group.name) != advised.groups.get(group.name):
-            times.pop(group.name, None)
-            with suppress(EngineError):
-                times[group.name] = estimate(compile_group(group, recipe).facts, machine).time()
-    return with_times(model, times)
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
@@ -121,10 +110,9 @@ def _value_text(value: AttributeValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _predict_group(group: FusionGroup, machine: Target) -> Prediction | None:
+def _predict_group(group: FusionGroup, recipe: Recipe | None, machine: Target) -> Prediction | None:
     try:
-        kernel = compile_group(group, default_recipe(group, machine.name))
-        return estimate(kernel.facts, machine)
+        return estimate(compile_group(group, recipe).facts, machine)
     except EngineError:
         return None
 

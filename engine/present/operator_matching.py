@@ -60,17 +60,17 @@ class OperatorIndex:
 
     def _around(self, tokens: Sequence[Hashable]) -> list[Hashable]:
         """The token of each operator with those of everything within `RADIUS` edges of it."""
-        known: list[Hashable] = [hash(each) for each in tokens]
+        known = [hash(each) for each in tokens]
         for _ in range(RADIUS):
             known = [
                 hash((
                     known[number],
                     tuple(known[source] if source != OUTSIDE else OUTSIDE for source in self.inputs[number]),
-                    tuple(sorted((hash(known[reader]), slot) for reader, slot in self.readers[number])),
+                    tuple(sorted((known[reader], slot) for reader, slot in self.readers[number])),
                 ))
                 for number in range(len(known))
             ]  # fmt: skip
-        return known
+        return list(known)
 
 
 class Matching:
@@ -88,7 +88,7 @@ class Matching:
             self._align(tokens(self.a), tokens(self.b))
         self._follow_edges(list(self.to_b))
         self._pair_alike(lambda side, number: (side.operators[number].name, side.operators[number].kind))
-        self._pair_alike(lambda side, number: self._surroundings(side, number))
+        self._pair_alike(self._surroundings)
         self._follow_edges(list(self.to_b))
 
     def _pair(self, x: int, y: int) -> None:
@@ -118,9 +118,8 @@ class Matching:
         while waiting:
             x = waiting.pop()
             y = self.to_b[x]
-            near = [*zip(self.a.inputs[x], self.b.inputs[y], strict=False)]
-            near += [(p, q) for p, q in _same_slots(self.a.readers[x], self.b.readers[y])]
-            for p, q in near:
+            inputs = zip(self.a.inputs[x], self.b.inputs[y], strict=False)
+            for p, q in (*inputs, *_same_slots(self.a.readers[x], self.b.readers[y])):
                 alone = OUTSIDE not in (p, q) and p not in self.to_b and q not in self.to_a
                 if alone and self.a.operators[p].kind == self.b.operators[q].kind:
                     self._pair(p, q)
@@ -172,8 +171,7 @@ def input_changes(matching: Matching, x: int, y: int) -> Iterator[str]:
         yield f"{len(before)} inputs → {len(after)}"
         return
     for slot, (p, q) in enumerate(zip(before, after, strict=True)):
-        expected = matching.to_b.get(p, OUTSIDE) if p != OUTSIDE else OUTSIDE
-        if expected != q or (p == OUTSIDE) != (q == OUTSIDE):
+        if matching.to_b.get(p, OUTSIDE) != q or (p == OUTSIDE) != (q == OUTSIDE):
             old, new = _source(matching.a.operators, p), _source(matching.b.operators, q)
             yield f"input {slot} from {old} → {new}"
 

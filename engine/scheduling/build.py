@@ -116,6 +116,7 @@ class ScheduleBuilder:
             if early:
                 parts = [early, tuple(s for s in component if s not in early)]
                 return self._sequence(parts, rows, inside, "values without the outer loop are made before")
+            # Best first; a worse choice is tried only where no tree goes on below a better one.
             for found in self._next(component, rows, inside, since):
                 member = self._member(found, rows)
                 below = {s: (*rows[s], row) for s, row in found.items()}
@@ -321,7 +322,7 @@ class ScheduleBuilder:
 
     def _sequence(self, parts: Sequence_[Group], rows: Mapping[int, Rows], inside: bool, because: str) -> Node | None:
         children: list[Node] = []
-        for part in parts:
+        for part in parts:  # what an attempt at a common loop has recorded holds for no loop of a part
             self.general.forget(part, len(rows[part[0]]))
         for part in parts:
             child = self._node(part, {s: rows[s] for s in part}, inside, len(rows[part[0]]))

@@ -176,6 +176,7 @@ class DimensionProgram:
     def _constant(self, statement: int) -> None:
         asked = any(s == statement and k == CONSTANT for c in self.dimension.constraints for _, s, k in c.terms)
         high = self._largest(_CONSTANT) if self.dimension.shift else 0
+        # Only differences of constants matter, so those that nobody names start at zero.
         self.constants[statement] = self.program.column(-high if asked else 0, high)
         self.sizes[self.constants[statement]] = 1
 
@@ -210,8 +211,8 @@ class DimensionProgram:
                 self.program.require(apart, 0, 0)
                 continue
             self.program.require(apart, 0, _INFINITY)
-            # One bound for all vertices, one for all rays.  A distance along a ray grows with the sizes: it costs 1000
-            # times as much.
+            # Pluto's cost u.n + w (Bondhugula et al., PLDI 2008): one bound for all vertices, one for all rays.  A
+            # distance along a ray grows with the sizes: it costs 1000 times as much.
             if generator.one not in bounds:
                 bounds[generator.one] = self.program.column(0, _DISTANCE)
                 self.distance[bounds[generator.one]] = cone.weight * (1 if generator.one else 1000)
@@ -233,5 +234,5 @@ class DimensionProgram:
             [(column, n - 1) for column, n in zip(columns, self.dimension.problem.extents[s], strict=True)]
             for s, columns in self.columns.items()
         ]
-        for span in spans[1:]:
+        for span in spans[1:]:  # equal to the first one, and so to each other
             self.program.require([*spans[0], *((column, -n) for column, n in span)], 0, 0)

@@ -20,7 +20,7 @@ Choice = Mapping[int, int]
 class Budget:
     """Remaining attempts of a search; bounds exponential backtracking."""
 
-    attempts: int = 200_000
+    attempts: int
 
     def spend(self, subject: str) -> None:
         """One attempt; OverBudget when there are none left."""
@@ -81,7 +81,7 @@ def _propagate(problem: ScheduleProblem, masks: dict[int, int]) -> bool:
     """Drop iterators without partner along an edge, until nothing changes; False when a statement has none left."""
     waiting = dict.fromkeys(masks)
     while waiting:
-        statement, _ = waiting.popitem()
+        statement, _ = waiting.popitem()  # any order ends in the same masks, as they only ever shrink
         mask = masks[statement]
         for other, partners_of in problem.links[statement]:
             if other not in masks:

@@ -290,25 +290,24 @@ def distribute(node: Node, inside: Member, parts: list[tuple[str, ...]]) -> Node
             for statement in statements_of(rest):
                 owner = next((k for k, part in enumerate(parts) if statement in part), owner)
                 groups[owner].add(statement)
-            cut = [one for group in groups if (one := _restrict(rest, group)) is not None]
+            cut = [one for group in groups if (one := restrict(rest, group, parallel=True)) is not None]
             flat = chain(*(one.children if isinstance(one, Sequence) else (one,) for one in cut))
             return Band(members[: place + 1], permutable, Sequence(tuple(flat)))
 
 
-def _restrict(node: Node, names: set[str]) -> Node | None:
-    """A tree for some of its statements; None for none of them."""
+def restrict(node: Node, names: set[str], parallel: bool = False) -> Node | None:
+    """A tree for some of its statements; None for none of them.  parallel: whether all its loops claim to be that."""
     match node:
         case Leaf(statements):
             kept = tuple(s for s in statements if s in names)
             return Leaf(kept) if kept else None
         case Sequence(children):
-            parts = [part for child in children if (part := _restrict(child, names)) is not None]
+            parts = [part for child in children if (part := restrict(child, names, parallel)) is not None]
             return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))) if parts else None
         case Band(members, permutable, child):
-            below = _restrict(child, names)
+            below = restrict(child, names, parallel)
             if below is None:
                 return None
-            own = (
-                replace(m, rows={s: row for s, row in m.rows.items() if s in names}, parallel=True) for m in members
-            )
+            rows = [{s: row for s, row in m.rows.items() if s in names} for m in members]
+            own = (replace(m, rows=r, parallel=parallel or m.parallel) for m, r in zip(members, rows, strict=True))
             return Band(tuple(own), permutable, below)

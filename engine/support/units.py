@@ -7,5 +7,5 @@ MICROSECONDS = 1e6
 
 
 def kib(size: float) -> str:
-    """Bytes for people: "48 KiB"."""
-    return f"{size / 1024:.3g} KiB"
+    """Bytes for people: "48 KiB", "786,432 KiB"."""
+    return f"{size / 1024:,.0f} KiB" if size >= 1000 * 1024 else f"{size / 1024:.3g} KiB"

@@ -43,14 +43,15 @@ class Abstraction:
 
 
 def abstraction(
-    name: str, box: Mapping[str, int], reduced: str, operands: tuple[str, str, str], dtypes: tuple[str, str, str],
+    name: str, box: Mapping[str, int], operands: tuple[str, str, str], dtypes: tuple[str, str, str],
     scope: str = "warp", why_not: str = "",
 ) -> Abstraction:  # fmt: skip
-    """An intrinsic from one letter for each axis: d[operands[2]] = sum(reduced) a[operands[0]] * b[operands[1]].
+    """An intrinsic from one letter for each axis: d[operands[2]] = sum of a[operands[0]] * b[operands[1]], over the
+    axes that d has not.
 
     box: extent of each axis in order.  dtypes: of a, b and the sums.
 
-        abstraction("toy", {"i": 2, "j": 2, "l": 2}, "l", ("il", "lj", "ij"), ("float16", "float16", "float32"))
+        abstraction("toy", {"i": 2, "j": 2, "l": 2}, ("il", "lj", "ij"), ("float16", "float16", "float32"))
     """
     a, b, d = (tuple(Index.of(letter) for letter in letters) for letters in operands)
     held = dtypes[2]
@@ -59,7 +60,7 @@ def abstraction(
         for access, dtype in ((Access("a", a), dtypes[0]), (Access("b", b), dtypes[1]))
     )
     iterators = tuple(Iterator(axis, extent) for axis, extent in box.items())
-    total = Reduction("sum", tuple(reduced), 0.0, held)
+    total = Reduction("sum", tuple(axis for axis in box if axis not in operands[2]), 0.0, held)
     statement = Statement("product", name, iterators, Access("d", d), Apply("mul", factors, held), total)
     return Abstraction(name, meaning(statement, dict(zip("ab", dtypes, strict=False))), scope, why_not)
 
@@ -67,7 +68,6 @@ def abstraction(
 AVX512_VNNI = abstraction(
     "avx512_vpdpbusd_16x4",
     {"i": 16, "l": 4},
-    "l",
     ("l", "il", "i"),
     ("uint8", "int8", "int32"),
     scope="thread",
@@ -78,7 +78,6 @@ AVX512_VNNI = abstraction(
 BATCHED_DOT = abstraction(
     "invented_dot_b8k4",
     {"b": 8, "l": 4},
-    "l",
     ("bl", "bl", "b"),
     ("float16", "float16", "float32"),
     why_not="no machine has it: it was invented to try the matching",

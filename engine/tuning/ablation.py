@@ -30,7 +30,8 @@ def ablate(
     cost: microseconds of a kernel, of that origin.  Raises what `compile_group` does where `best` has no kernel.
     """
     advice = best.groups.get(group.name, ())
-    earlier = {about(e): e for one in before.groups.get(group.name, ()) for e in one.scenario.entries if e.enabled}
+    said = walk_entries(before.groups.get(group.name, ()))
+    earlier = {about(e): e for path, _, e in said if e.enabled and not any(path[1:-1])}  # of the first alternatives
     now = cost(compile_group(group, best))
     flips: list[FlipDoc] = []
     for path, author, entry in walk_entries(advice):

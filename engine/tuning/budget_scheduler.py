@@ -112,22 +112,22 @@ def backward(best: Sequence[float]) -> float:
     return (best[-1] - best[-1 - WINDOW]) / WINDOW
 
 
-def forward(one: Subgraph, similar: Sequence[Subgraph], beta: float = BETA) -> float:
-    """min(g - g / t, beta * C / max(C_k / g_k)) - g: what the next round may change.
+def forward(one: Subgraph, similar: Sequence[Subgraph]) -> float:
+    """min(g - g / t, BETA * C / max(C_k / g_k)) - g: what the next round may change.
 
     similar: subgraphs with the same tag, itself among them or not.
     """
     by_rounds = one.time - one.time / len(one.best)
     fastest = max((other.speed for other in (one, *similar)), default=0.0)
-    by_others = beta * one.flops / fastest if fastest else math.inf
+    by_others = BETA * one.flops / fastest if fastest else math.inf
     return min(by_rounds, by_others) - one.time
 
 
-def prospect(one: Subgraph, among: Sequence[Subgraph], alpha: float = ALPHA, beta: float = BETA) -> Prospect:
-    """weight * (alpha * backward + (1 - alpha) * forward): the gradient of the sum of all weighted times."""
+def prospect(one: Subgraph, among: Sequence[Subgraph]) -> Prospect:
+    """weight * (ALPHA * backward + (1 - ALPHA) * forward): the gradient of the sum of all weighted times."""
     similar = [other for other in among if other.similar and other.similar == one.similar]
-    past, hope = backward(one.best), forward(one, similar, beta)
-    return Prospect(one.name, past, hope, one.weight * (alpha * past + (1 - alpha) * hope))
+    past, hope = backward(one.best), forward(one, similar)
+    return Prospect(one.name, past, hope, one.weight * (ALPHA * past + (1 - ALPHA) * hope))
 
 
 def next_round(subgraphs: Sequence[Subgraph], rng: random.Random, limit: float = math.inf) -> RoundChoice | None:

@@ -8,13 +8,14 @@ packing of halves and parameters, predicates and address arithmetic are the comp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from engine.execution.emulate.emulate import emulate
-from engine.execution.nodes import Emulation
+from engine.execution.nodes import Check, Emulation
 from engine.execution.nvrtc import compile_ptx, nvrtc_version
 from engine.execution.ptx.execute import execute
 from engine.kernels.nodes import Kernel
@@ -23,6 +24,7 @@ from engine.tile.source import CudaSource
 
 AUTO, BOTH, SOURCE, PTX = "auto", "both", "source", "ptx"
 LEVELS = (SOURCE, PTX)
+NOT_RUN = "not run"
 LINE_TABLE = ("-lineinfo",)
 """NVRTC's option for the lines of the CUDA text in the PTX."""
 
@@ -59,6 +61,17 @@ def levels_of(word: str) -> tuple[str, ...]:
     if word not in (*LEVELS, BOTH):
         raise BadInput("check", f"level {word!r}", f"is not one of {', '.join((*LEVELS, BOTH, AUTO))}")
     return LEVELS if word == BOTH else (word,)
+
+
+def join_levels(checks: Mapping[str, Check]) -> Check:
+    """The worst of the checks of one kernel or output, with what each level came to.  checks: by level."""
+    worst = min(checks.values(), key=lambda check: ("fail", "pass", "unsupported").index(check.status))
+    return replace(worst, levels={level: _outcome(checks.get(level)) for level in LEVELS})
+
+
+def _outcome(check: Check | None) -> str:
+    status = check.status if check else NOT_RUN
+    return f"{status}: {check.message}" if check and status == "unsupported" else status
 
 
 def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool = True) -> KernelRun:

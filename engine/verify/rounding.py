@@ -69,12 +69,15 @@ def rounding_errors(
         for statement in program.statements:
             if "float" not in program.arrays[statement.write.array].dtype:
                 continue
+            array = program.arrays[statement.write.array]
+            written = np.zeros(array.shape, bool)  # other statements may write, and round, other parts of the array
             for start, stop in chunks_of(statement):
                 box = EvaluatedBox(statement, exact, True, start, stop)
                 followed = _FollowedStatement(box, replace(box, arrays=errors), operand_unit).error()
-                box.store(errors[statement.write.array], followed)
-            array = program.arrays[statement.write.array]
-            errors[array.name] += np.abs(exact[array.name]) * (SIDES * UNIT.get(array.dtype, 0.0))
+                box.store(errors[array.name], followed)
+                box.store(written, np.ones(followed.shape, bool))
+            roundings = np.abs(exact[array.name]) * (SIDES * UNIT.get(array.dtype, 0.0))
+            errors[array.name] += np.where(written, roundings, 0)
     return errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -151,6 +152,13 @@ def test_figures_reach_every_step_with_the_advice() -> None:
     assert history.learn("1", checked=Checked.of(check)) == (1, 3)
     assert history.steps[3].checked == Checked("pass", 8, 16, 2, 104, 16)
     assert history.learn("1", checked=Checked.of(check)) == (), "no news"
+    for outcomes, words in (
+        ({}, "source, 2 orders"),
+        ({"source": "pass", "ptx": "not run"}, "source, 2 orders"),
+        ({"source": "pass", "ptx": "pass"}, "source and ptx, 2 orders"),
+        ({"source": "pass", "ptx": "unsupported: foo"}, "source, 2 orders"),
+    ):
+        assert Checked.of(replace(check, levels=outcomes)).extent == words
 
 
 def test_another_machine_knows_no_figures_of_this_one() -> None:

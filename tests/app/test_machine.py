@@ -24,11 +24,13 @@ def symbolic(tmp_path: Path) -> str:
     return str(file)
 
 
-def choose(window: Window, qtbot: object, target: str, dimensions: str) -> None:
+def choose(window: Window, qtbot: object, target: str, batch: int) -> None:
     dialog = window.commands.machine
     assert dialog.isVisible() and not dialog.isModal()
+    settle(window, qtbot)
+    assert [*dialog.sizes] == ["batch"] and dialog.sizes["batch"].accessibleDescription() == "x, axis 0"
     dialog.target.setCurrentIndex(dialog.target.findData(target))
-    dialog.dimensions.setText(dimensions)
+    dialog.sizes["batch"].setValue(batch)
     dialog.buttons.button(dialog.buttons.StandardButton.Ok).click()
     settle(window, qtbot)
 
@@ -41,9 +43,9 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     settle(window, qtbot)
     assert window.workspace.model is None and "batch" in window.notice.detail.text()
     window.notice.buttons["Give sizes…"].click()
-    choose(window, qtbot, "h200", "batch=")
-    assert window.commands.machine.isVisible() and "NAME=VALUE" in window.commands.machine.message.text()
-    choose(window, qtbot, "h200", "batch=64")
+    choose(window, qtbot, "h200", 0)
+    assert window.commands.machine.isVisible() and "batch has no size" in window.commands.machine.message.text()
+    choose(window, qtbot, "h200", 64)
     assert window.workspace.model is not None and not window.commands.machine.isVisible()
     assert not window.document.is_modified
 
@@ -54,7 +56,7 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     assert edited is not None and history.current == 1
 
     window.menu.device.click()
-    choose(window, qtbot, "a100", "batch=128")
+    choose(window, qtbot, "a100", 128)
     assert window.menu.device.text().startswith("A100")
     again, other = window.workspace.legal_kernel("softmax_0"), window.workspace.histories["softmax_0"]
     assert again is not None and again.recipe == edited.recipe and again.launches != edited.launches

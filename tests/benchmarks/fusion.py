@@ -30,7 +30,7 @@ from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.operator_folding import fold_layouts
-from engine.fusion.partition import Partition, partition
+from engine.fusion.partition import FusionRequest, Partition, partition
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Fixed
 from engine.fusion.stitching.search import accurate
@@ -110,7 +110,8 @@ def measured(path: Path) -> Row:
     def explored(policy: str, packing: bool = True, attention: bool = False) -> tuple[Partition, float]:
         start = time.process_time()
         with cycles_left_alone():  # as `engine.fuse` does
-            found = partition(program, left_out, policy, target("h200"), Fixed(), default_microseconds, packing)
+            request = FusionRequest(policy, target("h200"), default_microseconds, packing=packing)
+            found = partition(program, left_out, request)
             if attention:
                 found = with_attention(found, found.program, Fixed())
         return found, time.process_time() - start

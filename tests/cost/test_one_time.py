@@ -14,6 +14,7 @@ from engine.compilation import default_microseconds
 from engine.explore.pipeline_chart import chart
 from engine.explore.recipe_trial import predicted_time
 from engine.explore.what_if import what_if_of_chart
+from engine.scheduling.nodes import NOT_REACHED
 from engine.tuning.problem import SearchProblem, problem
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +55,8 @@ def texts(group: engine.FusionGroup, kernel: engine.Kernel) -> Iterator[tuple[st
 
 
 def _reasons(kernel: engine.Kernel) -> Iterator[str]:
-    """Why the advisers ask for what they do."""
-    return (entry.because for advice in kernel.advice for entry in advice.scenario.entries)
+    """Why the advisers ask for what they do, but for alternatives that were not reached."""
+    return (v.placed.entry.because for v in kernel.verdicts if v.outcome != NOT_REACHED)
 
 
 def check_family_entry(group: engine.FusionGroup, kernel: engine.Kernel) -> None:

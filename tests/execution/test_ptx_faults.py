@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import engine
 from engine.execution.nvrtc import compile_ptx
+from engine.execution.ptx import arithmetic, convert, transfers
+from engine.execution.ptx.nodes import Instruction, PtxKernel
+from engine.execution.ptx.operands import Operands
+from engine.support.errors import Unsupported
 from engine.verify.levels import LINE_TABLE
 from tests.support.needs import needs_nvrtc
 
@@ -197,3 +202,16 @@ def test_levels_have_names() -> None:
     kernel = engine.compile(engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).groups[0])
     with pytest.raises(engine.EngineError, match="source, ptx"):
         engine.check(kernel, level="sass")
+
+
+HALF_TYPES = ("add.f16x2", "max.bf16", "max.f16", "selp.f16x2", "cvt.rn.f16x2.f16")
+
+
+@pytest.mark.parametrize("opcode", [*HALF_TYPES, "and.b128", "mov.b128", "ld.global.b128"])
+def test_types_that_are_not_known_are_refused(opcode: str) -> None:
+    entry = PtxKernel("k", (), {f"%r{n}": np.dtype(np.uint32) for n in range(4)}, {}, (), {})
+    several = not opcode.startswith(("mov", "ld", "cvt"))
+    instruction = Instruction(opcode, ("%r0", "%r1", *(("%r2", "%r3") if several else ())), line=7)
+    decoders = {**arithmetic.DECODERS, **convert.DECODERS, **transfers.DECODERS}
+    with pytest.raises(Unsupported, match=f"{opcode} .line 7"):
+        decoders[instruction.parts[0]](instruction, Operands(entry, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import count
 
@@ -134,3 +135,24 @@ def test_a_refused_recipe_has_no_moves() -> None:
     backwards = advised(group, "advice user\n  required all @ innermost: cut S3 | S0 S1 S2\n")
     with pytest.raises(engine.Conflict):
         engine.moves(group, backwards)
+
+
+def test_moves_of_a_general_kernel_are_of_what_that_kernel_reads() -> None:
+    """Its group's family has other marks, whose numbers the advisers gave: the general kernel reads none of them."""
+    group = group_of(SOFTMAX)
+    recipe = engine.default_recipe(group).advise("user", engine.entry(mark=("family", "general"), at="outermost"))
+    now = engine.compile(group, recipe)
+    assert now.family == "general"
+    menu = engine.moves(group, recipe)
+    threads = [move.title for move in menu.possible if move.kind == "thread"]
+    assert {f"Threads per block {now.facts.threads * 2}", f"Threads per block {now.facts.threads // 2}"} >= set(threads)
+    assert threads and not any(" → " in move.title for move in (*menu.possible, *menu.impossible))
+    for move in menu.possible:
+        kernel = engine.compile(group, engine.replace_advice(recipe, group, move.recipe))
+        assert words(kernel.source.text) != words(now.source.text), move.title
+
+
+def words(text: str) -> list[str]:
+    """What is left of a text where names do not count: operators and numbers, outside of comments."""
+    lines = [line.partition("//")[0] for line in text.splitlines()]
+    return [part for line in lines for part in re.findall(r"\b\d[\w.]*|[^\w\s]", line)]

@@ -62,7 +62,7 @@ def test_figures_of_both_stand_beside_each_other() -> None:
         (replace(NOW, slices=4), "4 slices of 32 depths are no whole steps of 16", "2 slices"),
         (replace(NOW, split_k=40), "40 blocks cannot share 24 tiles of 32 depths: one of them would have none",
          "split-K 2"),
-        (replace(NOW, split_k=8), "7.86e+05 KiB of sums in global memory, a kernel keeps 2.62e+05 KiB", "split-K 2"),
+        (replace(NOW, split_k=8), "786,432 KiB of sums in global memory, a kernel keeps 262,144 KiB", "split-K 2"),
         (replace(NOW, part=(48, 32)), "parts of 48 x 32 do not divide a tile of 128 x 128", "parts of 64 x 32"),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ import engine
 from engine.fusion.attention import attention_of
 from engine.fusion.attention_cost import query_tile
 from engine.fusion.nodes import FusionPlan
+from engine.recipe import walk_entries
 from engine.support.errors import Unsupported
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention
@@ -109,7 +110,7 @@ def test_keys_are_shared_where_queries_are_few(heads: int, keys: int, batch: int
     recipe = engine.default_recipe(group)
     assert engine.compile(group, recipe).tile.team == parts
     told = f"{heads} tile{'s' * (heads > 1)} of queries for 132 SMs: {parts} blocks share the keys of each"
-    because = [entry.because for one in recipe.groups[group.name] for entry in one.scenario.entries]
+    because = [entry.because for *_, entry in walk_entries(recipe.groups[group.name])]
     assert any(told in text for text in because) == (parts > 1)
 
 

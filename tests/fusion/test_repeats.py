@@ -9,6 +9,7 @@ import pytest
 
 from engine.compilation import default_microseconds
 from engine.fusion.operator_folding import fold_layouts
+from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import plan
 from engine.fusion.stitching.nodes import POLICIES
 from engine.graph.load import load
@@ -31,7 +32,8 @@ def test_plans_do_not_depend_on_what_is_shared(path: Path, policy: str) -> None:
     g = load(path)
     program, unsupported = lower_supported(g)
     h200 = target("h200")
-    made = [plan(g, one, unsupported, policy, h200, default_microseconds) for one in (program, apart(program))]
+    request = FusionRequest(policy, h200, default_microseconds)
+    made = [plan(g, one, unsupported, request) for one in (program, apart(program))]
     assert made[0] == made[1]
 
 

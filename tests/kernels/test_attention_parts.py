@@ -13,6 +13,7 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import compile_cuda
+from engine.recipe import walk_entries
 from engine.target import ARCHITECTURES
 from engine.tile.nodes import BreakIf, operations
 from tests.kernels.test_attention import KINDS, agrees, compiled, is_on_tensor_cores, stored
@@ -27,7 +28,7 @@ FOLDER = tempfile.TemporaryDirectory()
 
 def key_of(group: engine.FusionGroup) -> str:
     """The name of the loop over keys."""
-    entries = [e for one in engine.default_recipe(group).groups[group.name] for e in one.scenario.entries]
+    entries = [entry for *_, entry in walk_entries(engine.default_recipe(group).groups[group.name])]
     return next(e.dimension for e in entries if isinstance(e.value, tuple) and e.value[0] == "tile")
 
 
@@ -133,7 +134,8 @@ def test_decoding_from_file_to_checked_kernel(keys: int, tmp_path: Path) -> None
     plan = engine.fuse(engine.load(replace(DECODE, keys=keys).model(tmp_path)))
     assert len(plan.launches) == 1
     kernel = engine.compile(plan.groups[0])
-    assert kernel.source.team > 8 and all(v.outcome == "honoured" for v in kernel.verdicts)
+    first = [v.outcome for v in kernel.verdicts if not any(v.placed.path[1:-1])]  # not those of other alternatives
+    assert kernel.source.team > 8 and set(first) == {"honoured"}
     assert engine.check(kernel).status == "pass"
 
 

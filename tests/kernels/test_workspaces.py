@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import engine
+from engine.execution.cubin import read_cubin
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.addresses import dummy_inputs
@@ -23,7 +24,6 @@ from tests.kernels.test_attention_parts import split as split_attention
 from tests.pipeline.test_split_k import split as split_product
 from tests.semantics.single import write_model
 from tests.support.attentions import Attention
-from tests.support.elf import module_memory
 from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.test_shared_models import SHARED, needs_shared
 
@@ -86,16 +86,15 @@ def values_of(kernel: engine.Kernel, seed: int = 0) -> dict[str, np.ndarray]:
 def test_a_module_has_no_memory_that_launches_share(make: Callable[[], engine.Kernel], architecture: str) -> None:
     kernel = make()
     assert kernel.source.team > 1
-    assert module_memory(compile_cuda(kernel.source.text, architecture).cubin) == []
+    assert read_cubin(compile_cuda(kernel.source.text, architecture).cubin).variables == ()
 
 
 @needs_nvrtc
 def test_memory_of_a_module_is_seen_in_its_cubin() -> None:
     """What the test above looks for; static shared memory and the table of `sinf` are no such memory."""
-    assert all(
-        set(module_memory(compile_cuda(WITH_MODULE_MEMORY, architecture).cubin)) == {"arrivals", "parts", "total"}
-        for architecture in ARCHITECTURES
-    )
+    for architecture in ARCHITECTURES:
+        layout = read_cubin(compile_cuda(WITH_MODULE_MEMORY, architecture).cubin)
+        assert {one.name for one in layout.variables} == {"arrivals", "parts", "total"}
 
 
 MODELS = sorted((SHARED / "models").glob("*.onnx")) if SHARED.is_dir() else []
@@ -105,7 +104,7 @@ def assert_no_module_memory(reference: str | Path) -> None:
     for group in engine.fuse(engine.load(reference)).groups:
         kernel = engine.compile(group)
         cubin = compile_cuda(kernel.source.text, kernel.target.architecture).cubin
-        assert module_memory(cubin) == [], f"{reference}: {group.name}"
+        assert not read_cubin(cubin).variables, f"{reference}: {group.name}"
 
 
 @needs_nvrtc
@@ -172,6 +171,7 @@ def twice(source: CudaSource) -> CudaSource:
     (declared,) = head.findall(source.text)
     once = head.sub(lambda found: f"static void once(int number, {found[1]})\n", source.text)
     kinds = dict(reversed(words.rsplit(" ", 1)) for words in declared.split(", "))
+
     def renamed(k: str) -> tuple[tuple[Parameter, ...], tuple[GlobalWorkspace, ...]]:
         buffers = (replace(b, parameter=f"{b.parameter}{k}", array=f"{b.array} {k}") for b in source.buffers)
         own = (replace(w, parameter=f"{w.parameter}{k}", name=f"{w.name} {k}") for w in source.workspaces)

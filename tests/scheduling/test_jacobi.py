@@ -53,6 +53,8 @@ def test_skewed_sweeps_are_tiled_over_time(make, sweeps: int, factor: int, tmp_p
     tile = next(node for node in walk(kernel.schedule.root) if isinstance(node, Band))
     assert tile.members[0].name.endswith("_tile") and isinstance(tile.child, Sequence)
     assert len({str(row) for row in tile.members[0].rows.values()}) > 4, "sweeps are shifted"
+    told = f"one block runs it: iterations of its outermost loop {tile.members[0].name} follow each other"
+    assert kernel.facts.blocks == 1 and told in engine.explain(kernel)
     places = [part.members[0] for part in tile.child.children if isinstance(part, Band)]
     assert len(places) == len(tile.child.children) and all(place.parallel for place in places)
     assert engine.check(kernel).status == "pass"

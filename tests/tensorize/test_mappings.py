@@ -17,7 +17,7 @@ from engine.tensorize.product import BAND, ONES, products
 
 MMA = ABSTRACTIONS["mma_m16n8k16_f16"]
 HALVES = ("float16", "float16", "float32")
-TOY = abstraction("toy", {"i": 2, "j": 2, "l": 2}, "l", ("il", "lj", "ij"), HALVES)
+TOY = abstraction("toy", {"i": 2, "j": 2, "l": 2}, ("il", "lj", "ij"), HALVES)
 
 
 def index(text: str) -> Index:

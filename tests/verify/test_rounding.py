@@ -13,6 +13,7 @@ import engine
 from engine.api import group_values
 from engine.recipe import Recipe
 from engine.tensor.evaluate import evaluate
+from engine.tensor.index import Index
 from engine.tensor.nodes import Scalar, TensorProgram
 from engine.verify.kernel import check_kernel
 from engine.verify.rounding import rounding_errors, with_values
@@ -139,3 +140,13 @@ def test_what_is_discontinuous_hands_no_error_on() -> None:
     inputs = {"x": np.full(4, 2.0), "y": np.arange(4.0)}
     values = {**inputs, **evaluate(text, inputs, exact=True)}
     assert rounding_errors(text, values)["t"] == pytest.approx(4 * values["t"] * 2.0**-24)
+
+
+def test_parts_of_one_array_are_rounded_once_each() -> None:
+    """Two statements write four elements of eight each: none is rounded by both."""
+    places = Index.of("i"), Index.of("i") + 4
+    statements = [statement(f"S{p}", BOX[:1], at("t", place), at("xy"[p], "i")) for p, place in enumerate(places)]
+    text = program("joined", {"x": (4,), "y": (4,), "t": (8,)}, statements, "t")
+    inputs = {"x": np.arange(1.0, 5), "y": np.arange(5.0, 9)}
+    values = {**inputs, **evaluate(text, inputs, exact=True)}
+    assert rounding_errors(text, values)["t"] == pytest.approx(2 * np.arange(1.0, 9) * 2.0**-24)

@@ -115,7 +115,7 @@ def test_the_map_tells_bytes_and_passes(qtbot: object) -> None:
     shared.show_chart(gelu())
     heard: list[str] = []
     shared.buffer_selected.connect(heard.append)
-    assert "65,536 of 232,448 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
+    assert "64 KiB of 227 KiB per block; a_2_tile: 4 stages" in shared.accessibleDescription()
     qtbot.keyClick(shared, Qt.Key.Key_Right)  # type: ignore[attr-defined]
     assert heard == ["b_2_tile"] and "1 of 8 passes" in shared.accessibleDescription()
 
@@ -187,7 +187,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     page.show_chart(gelu())
     assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
-    assert page.used.text() == "64 of 227 KiB per block" and "uncalibrated" in page.origin.text()
+    assert page.used.text() == "64 KiB of 227 KiB per block" and "uncalibrated" in page.origin.text()
     page.canvas.select(ChartMark(COMPUTE, 5, 5))
     assert page.shared._stage == 1
     page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))

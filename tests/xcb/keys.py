@@ -1,4 +1,4 @@
-"""Keys as the X server sends them, to whatever window of the desktop has the keyboard."""
+"""Keys and pointer as the X server sends them, to whatever window of the desktop has the keyboard or lies there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import subprocess
 from collections.abc import Callable
 from time import perf_counter
 
+from PySide6.QtCore import QPoint
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 
 PATIENCE = 15_000
 """Milliseconds."""
@@ -28,6 +30,29 @@ def press(keys: str) -> None:
 def type_text(text: str) -> None:
     """Letters, one after the other."""
     _xdotool("type", "--delay", "2", text)
+
+
+def point(widget: QWidget, at: QPoint | None = None) -> None:
+    """Moves the pointer over a point of a widget, by default its middle."""
+    QTest.qWait(50)  # what was shown last is laid out in a later turn of the event loop
+    place = widget.mapToGlobal(widget.rect().center() if at is None else at)
+    _xdotool("mousemove", str(place.x()), str(place.y()))
+
+
+def click(widget: QWidget, at: QPoint | None = None) -> None:
+    """One click with the left button."""
+    point(widget, at)
+    _xdotool("click", "1")
+
+
+def hold() -> None:
+    """Presses the left button where the pointer is."""
+    _xdotool("mousedown", "1")
+
+
+def let_go() -> None:
+    """Lets the left button go."""
+    _xdotool("mouseup", "1")
 
 
 def _xdotool(*arguments: str) -> None:

@@ -5,18 +5,15 @@ What is asserted is what a person would see; keys go to whatever window of the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog
+from PySide6.QtWidgets import QApplication
 
-from app.session.client import COMMAND, ROOT
-from app.shell.main import make_window
-from app.shell.window import Window
-from tests.xcb.keys import press, type_text, wait_for
+from app.session.client import ROOT
+from tests.xcb.desk import WORKER, Desk
+from tests.xcb.keys import type_text, wait_for
 from views.schedule.view import SPACE
 
 MODELS = ROOT / "resources" / "models"
@@ -24,95 +21,6 @@ SOFTMAX = MODELS / "softmax_96x512.onnx"
 PRODUCT = MODELS / "matmul_bias_gelu_128x256x512.onnx"
 EXAMPLE = "bert_tiny"
 BACKWARDS = "required S1, S2, S3 @ innermost: cut S3 | S1 S2"
-WORKER = 120_000
-"""Milliseconds that the real worker or a search may take on a busy machine."""
-
-
-class Desk:
-    """A person without a mouse."""
-
-    def __init__(self, window: Window) -> None:
-        self.window = window
-
-    def answered(self) -> None:
-        """Waits until everything that was asked has been answered and drawn."""
-        window = self.window
-        QTest.qWait(30)  # what follows a key asks its questions in a later turn of the event loop
-        assert wait_for(lambda: window.workspace.client.is_idle and window.wiring.queries.is_settled, WORKER)
-        assert wait_for(lambda: not window.panels.graph.scene.is_building, WORKER)
-
-    def press(self, *keys: str) -> None:
-        for each in keys:
-            press(each)
-            QTest.qWait(10)
-
-    def run(self, command: str) -> None:
-        """A command by its name."""
-        self.press("ctrl+shift+p")
-        assert wait_for(self.window.commands.palette.isVisible)
-        type_text(command)
-        self.press("Return")
-        assert wait_for(lambda: not self.window.commands.palette.isVisible())
-
-    def go_to(self, text: str) -> None:
-        """A group, an operator or a statement by its name."""
-        self.press("ctrl+p")
-        assert wait_for(lambda: QApplication.focusWidget() is self.window.search)
-        type_text(text)
-        assert wait_for(lambda: self.window.search.text() == text)
-        self.press("Return")
-        self.answered()
-
-    def panel(self, name: str) -> None:
-        """F6 until a panel has the keyboard."""
-        for _ in self.window.docks:
-            if self.window.commands.focus.focused == name:
-                return
-            self.press("F6")
-        assert self.window.commands.focus.focused == name
-
-    def tab(self, panel: str, name: str) -> None:
-        """From a panel's body back to its tabs, and with arrows and Space to one of them."""
-        self.panel(panel)
-        self.press("shift+Tab")
-        tabs = self.window.panels.by_name()[panel].tabs
-        for _ in tabs:
-            if QApplication.focusWidget() is not tabs[name]:
-                self.press("Left")
-        self.press("space")
-        assert wait_for(tabs[name].isChecked)
-        self.answered()
-
-    def file(self, path: Path) -> None:
-        """A file's path into the dialog that asks for one."""
-        self.dialog()
-        type_text(str(path))
-        self.press("Return")
-        assert wait_for(lambda: not isinstance(QApplication.activeWindow(), QFileDialog))
-
-    def dialog(self) -> None:
-        """Waits for a file dialog to have the keyboard."""
-        assert wait_for(lambda: isinstance(QApplication.activeWindow(), QFileDialog))
-
-
-@pytest.fixture
-def start(qapp: object, tmp_path: Path) -> Iterator[Callable[[], Desk]]:
-    """Starts the program, with its real worker."""
-    made: list[Window] = []
-
-    def open_window() -> Desk:
-        window = make_window(command=COMMAND, journals=tmp_path / "journals")
-        made.append(window)
-        window.restore_layout()
-        window.show()
-        window.workspace.start()
-        assert QTest.qWaitForWindowActive(window, WORKER)
-        return Desk(window)
-
-    yield open_window
-    for window in made:
-        window.close()
-        window.deleteLater()
 
 
 def opened(desk: Desk, path: Path) -> None:

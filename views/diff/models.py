@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from engine.documents.difference import GroupChange, ModelDiffDoc, OperatorChange
 from engine.documents.exploration import FigureDoc
 from views.diff.figures import change
-from views.format import amount, duration, plural
+from views.format import duration, plural, with_unit
 from views.graph.badges import paint_change
 from views.graph.canvas import Canvas
 from views.graph.scene import GraphScene
@@ -160,14 +160,10 @@ def _figure_text(each: FigureDoc) -> str:
     """ "time 21.3 µs → 18.4 µs ▼ 13.6 %", a figure that is equal only once."""
     if each.a is None or each.b is None:
         return ""
-    texts = [_amount(value, each.unit) for value in (each.a, each.b)]
+    texts = [with_unit(value, each.unit) for value in (each.a, each.b)]
     if each.a == each.b:
         return f"{each.name} {texts[0]}"
     return f"{each.name} {texts[0]} → {texts[1]} {change(each)}"
-
-
-def _amount(value: float, unit: str) -> str:
-    return duration(value) if unit == "µs" else amount(value) if unit == "B" else f"{value:,.0f}"
 
 
 def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:

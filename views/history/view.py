@@ -121,7 +121,7 @@ class StepSummary(QWidget, Themed):
         self.setProperty("role", "body")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(0)
+        self._grid.setHorizontalSpacing(GAP)
         self._grid.setVerticalSpacing(2)
         self._cells: list[tuple[QLabel, QLabel, QLabel]] = []
         self._room = 0

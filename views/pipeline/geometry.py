@@ -8,6 +8,7 @@ from math import ceil, floor
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc, FlightDoc
+from views.format import kibibytes
 
 LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""
@@ -28,7 +29,6 @@ OUTSIDE = 4.0
 """Pixels beyond the picture at which what lies further out is drawn: its words stay in the part that is seen."""
 SHORTEST = 12.0
 """Cycles that the axis shows at least."""
-KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class ChartGeometry:
     def stage_bytes(self) -> str:
         """Bytes of one stage of all buffers that are pipelined."""
         piped = [buffer for buffer in self.doc.shared if buffer.stages == self.doc.stages]
-        return f"{sum(buffer.size for buffer in piped) / max(self.doc.stages, 1) / KIB:.3g} KiB"
+        return kibibytes(sum(buffer.size for buffer in piped) / max(self.doc.stages, 1))
 
 
 def _nice(size: float) -> float:

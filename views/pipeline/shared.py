@@ -7,6 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.documents.pipeline import ChartDoc, SharedDoc
+from views.format import kibibytes
 from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
@@ -88,7 +89,7 @@ class SharedMap(QWidget, Themed):
         doc = self._doc
         if doc is not None and doc.shared:
             buffer = doc.shared[self._number]
-            share = f"{doc.shared_bytes:,} of {doc.shared_limit:,} bytes"
+            share = f"{kibibytes(doc.shared_bytes)} of {kibibytes(doc.shared_limit)} per block"
             passes = f", {buffer.passes} of {buffer.passes_unpermuted} passes" if buffer.passes else ""
             self.setAccessibleDescription(f"{share}; {buffer.name}: {buffer.stages} stages, {buffer.swizzle}{passes}")
         self.update()

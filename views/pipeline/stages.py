@@ -8,7 +8,7 @@ import numpy as np
 
 from views.format import duration, plural
 from views.plots.frame import PlotFrame
-from views.plots.mark_style import MarkStyle
+from views.plots.mark_style import MarkStyle, TextStyle
 from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 
@@ -53,7 +53,8 @@ class StagePlot(PlotFrame):
             if stage in written:
                 strong = stage == self._then
                 token = "accent" if strong else "text-2"
-                plot.text(f"time {stage}", stage, time, duration(time).split()[0], token, (0.5, 1.15), strong=strong)
+                style = TextStyle(token, (0.5, 1.15), strong)
+                plot.text(f"time {stage}", stage, time, duration(time).split()[0], style)
         plot.aim(stages, times, stages.astype(np.int64))
 
     def describe(self, key: int) -> str:

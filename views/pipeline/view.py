@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidg
 
 from engine.documents.pipeline import ChartDoc
 from views.answer import AnswerPage
-from views.format import duration, figure, origin_of, percent, plural
+from views.format import duration, figure, kibibytes, origin_of, percent, plural
 from views.panel import Elided, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.painting import hatch
@@ -18,7 +18,6 @@ from views.theme import Theme
 from views.themed import Themed, restyle
 
 EMPTY = "Select a group to see how its copies and its arithmetic overlap"
-KIB = 1024
 WIDE = 700
 """Pixels from which shared memory and knobs stand side by side."""
 
@@ -55,7 +54,7 @@ class PipelinePage(AnswerPage):
         self.canvas.show_chart(doc)
         self.shared.show_chart(doc)
         self.what_if.show_choices(doc)
-        self.used.setText(f"{doc.shared_bytes / KIB:.3g} of {doc.shared_limit / KIB:.3g} KiB per block")
+        self.used.setText(f"{kibibytes(doc.shared_bytes)} of {kibibytes(doc.shared_limit)} per block")
         self._show_stage()
         self.show_body()
 

@@ -1,4 +1,4 @@
-"""How the marks of a plot look.  No part of pyqtgraph is needed to say it."""
+"""How marks, rules and words of a plot look.  No part of pyqtgraph is needed to say it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ RADIUS = 2.8
 """Pixels."""
 AROUND = "around"
 """Shape of a ring around a mark, which says nothing of an origin."""
+ABOVE, BELOW, UPRIGHT = "above", "below", "upright"
+"""Where the name of a rule stands, a line across a plot: over its right end or under it; or at the top of an upright
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +28,18 @@ class MarkStyle:
     """Token of arrows at the upper edge that stand for marks above it; "" for none."""
     above: bool = False
     """Whether they lie over all other items."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    """How words of a plot look."""
+
+    token: str
+    """Colour of the theme."""
+    anchor: tuple[float, float] = (0, 0.5)
+    """The part of them that stands at their place; (0, 0) is the upper left corner."""
+    strong: bool = False
+    plate: bool = False
+    """Whether they hide what is behind them."""
+    under: bool = False
+    """Whether marks lie over them."""

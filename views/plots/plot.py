@@ -15,7 +15,7 @@ from PySide6.QtGui import QPen
 from PySide6.QtWidgets import QGraphicsTextItem
 
 from views.plots.axis import Axis
-from views.plots.mark_style import MarkStyle
+from views.plots.mark_style import ABOVE, BELOW, UPRIGHT, MarkStyle, TextStyle
 from views.plots.marks import MarkItem, Numbers, Spans
 from views.plots.scale import BOTTOM, LEFT, AxisScale
 from views.theme import face, semibold
@@ -187,9 +187,8 @@ class Plot:
         alpha: int = 255,
     ) -> None:  # fmt: skip
         """A line through values, broken where one is missing; pairs: of every two values one line."""
-        colour = self.chart.theme.colour(token)
+        item, colour = self._item(name, pg.PlotDataItem, 8), self.chart.theme.colour(token)
         colour.setAlpha(alpha)
-        item = self._item(name, pg.PlotDataItem, 8)
         pen = pg.mkPen(colour, width=width)
         item.setData(
             self.values("bottom", x), self.values("left", y), pen=pen, connect="pairs" if pairs else "finite",
@@ -200,14 +199,11 @@ class Plot:
         item.setDownsampling(auto=not pairs, method="peak")
 
     def rule(
-        self, name: str, value: float, token: str, text: str, *, upright: bool = False, dashed: bool = False,
-        below: bool = False,
-    ) -> None:  # fmt: skip
-        """A line across at a value with its name at the right end, or upright with it at the top.
-
-        below: the name stands under the line.
-        """
-        colour, item = self.chart.theme.colour(token), self._items.get(name)
+        self, name: str, value: float, token: str, text: str, place: str = ABOVE, *, dashed: bool = False
+    ) -> None:
+        """A line at a value.  place: `ABOVE` or `BELOW` for a line across with its name at the right end on that side,
+        `UPRIGHT` for one with its name at the top."""
+        colour, item, upright = self.chart.theme.colour(token), self._items.get(name), place == UPRIGHT
         if item is None:
             at = {"position": 0.95 if upright else 0.995, "anchors": [(0, 0.5), (1, 0.5)] if upright else None}
             item = pg.InfiniteLine(angle=90 if upright else 0, label=text, labelOpts=at)
@@ -217,7 +213,7 @@ class Plot:
         item.setPen(pg.mkPen(colour, width=1.4, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine))
         item.label.setFormat(text)
         if not upright:
-            item.label.anchors = [(1, 0 if below else 1)] * 2
+            item.label.anchors = [(1, 0 if place == BELOW else 1)] * 2
             item.label.updatePosition()
         item.label.setColor(self.chart.theme.colour("text-2") if token == "edge" else colour)
         item.label.setFont(face(10.5))
@@ -232,24 +228,18 @@ class Plot:
         item.setBrush(self.chart.theme.colour(token))
         item.setRegion(tuple(self.values("left", np.array([low, high])).tolist()))
 
-    def text(
-        self, name: str, x: float, y: float, text: str, token: str, anchor: tuple[float, float] = (0, 0.5), *,
-        strong: bool = False, plate: bool = False, under: bool = False,
-    ) -> None:  # fmt: skip
-        """Words at a place; anchor: the part of them that stands there, (0, 0) the upper left corner.
-
-        plate: they hide what is behind them; under: marks lie over them.
-        """
+    def text(self, name: str, x: float, y: float, text: str, style: TextStyle) -> None:
+        """Words at a place."""
         item = self._items.get(name)
         if item is None:
             item = pg.TextItem()
-            self._take(name, item, 4 if under else 30)
+            self._take(name, item, 4 if style.under else 30)
         self._drawn.add(name)
         item.setText(text)
-        item.setColor(self.chart.theme.colour(token))
-        item.setFont(semibold(10.5) if strong else face(10.5))
-        item.setAnchor(anchor)
-        item.fill = pg.mkBrush(self.chart.theme.colour("panel") if plate else None)
+        item.setColor(self.chart.theme.colour(style.token))
+        item.setFont(semibold(10.5) if style.strong else face(10.5))
+        item.setAnchor(style.anchor)
+        item.fill = pg.mkBrush(self.chart.theme.colour("panel") if style.plate else None)
         item.setPos(float(self.values("bottom", np.array([x]))[0]), float(self.values("left", np.array([y]))[0]))
 
     def aim(self, x: Numbers, y: Numbers, keys: Keys) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+COLOUR_MAP = "viridis"
+"""Of the map's colours the cheapest kernel has the first."""
 THEMES = Path(__file__).resolve().parents[2] / "resources" / "themes"
 
 RULES = """
@@ -23,7 +25,7 @@ nav { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 12px 0 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin: 6px 0; }
 th { text-align: left; font-weight: 500; color: var(--text-2); border-bottom: 1px solid var(--edge); white-space: nowrap; }
-td, th { padding: 3px 14px 3px 0; vertical-align: top; } td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+td, th { padding: 3px 14px 3px 0; vertical-align: top; } td { border-bottom: 1px solid var(--line); overflow-wrap: break-word; } td code { overflow-wrap: anywhere; }
 .n { text-align: right; white-space: nowrap; } td.w { white-space: nowrap; }
 .better { color: var(--better); } .worse { color: var(--worse); } .wrong { color: var(--wrong); }
 details { margin: 8px 0; border: 1px solid var(--line); border-radius: 4px; padding: 0 12px; }
@@ -74,4 +76,4 @@ def report_style() -> str:
 def _variables(theme: str) -> str:
     stored = json.loads((THEMES / f"{theme}.json").read_text(encoding="utf-8"))
     colours = " ".join(f"--{name}: {value};" for name, value in stored["colours"].items())
-    return colours + " " + " ".join(f"--cost-{number}: {value};" for number, value in enumerate(stored["cost"]))
+    return colours + " " + " ".join(f"--cost-{number}: {value};" for number, value in enumerate(stored["cost"][COLOUR_MAP]))

@@ -13,7 +13,7 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import amount, figure
 from views.plots.frame import NONE, PlotFrame
-from views.plots.mark_style import AROUND, MarkStyle
+from views.plots.mark_style import AROUND, MarkStyle, TextStyle
 from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 from views.roofline.nodes import OriginPoints, Point, Roofline
@@ -179,7 +179,7 @@ class RooflineCanvas(PlotFrame):
             text = NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED
             middle_x, middle_y = sqrt(low * ends.right), sqrt(ends.bottom * ends.top)  # of logarithmic axes
             lines = text.replace(". ", ".\n").replace(", ", ",\n")
-            plot.text("nothing", middle_x, middle_y, lines, "text-3", (0.5, 0.5), plate=True)
+            plot.text("nothing", middle_x, middle_y, lines, TextStyle("text-3", (0.5, 0.5), plate=True))
             plot.aim(np.empty(0), np.empty(0), np.empty(0, np.int64))
             return
         x_all, y_all, ghosts = ends.spots(side.points)
@@ -207,12 +207,13 @@ class RooflineCanvas(PlotFrame):
         foot, highest = self.roofline.left * rate, ceilings[-1][1] / TERA
         x = np.array([low, self.roofline.left, highest / rate, ends.right])
         plot.line("roof", x, np.array([foot, foot, highest, highest]), "text-3", 1.4)
+        roof_name = TextStyle("text-3", (1, 1), under=True)
         for name, ceiling in ceilings:
             height = ceiling / TERA
             plot.line(f"roof {name}", np.array([height / rate, ends.right]), np.full(2, height), "edge", 1.0)
-            plot.text(f"roof name {name}", ends.right, height, name, "text-3", (1, 1), under=True)
+            plot.text(f"roof name {name}", ends.right, height, name, roof_name)
         at = (highest / rate) ** SLOPE * self.roofline.left ** (1 - SLOPE)
-        plot.text("rate", at, at * rate, amount(self.roofline.bandwidth, "B/s"), "text-3", (1, 1), under=True)
+        plot.text("rate", at, at * rate, amount(self.roofline.bandwidth, "B/s"), roof_name)
 
     def _roof_boxes(self, plot: Plot, area: QRectF) -> list[QRectF]:
         """Where the names of the roofs stand."""
@@ -243,7 +244,7 @@ class RooflineCanvas(PlotFrame):
                 strong = point.group == self.selected
                 token = "accent" if strong else "text-2"
                 at = (float(x[number]), float(y[number]))
-                plot.text(f"name {number}", *at, point.title, token, boxes[least][0], strong=strong)
+                plot.text(f"name {number}", *at, point.title, TextStyle(token, boxes[least][0], strong))
                 taken.append(boxes[least][1])
 
 

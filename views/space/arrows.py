@@ -15,13 +15,13 @@ NEAR_HEAD = 8.0
 
 
 def paint_arrows(
-    painter: QPainter, ends: Iterable[tuple[QPointF, QPointF]], gap: float, colour: QColor, width: float, cell: float
+    painter: QPainter, ends: Iterable[tuple[QPointF, QPointF]], gap: float, pen: QPen, cell: float
 ) -> None:
     """Thin arrows that leave `gap` at both marks; those longer than two cells bend out of the points' way.
 
     All of them are one path: a space has hundreds, and a call of the painter for each would be felt.
     """
-    shafts, heads = QPainterPath(), QPainterPath()
+    shafts, heads, width = QPainterPath(), QPainterPath(), pen.widthF()
     for start, end in ends:
         length = math.dist(start.toTuple(), end.toTuple())
         if length < 2 * gap + 2:
@@ -37,30 +37,33 @@ def paint_arrows(
         heads.lineTo(x, y)
         heads.lineTo(x - u * head + v * head * 0.5, y - v * head - u * head * 0.5)
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
+    painter.setPen(pen)
     painter.drawPath(shafts)
-    painter.setPen(QPen(colour, 1.0))
+    painter.setPen(QPen(pen.color(), 1.0))
     painter.drawPath(heads)
 
 
-def paint_thick_arrow(
-    painter: QPainter, start: QPointF, end: QPointF, gap: float, colour: QColor, width: float, cell: float
-) -> None:
+def paint_thick_arrow(painter: QPainter, start: QPointF, end: QPointF, gap: float, pen: QPen, cell: float) -> None:
     """An arrow with a filled head; between marks too close for it, it goes out and in at their sides."""
-    length = math.dist(start.toTuple(), end.toTuple())
+    length, width = math.dist(start.toTuple(), end.toTuple()), pen.widthF()
     middle = control(start, end, gap, width, cell)
     into, out = (QPointF(*_unit(*way.toTuple())) for way in (end - middle, middle - start))
     head = NEAR_HEAD if _is_near(length, gap, width) else _head(width)
     tip = end - into * gap
     path = QPainterPath(start + out * gap)
     path.quadTo(middle, tip - into * head * 0.8)
-    painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
+    painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawPath(path)
     side, back = QPointF(-into.y(), into.x()) * head * 0.6, tip - into * head
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
+    painter.setBrush(pen.color())
     painter.drawPolygon(QPolygonF([back + side, tip, back - side]))
+
+
+def arrow_pen(colour: QColor, width: float) -> QPen:
+    """The pen of an arrow's shaft, which ends where the head begins."""
+    return QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap)
 
 
 def control(start: QPointF, end: QPointF, gap: float, width: float, cell: float) -> QPointF:

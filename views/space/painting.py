@@ -11,7 +11,7 @@ from PySide6.QtGui import QPainter, QPen
 from engine.documents.exploration import SpaceDoc
 from views.rows import draw_text
 from views.shapes import paint_instances, paint_statement
-from views.space.arrows import paint_arrows
+from views.space.arrows import arrow_pen, paint_arrows
 from views.space.geometry import ACROSS, DOWN, INTO, LEFT, SpaceGeometry, parallel_axes
 from views.space.violation import paint_hatch, paint_violated
 from views.theme import Theme, code_face, face
@@ -83,15 +83,15 @@ def _tile(tile: int, shown: int) -> int:
 
 def _paint_arrows(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:
     """Dependences that hold; of the violated ones only those of the point under pointer or keyboard."""
-    colours = {False: (theme.colour("edge"), 1.0), True: (theme.colour("wrong"), 1.4)}
+    pens = {False: arrow_pen(theme.colour("edge"), 1.0), True: arrow_pen(theme.colour("wrong"), 1.4)}
     shown = [arrow for arrow in plan.doc.arrows if {arrow.source, arrow.sink} <= plan.drawn]
-    for violated, (colour, width) in colours.items():
+    for violated, pen in pens.items():
         ends = (
             (plan.centres[arrow.source], plan.centres[arrow.sink])
             for arrow in shown
             if arrow.violated == violated and (not violated or look.point in (arrow.source, arrow.sink))
         )
-        paint_arrows(painter, ends, plan.radius + 1.5, colour, width, plan.cell.width())
+        paint_arrows(painter, ends, plan.radius + 1.5, pen, plan.cell.width())
 
 
 def _paint_points(painter: QPainter, plan: SpaceGeometry, look: SpaceState, theme: Theme) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPen
 
 from engine.documents.exploration import ArrowDoc, SpaceDoc
 from views.shapes import paint_statement
-from views.space.arrows import control, paint_thick_arrow
+from views.space.arrows import arrow_pen, control, paint_thick_arrow
 from views.space.geometry import LEFT, RIGHT, SpaceGeometry
 from views.theme import Theme, face
 
@@ -54,7 +54,7 @@ def paint_violated(painter: QPainter, plan: SpaceGeometry, arrow: ArrowDoc, them
     wrong, large = theme.colour("wrong"), _large(plan)
     numbers = {name: k for k, name in enumerate(plan.doc.statements)}
     start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
-    paint_thick_arrow(painter, start, end, large + 2, wrong, ARROW, plan.cell.width())
+    paint_thick_arrow(painter, start, end, large + 2, arrow_pen(wrong, ARROW), plan.cell.width())
     for index in (arrow.source, arrow.sink):
         number = numbers[plan.doc.points[index].statement]
         paint_statement(painter, plan.centres[index], number, wrong, theme, large)

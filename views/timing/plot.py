@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import figure
 from views.plots.frame import PlotFrame
-from views.plots.mark_style import MarkStyle
+from views.plots.mark_style import ABOVE, BELOW, MarkStyle
 from views.plots.scale import BOTTOM, AxisScale, limits, room_for
 from views.plots.writing import Cells
 from views.timing.live import Live, Series
@@ -74,13 +74,13 @@ class SamplePlot(PlotFrame):
         plot.show_axes(x, AxisScale(f"{series.origin} µs", low, high), self.logs)
         if baseline is not None:
             plot.band("baseline", baseline.low, baseline.high, "raised")
-            below = baseline.median < series.median
-            plot.rule("baseline median", baseline.median, "text-3", "baseline", dashed=True, below=below)
+            place = BELOW if baseline.median < series.median else ABOVE
+            plot.rule("baseline median", baseline.median, "text-3", "baseline", place, dashed=True)
         plot.band("band", series.low, series.high, "accent-bg")
         plot.marks("samples", numbers.astype(float), samples, MarkStyle("text-2", series.origin, arrows="worse"))
         self._draw_selection(plot, numbers, samples)
-        below = baseline is not None and baseline.median >= series.median
-        plot.rule("median", series.median, "accent", "median", below=below)
+        place = BELOW if baseline is not None and baseline.median >= series.median else ABOVE
+        plot.rule("median", series.median, "accent", "median", place)
         plot.aim(numbers.astype(float), samples, numbers)
         self._draw_strips(chart, series, plot, x)
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 
 from engine.documents.ablation import AblationDoc
 from views.plots.frame import NONE, PlotFrame
+from views.plots.mark_style import UPRIGHT, TextStyle
 from views.plots.scale import BOTTOM, AxisScale
 from views.plots.writing import Cells
 from views.tuning.rows import time_without, worth_of
@@ -73,7 +74,7 @@ class AblationPlot(PlotFrame):
         places = -np.arange(len(gains), dtype=float)
         for token, which in (("better", gains > 0), ("worse", gains < 0)):
             plot.bars(token, gains[which], places[which] + BELOW, BAR, token, filled=found.origin == "measured")
-        plot.rule("nothing", 0.0, "edge", "", upright=True)
+        plot.rule("nothing", 0.0, "edge", "", UPRIGHT)
         self._draw_names(plot, gains, places, x.low)
         keys = np.repeat(np.arange(len(gains)), SPOTS)
         plot.aim(np.linspace(0, gains, SPOTS).T.ravel(), np.repeat(places + BELOW, SPOTS), keys)
@@ -105,7 +106,8 @@ class AblationPlot(PlotFrame):
         each = zip(self.found.flips, gains.tolist(), places.tolist(), strict=True)
         for number, (flip, gain, place) in enumerate(each):
             chosen = number == self.selected
-            name = ("accent" if chosen else "text", (0, 0.5))
-            plot.text(f"name {number}", left, place + NAME, flip.entry, *name, strong=chosen)
+            name = TextStyle("accent" if chosen else "text", (0, 0.5), strong=chosen)
+            plot.text(f"name {number}", left, place + NAME, flip.entry, name)
             token = "better" if gain > 0 else "worse" if gain < 0 else "text-3"
-            plot.text(f"worth {number}", gain, place + BELOW, worth_of(flip), token, (1 if gain < 0 else 0, 0.5))
+            worth = TextStyle(token, (1 if gain < 0 else 0, 0.5))
+            plot.text(f"worth {number}", gain, place + BELOW, worth_of(flip), worth)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 
 from views.format import figure, percent
+from views.plots.mark_style import TextStyle
 from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 from views.tuning.progress import TrialPlot
@@ -150,7 +151,7 @@ class ParallelPlot(TrialPlot):
             places = np.linspace(0, 1, len(labels)).tolist()
             for label, at in list(zip(labels, places, strict=True))[::every]:
                 aside = BESIDE / (LETTER * len(label) + 8)
-                plot.text(f"value {number} {label}", number, at, label, "text-2", (-aside, 0.5), plate=True)
+                plot.text(f"value {number} {label}", number, at, label, TextStyle("text-2", (-aside, 0.5), plate=True))
 
 
 def _segments(places: Numbers) -> tuple[Numbers, NDArray[np.float64]]:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import duration, figure
 from views.plots.frame import PlotFrame, place_of
-from views.plots.mark_style import AROUND, MarkStyle
+from views.plots.mark_style import AROUND, UPRIGHT, MarkStyle, TextStyle
 from views.plots.scale import BOTTOM, AxisScale, room_for
 from views.plots.writing import Cells
 from views.tuning.nodes import GroupProgress
@@ -117,7 +117,7 @@ class ProgressPlot(TrialPlot):
         if summary.before:
             plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}")
         if len(times) < room:
-            plot.rule("now", len(times), "edge", f"{len(times):,} now", upright=True)
+            plot.rule("now", len(times), "edge", f"{len(times):,} now", UPRIGHT)
         self._draw_best(plot, numbers, times)
         plot.aim(numbers, times, self.rows)
         self.ring(plot, times, numbers)
@@ -164,7 +164,7 @@ class ProgressPlot(TrialPlot):
         text = f"best {duration(self.summary.best)}, trial {self.summary.number:,}"
         right = float(numbers[last[0]]) < plot.home[0][1] / 2 if not self.logs[0] else False
         at = (float(numbers[last[0]]), float(times[last[0]]))
-        plot.text("best name", *at, text, "accent", (0 if right else 1, -0.35), strong=True)
+        plot.text("best name", *at, text, TextStyle("accent", (0 if right else 1, -0.35), strong=True))
 
     def _draw_failures(self, chart: Chart, above: Plot, x: AxisScale, numbers: Numbers) -> None:
         """A tick for each failure, wrong results in a row of their own; the selected one is underlined."""

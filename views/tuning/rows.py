@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QPainter, QPen
 
 from engine.documents.ablation import AblationDoc, FlipDoc
 from views.format import duration, percent
@@ -76,15 +76,14 @@ def flip_rows(found: AblationDoc) -> tuple[TreeRow, ...]:
 def paint_cut(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, bar, what is left, why."""
     cut, part, last = row.value
-    _bar_row(painter, state.box, cut.rule, part, theme.colour("accent" if last else "edge"), theme, strong=last)
+    _bar_row(painter, state.box, cut.rule, part, "accent" if last else "edge", theme)
     _figure_and_note(painter, state.box, f"{cut.left:,}", cut.because, theme, strong=last)
 
 
 def paint_cause(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     """Name, bar, count, an example; a wrong result is red."""
     cause, part = row.value
-    colour = theme.colour("wrong" if cause.wrong else "edge")
-    _bar_row(painter, state.box, cause.kind, part, colour, theme, strong=cause.wrong, wrong=cause.wrong)
+    _bar_row(painter, state.box, cause.kind, part, "wrong" if cause.wrong else "edge", theme)
     _figure_and_note(painter, state.box, f"{cause.count:,}", cause.example, theme)
 
 
@@ -136,7 +135,7 @@ def paint_importance(painter: QPainter, row: TreeRow, state: RowState, theme: Th
     """Name, bar, part of the variance, the best value."""
     found = row.value
     assert isinstance(found, Importance)
-    _bar_row(painter, state.box, found.dimension.replace("_", " "), found.part, theme.colour("edge"), theme)
+    _bar_row(painter, state.box, found.dimension.replace("_", " "), found.part, "edge", theme)
     note = f"best {found.best} of {found.values} values" if found.values > 1 else f"always {found.best}"
     _figure_and_note(painter, state.box, percent(found.part), note, theme)
 
@@ -162,15 +161,13 @@ def paint_flip(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -
     draw_text(painter, QRectF(left, box.y(), max(right - WORTH - 16 - detail - left, 0.0), box.height()), flip.entry)
 
 
-def _bar_row(
-    painter: QPainter, box: QRectF, name: str, part: float, colour: QColor, theme: Theme, strong: bool = False,
-    wrong: bool = False,
-) -> None:  # fmt: skip
-    painter.setFont(semibold() if strong else face())
-    painter.setPen(theme.colour("wrong" if wrong else "text"))
+def _bar_row(painter: QPainter, box: QRectF, name: str, part: float, token: str, theme: Theme) -> None:
+    """A name and a bar of the token's colour; all but "edge" stand out."""
+    painter.setFont(face() if token == "edge" else semibold())
+    painter.setPen(theme.colour("wrong" if token == "wrong" else "text"))
     draw_text(painter, QRectF(PADDING, box.y(), NAME, box.height()), name)
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
+    painter.setBrush(theme.colour(token))
     track = _track(box)
     painter.drawRoundedRect(QRectF(track.x(), track.y(), max(track.width() * part, 1.5), BAR), 2, 2)
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction
-from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
-from engine.execution.ptx.parse import TYPES
+from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse, type_of
 
 Function = Callable[..., Any]
 
@@ -63,9 +62,10 @@ def decode_arithmetic(instruction: Instruction, operands: Operands) -> Step:
     name, *modifiers, kind = instruction.parts
     if kind in ("f32", "f64"):
         return _decode_float(instruction, operands, name, frozenset(modifiers))
-    if kind == "pred" or kind.startswith("b"):
-        return _decode_bits(instruction, operands, name, np.dtype(TYPES[kind]))
-    return _decode_integer(instruction, operands, name, tuple(modifiers), np.dtype(TYPES[kind]))
+    if kind == "f16":  # NumPy's minimum of halves is not PTX's where one is NaN
+        raise refuse(instruction)
+    decode = _decode_bits if kind == "pred" or kind.startswith("b") else _decode_integer
+    return decode(instruction, operands, name, type_of(instruction))
 
 
 def _decode_float(i: Instruction, operands: Operands, name: str, modifiers: frozenset[str]) -> Step:
@@ -73,7 +73,7 @@ def _decode_float(i: Instruction, operands: Operands, name: str, modifiers: froz
     if known is None or modifiers - known[2] - {"ftz", "sat"}:
         raise refuse(i)
     arity, function, _ = known
-    dtype = np.dtype(TYPES[i.parts[-1]])
+    dtype = type_of(i)
     if "NaN" in modifiers:
         function = np.maximum if name == "max" else np.minimum
     reads = [operands.read(text, dtype) for text in i.operands[1 : 1 + arity]]
@@ -137,9 +137,8 @@ _INTEGER: Mapping[str, tuple[int, Function]] = {
 }  # fmt: skip
 
 
-def _decode_integer(
-    i: Instruction, operands: Operands, name: str, modifiers: tuple[str, ...], dtype: Dtype
-) -> Step:
+def _decode_integer(i: Instruction, operands: Operands, name: str, dtype: Dtype) -> Step:
+    modifiers = i.parts[1:-1]
     if name in ("mul", "mad") and len(modifiers) == 1:
         return _decode_multiply(i, operands, name, modifiers[0], dtype)
     if name in ("shl", "shr"):
@@ -157,9 +156,7 @@ def _quotient(x: Values, y: Values) -> Values:
     return np.asarray((x - np.fmod(x, y)) // y)
 
 
-def _decode_multiply(
-    i: Instruction, operands: Operands, name: str, part: str, dtype: Dtype
-) -> Step:
+def _decode_multiply(i: Instruction, operands: Operands, name: str, part: str, dtype: Dtype) -> Step:
     """Products: their lower half, their upper half or all of them; mad adds a third operand."""
     if part not in ("lo", "hi", "wide") or (part != "lo" and dtype.itemsize > 4):
         raise refuse(i)
@@ -191,12 +188,13 @@ _ORDERED: Mapping[str, Function] = {
 
 def decode_compare(i: Instruction, operands: Operands) -> Step:
     """setp.OP[.and|.or|.xor][.ftz].TYPE p[|q], a, b[, c]: of NaN an ordered comparison is false, OPu is true."""
-    _, name, *modifiers, kind = i.parts
+    _, name, *modifiers, _ = i.parts
     joins = [each for each in modifiers if each in ("and", "or", "xor")]
-    if set(modifiers) - {*joins, "ftz"} or kind not in TYPES:
+    if set(modifiers) - {*joins, "ftz"}:
         raise refuse(i)
-    compare = _comparison(i, name, np.dtype(TYPES[kind]))
-    reads = [operands.read(text, np.dtype(TYPES[kind])) for text in i.operands[1:3]]
+    dtype = type_of(i)
+    compare = _comparison(i, name, dtype)
+    reads = [operands.read(text, dtype) for text in i.operands[1:3]]
     third = operands.read(i.operands[3], BOOL) if joins else None
     first, _, second = i.operands[0].partition("|")
     writes = operands.write(first), operands.write(second or "_")
@@ -225,7 +223,7 @@ def _comparison(i: Instruction, name: str, dtype: Dtype) -> Function:
 
 def decode_select(i: Instruction, operands: Operands) -> Step:
     """selp.TYPE d, a, b, p: a where p holds, else b."""
-    dtype = np.dtype(TYPES[i.parts[-1]])
+    dtype = type_of(i)
     first, second = (operands.read(text, dtype) for text in i.operands[1:3])
     condition, write = operands.read(i.operands[3], BOOL), operands.write(i.operands[0])
     return lambda lanes: write(lanes, np.where(condition(lanes), first(lanes), second(lanes)))
@@ -255,7 +253,7 @@ def decode_insert(i: Instruction, operands: Operands) -> Step:
     """bfi.TYPE d, a, b, first, count: b with `count` bits of it from `first` on replaced by the lowest ones of a."""
     if i.opcode not in ("bfi.b32", "bfi.b64"):
         raise refuse(i)
-    dtype = np.dtype(TYPES[i.parts[1]])
+    dtype = type_of(i)
 
     def insert(a: Values, b: Values, first: Values, count: Values) -> Values:
         first, count = np.minimum(first & 0xFF, 64).astype(np.uint64), np.minimum(count & 0xFF, 64).astype(np.uint64)

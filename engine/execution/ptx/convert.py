@@ -7,10 +7,10 @@ import numpy as np
 from engine.execution.ptx.arithmetic import F32, F64, flush_subnormals, saturate
 from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction
-from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse
-from engine.execution.ptx.parse import TYPES
+from engine.execution.ptx.operands import Dtype, Operands, Step, Values, refuse, type_of
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+# Far from `memory.ORIGIN`: a generic address that is used in another space lies outside of everything there.
 _WINDOWS = {"global": 0, "shared": 1 << 44, "local": 2 << 44}
 _BITS_OF_HALF = np.dtype(np.uint16)
 
@@ -18,7 +18,7 @@ _BITS_OF_HALF = np.dtype(np.uint16)
 def decode_move(i: Instruction, operands: Operands) -> Step:
     """mov: a register, a number, the address of a variable, or the parts of a register as a vector and back."""
     target, source = i.operands
-    dtype = np.dtype(TYPES[i.parts[-1]])
+    dtype = type_of(i)
     if target.startswith("{"):
         parts = operands.vector(target)
         small = np.dtype(f"u{dtype.itemsize // len(parts)}")
@@ -71,18 +71,14 @@ def decode_convert(i: Instruction, operands: Operands) -> Step:
         read = operands.read(i.operands[1], F32)
         function = {"bf16": to_bfloat16, "tf32": to_tf32, "f16": to_half}[to]
         return lambda lanes: write(lanes, function(read(lanes)))
-    if to not in TYPES or source not in TYPES:
-        raise refuse(i)
-    return _decode_plain(i, operands, frozenset(modifiers), np.dtype(TYPES[to]), np.dtype(TYPES[source]))
+    return _decode_plain(i, operands, frozenset(modifiers), type_of(i, to), type_of(i, source))
 
 
 _NARROWING = {("bf16", "f32"): "rn", ("f16", "f32"): "rn", ("tf32", "f32"): "rna"}
 """Conversion -> the one rounding that is known of it."""
 
 
-def _decode_plain(
-    i: Instruction, operands: Operands, modifiers: frozenset[str], to: Dtype, source: Dtype
-) -> Step:
+def _decode_plain(i: Instruction, operands: Operands, modifiers: frozenset[str], to: Dtype, source: Dtype) -> Step:
     whole = next((_TO_INTEGER[each] for each in modifiers if each in _TO_INTEGER), None)
     between = to.kind == "f" and source.kind == "f"
     if modifiers - {"rn", "sat", "ftz", *_TO_INTEGER} or (to.kind != "f" and source.kind == "f" and whole is None):
@@ -110,6 +106,7 @@ def _to_integer(values: Values, to: Dtype) -> Values:
     bits = 8 * to.itemsize - (to.kind == "i")
     low, high = -(1 << bits) if to.kind == "i" else 0, (1 << bits) - 1
     wide = np.where(np.isnan(values), low if to.itemsize == 8 else 0, values.astype(F64))
+    # As a float the largest integer of 64 bits is one too large: converting that would overflow.
     inside = np.clip(wide, float(low), np.nextafter(float(high), 0))
     return np.where(wide >= float(high), np.array(high, to), inside.astype(to))
 
@@ -122,6 +119,7 @@ def to_half(values: Values) -> Values:
 def to_bfloat16(values: Values) -> Values:
     """Bits of float32 values in bfloat16, rounded to nearest, ties to even; NaN is 0x7fff."""
     bits = values.view(np.uint32).astype(np.uint64)
+    # Half of the lowest bit that stays, less one unless that bit is odd: then a tie is carried up to the even one.
     rounded = (bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
     return np.where(np.isnan(values), 0x7FFF, rounded).astype(_BITS_OF_HALF)
 
@@ -129,7 +127,7 @@ def to_bfloat16(values: Values) -> Values:
 def to_tf32(values: Values) -> Values:
     """Float32 values with 10 bits of mantissa, rounded to nearest, ties away from zero, as their 32 bits."""
     bits = values.view(np.uint32)
-    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)  # half of the lowest bit that stays
     return np.where(np.isfinite(values), rounded, bits)
 
 

@@ -165,6 +165,7 @@ def _place(entry: PtxKernel, space: str, dynamic: int) -> _Placed:
     """dynamic: bytes that the launch adds for the one variable without a size."""
     at, end = {}, 0
     own = [(name, v) for name, v in entry.variables.items() if v.space == space]
+    # Last the variable that the launch sizes (extern __shared__), so that nothing lies behind it.
     for name, variable in sorted(own, key=lambda one: not one[1].size):
         end = -(-end // variable.alignment) * variable.alignment
         at[name] = end
@@ -204,6 +205,7 @@ class _BatchControl:
     def _run_together(self, running: np.ndarray) -> None:
         """Run the lanes that are furthest back until they part, wait, end or meet others."""
         positions = self._position[running]
+        # Branches of a kernel join behind them in the text: who is there waits until the others have caught up.
         lowest = int(positions.min())
         behind = positions == lowest
         chosen = running if behind.all() else running[behind]

@@ -101,6 +101,7 @@ class RunningLanes:
     def choose(self, selected: np.ndarray) -> None:
         """Let some lanes run, given by their numbers in order."""
         self.selected = selected
+        # Neighbours as a slice: NumPy then reads registers in place, where numbers would copy them.
         first, last = int(selected[0]), int(selected[-1])
         self.select = slice(first, last + 1) if last - first + 1 == selected.size else selected
 

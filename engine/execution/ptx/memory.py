@@ -34,6 +34,7 @@ class Memory:
 
     def __init__(self, size: int, space: str) -> None:
         self.space = space
+        # NaN in every type of floats: an output that nobody stored cannot pass for zeros.
         self.data = np.full(size, 0xFF, np.uint8)
         self.state = np.zeros(size, np.uint8)
         self._data, self._state = ({n: kept.view(f"u{n}") for n in (1, 2, 4, 8)} for kept in (self.data, self.state))

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.execution.ptx.lanes import RunningLanes
 from engine.execution.ptx.nodes import Instruction, PtxFault, PtxKernel
-from engine.execution.ptx.parse import split_operands
+from engine.execution.ptx.parse import TYPES, split_operands
 from engine.support.errors import Unsupported
 
 Values = np.ndarray
@@ -26,6 +26,14 @@ def refuse(instruction: Instruction, why: str = "is not known to this interprete
     """An instruction that is not executed rather than guessed at."""
     hint = "check this kernel by its source: --level source"
     return Unsupported("run", f"PTX instruction {instruction.opcode} (line {instruction.line})", why, hint)
+
+
+def type_of(instruction: Instruction, kind: str = "") -> Dtype:
+    """The NumPy type of a PTX type: that which the opcode ends with, where none is named.  Raises Unsupported."""
+    kind = kind or instruction.parts[-1]
+    if kind not in TYPES:
+        raise refuse(instruction)
+    return np.dtype(TYPES[kind])
 
 
 class Operands:

@@ -32,6 +32,13 @@ class Threads:
     sync: np.ndarray
     """When their warp met last."""
 
+    def come_after(self, number: np.ndarray, warp: np.ndarray, when: np.ndarray) -> bool:
+        """Whether all come after accesses by these threads at these times: their own, or with a barrier between."""
+        own = self.number[:, None]
+        ordered = (number == NOBODY) | (number == own) | (when <= self.barrier[:, None])
+        in_warp = warp == own // WARP_THREADS
+        return bool((ordered | in_warp & (when <= self.sync[:, None])).all())
+
 
 class BlockOrder:
     """Shared memory: of each unit who stored it last and who read it last, and when."""
@@ -56,18 +63,13 @@ class BlockOrder:
         """As `read`; PtxFault where another thread stored or reads."""
         place, own = _parts(at, size, UNIT), threads.number[:, None]
         self._check_stored(place, threads, "overwrites shared memory that another thread wrote")
-        reading, read = self._reader[place], self._read[place]
-        in_warp = self._reading_warp[place] == own // WARP_THREADS
-        ordered = (reading == NOBODY) | (reading == own) | (read <= threads.barrier[:, None])
-        if not (ordered | in_warp & (read <= threads.sync[:, None])).all():
+        if not threads.come_after(self._reader[place], self._reading_warp[place], self._read[place]):
             raise _race("overwrites shared memory that another thread reads")
         self._writer[place], self._stored[place] = own, clock
 
     def _check_stored(self, place: np.ndarray, threads: Threads, what: str) -> None:
-        writer, stored, own = self._writer[place], self._stored[place], threads.number[:, None]
-        in_warp = writer // WARP_THREADS == own // WARP_THREADS
-        ordered = (writer == NOBODY) | (writer == own) | (stored <= threads.barrier[:, None])
-        if not (ordered | in_warp & (stored <= threads.sync[:, None])).all():
+        writer = self._writer[place]
+        if not threads.come_after(writer, writer // WARP_THREADS, self._stored[place]):
             raise _race(what)
 
 

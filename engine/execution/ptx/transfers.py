@@ -10,8 +10,7 @@ import numpy as np
 
 from engine.execution.ptx.lanes import Copies, RunningLanes
 from engine.execution.ptx.nodes import Instruction, PtxFault
-from engine.execution.ptx.operands import Operands, Read, Step, refuse
-from engine.execution.ptx.parse import TYPES
+from engine.execution.ptx.operands import Operands, Read, Step, refuse, type_of
 
 U32 = np.dtype(np.uint32)
 _HINTS = frozenset(("L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "cg", "ca", "cs", "volatile", "weak", "nc"))
@@ -76,9 +75,9 @@ def _form(i: Instruction) -> tuple[str, int, np.dtype[np.generic]]:
     """Space, elements of a lane and their type."""
     space, *modifiers, kind = i.parts[1:]
     counts = [int(each[1:]) for each in modifiers if each in ("v2", "v4")]
-    if space not in ("global", "shared", "local") or kind not in TYPES or set(modifiers) - _HINTS - {"v2", "v4"}:
+    if space not in ("global", "shared", "local") or set(modifiers) - _HINTS - {"v2", "v4"}:
         raise refuse(i)
-    return space, counts[0] if counts else 1, np.dtype(TYPES[kind])
+    return space, counts[0] if counts else 1, type_of(i, kind)
 
 
 def decode_atomic(i: Instruction, operands: Operands) -> Step:

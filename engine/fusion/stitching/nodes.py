@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.documents.model import TermDoc
-from engine.tensor.nodes import Statement
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the window's process imports this module for the policies alone
     from engine.fusion.shape import Shape
+    from engine.tensor.nodes import Statement
 
 MOST_STATEMENTS = 256
 """Statements of one kernel: the scheduler's time grows faster than what a longer chain saves."""

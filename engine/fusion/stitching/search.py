@@ -27,9 +27,9 @@ MOST_KERNELS = 32
 """Kernels of one pattern: what a pattern costs to look at grows with it."""
 
 
-def stitch_kernels(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS) -> KernelGraph:
+def stitch_kernels(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """Kernels of kernels, as long as a round finds some."""
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         before, graph = graph, _round(assessor, graph)
         if graph is before:
             break

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from engine.fusion.stitching.instruction_costs import is_expensive
 from engine.target import Target
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.nodes import Statement
 
 SCRATCH_BYTES = 8 * 1024
@@ -44,7 +45,7 @@ def stitched_limit(target: Target) -> int:
     return target.shared_limit - SCRATCH_BYTES
 
 
-def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], align: int = 16) -> SharedLayout:
+def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int]) -> SharedLayout:
     """Places for the arrays of `sizes` (bytes of one block), made by statements in an order that is legal to run."""
     makers = {s.write.array: s for s in statements}
     number = {s.name: n for n, s in enumerate(statements)}
@@ -56,7 +57,7 @@ def shared_layout(statements: Sequence[Statement], sizes: Mapping[str, int], ali
         array = statement.write.array
         if array not in sizes or array in taken:
             continue
-        wanted = -(-sizes[array] // align) * align
+        wanted = -(-sizes[array] // VECTOR_BYTES) * VECTOR_BYTES
         free = [
             place
             for old, place in taken.items()

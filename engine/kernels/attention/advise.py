@@ -20,10 +20,11 @@ from engine.fusion.attention_cost import (
     shared_bytes,
     walk_of,
 )
-from engine.fusion.attention_sharing import Sharing, share_keys, stages_of
+from engine.fusion.attention_sharing import Sharing, share_between, share_keys, stages_of
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
+from engine.kernels.preferences import preferences
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.target import Target
@@ -33,6 +34,7 @@ from engine.tensorize.bind import attention_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
+_TWO_PRODUCTS = "queries and keys lie along the depth of the scores, values along the results"
 SMALL_TILE = 64
 """Queries of a block below which few threads copy a tile, and each holds many addresses."""
 
@@ -46,12 +48,39 @@ def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
     found, sms = attention_of(group.program), machine.sm_count
     intrinsic = _intrinsic(group.program, found, numerics)
     choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic, machine)
-    sharing = share_keys(walk_of(group.program, found, choice, intrinsic is not None, machine), machine)
+    on_tensor_cores = intrinsic is not None
+    sharing = share_keys(walk_of(group.program, found, choice, on_tensor_cores, machine), machine)
+    offered = [(f"{_in_words(choice)}, {AS_IN_TEXT}", "", _tile_entries(found, sms, intrinsic, choice, sharing))]
+    smaller = _smaller(found, choice)
+    if smaller is not None:
+        walk = walk_of(group.program, found, smaller, on_tensor_cores, machine)
+        same = share_between(walk, sharing.parts, machine)
+        offered.append((_in_words(smaller), "", _tile_entries(found, sms, intrinsic, smaller, same)))
+    wishes = preferences(group.program)
+    because = f"{wishes.disagreement or _TWO_PRODUCTS}: tiles are copied along each one's own; {wishes.scores}"
     return (
         Advice("stitch", Scenario(tuple(_loop_entries(group.program, found)))),
-        Advice("tensorize", Scenario(tuple(_tile_entries(found, sms, intrinsic, choice, sharing)))),
+        Advice("tensorize", ranked_scenario(offered, because)),
         Advice("pipeline", Scenario((_stages(found, choice.keys, sharing.parts),))),
     )
+
+
+def _in_words(choice: TileChoice) -> str:
+    return f"tiles of {choice.queries} queries and {choice.keys} keys"
+
+
+def _smaller(found: Attention, choice: TileChoice) -> TileChoice | None:
+    """Half the queries of a block, which then copies all keys for half the work; else half the keys; None below the
+    smallest tiles."""
+    least = TILES[-1]
+    if choice.queries > least:
+        return replace(_halve_queries(found, choice), own=min(choice.own, choice.queries // 2))
+    return replace(choice, keys=choice.keys // 2) if choice.keys > least else None
+
+
+def _halve_queries(found: Attention, choice: TileChoice) -> TileChoice:
+    rows, queries = _extent(found.queries), choice.queries // 2
+    return replace(choice, queries=queries, blocks=choice.blocks // -(-rows // choice.queries) * -(-rows // queries))
 
 
 def _intrinsic(program: TensorProgram, found: Attention, numerics: Mapping[str, str]) -> Intrinsic | None:
@@ -93,9 +122,7 @@ def _fitting(
         if choice.keys > least:
             choice = replace(choice, keys=choice.keys // 2)
         elif choice.queries > least:
-            rows = _extent(found.queries)
-            blocks = choice.blocks // -(-rows // choice.queries) * -(-rows // (choice.queries // 2))
-            choice = replace(choice, queries=choice.queries // 2, blocks=blocks)
+            choice = _halve_queries(found, choice)
         else:
             break
     return choice
@@ -135,7 +162,9 @@ def _tile_entries(
         entries.append(Entry(scores, where, "mark", ("intrinsic", intrinsic.name), because=because))
     if found.queries:
         row = found.queries[-1].name
-        entries.append(mark(scores, row, "block", choice.queries, f"{choice.blocks} blocks for {sms} SMs"))
+        readers = -(-_extent(found.queries) // choice.queries)
+        because = f"{choice.blocks} blocks for {sms} SMs, {readers} of which copy the same keys"
+        entries.append(mark(scores, row, "block", choice.queries, because))
         whose, sharers = ("warp", WARP) if intrinsic else ("thread", 16)
         held = choice.keys * choice.own // sharers
         entries.append(mark(scores, row, whose, choice.own, f"{held} scores to a thread beside its results"))

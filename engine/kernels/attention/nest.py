@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.fusion.shape import product_operands
-from engine.kernels.loop_nest import Nest, Phase, refuse_general_rows
+from engine.kernels.loop_nest import Nest, Phase, with_plain_rows
 from engine.scheduling.nodes import Band, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
@@ -59,7 +59,7 @@ class AttentionNest:
 
 def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     """The nest of an attention's schedule; Unsupported where the two products do not share the loop over keys."""
-    refuse_general_rows(program, tree)
+    tree = with_plain_rows(program, tree)
     values = next((s for s in program.statements if s.reduction and s.reduction.operation == SHIFTED_MEAN), None)
     if values is None or values.reduction is None:
         last = [s.name for s in program.statements if s.reduction and product_operands(s.expression)][-1:]

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.problem import gemm_axes
 from engine.kernels.gemm.promise import promise_of
-from engine.kernels.gemm.tiles import Loop, Tile, candidates, promised_best
+from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
+from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
+from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
@@ -82,44 +87,107 @@ def advise_tiles(
 
     machine: whose streaming multiprocessors want a block each.
     """
-    axes, promise = gemm_axes(program), promise_of(machine, program, intrinsic)
-    assert axes is not None, program.name
-    m, n, k = axes.sizes
-    if intrinsic:
-        depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, _power_above(k)))
-        loop = Loop(k, depth, intrinsic.k, goes_through_registers(axes.statement, intrinsic))
-        tiles = _warp_tiles(axes, loop)
-    else:
-        loop = Loop(k, max(4, min(16, _power_above(k))))
-        tiles = _thread_tiles(axes, loop)
-    # A list: the best of those that share no depth is asked for once more, to say what sharing gains.
-    choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
-    chosen, promised = promised_best(choices, promise)
-    blocks = axes.batches * math.prod(-(-size // b) for size, b in zip((m, n), chosen.block[:2], strict=True))
-    names, along = (axes.statement.name,), ((axes.statement.name,), axes.depth[-1].name)
-    entries = [_intrinsic(axes, intrinsic, chosen)] if intrinsic else []
-    time = f"{promised:.3g} µs predicted"
-    why_tile = f"{blocks} tiles for {machine.sm_count} SMs, {time}: none of {len(tiles)} tiles is much faster"
-    for side, tile, part in zip((axes.rows, axes.columns), chosen.block[:2], chosen.part, strict=True):
-        entries.append(mark(names, side[-1].name, "block", tile, why_tile))
+    choice = _BlockTiles.of(program, intrinsic, machine)
+    return (*choice.common(), *choice.entries(choice.best)), choice.best
+
+
+def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> tuple[Scenario, GemmConfig]:
+    """`advise_tiles` as a scenario: where the accesses disagree, the runner-up stands behind the best tiles."""
+    choice, wishes = _BlockTiles.of(program, intrinsic, machine), preferences(program)
+    best, others = choice.entries(choice.best), choice.others()
+    if not wishes.disagreement or not others:
+        why = "no other tiles fit" if wishes.disagreement else "all accesses agree"
+        return Scenario((*choice.common(), *best), label=f"{why}: best {AS_IN_TEXT}"), choice.best
+    runner_up, _ = promised_best(others, choice.promise)
+    offered = (
+        (f"{_in_words(choice.best)}, {AS_IN_TEXT}", "", (*choice.common(), *best)),
+        (_in_words(runner_up), "", (*choice.common(), *choice.entries(runner_up))),
+    )
+    because = f"{wishes.disagreement}: each factor is copied along its own; {wishes.scores}"
+    return ranked_scenario(offered, because), choice.best
+
+
+def _in_words(config: GemmConfig) -> str:
+    """ "tiles of 128 x 64, 4 blocks share the depth"."""
+    shared = f", {config.split_k} blocks share the depth" if config.split_k > 1 else ""
+    sliced = f", {config.slices} slices" if config.slices > 1 else ""
+    return f"tiles of {config.block[0]} x {config.block[1]}{sliced}{shared}"
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockTiles:
+    """The tiles that fit a product, and what the model promises of them."""
+
+    axes: GemmAxes
+    intrinsic: Intrinsic | None
+    machine: Target
+    loop: Loop
+    tiles: Sequence[Tile]
+    promise: Promise
+    choices: Sequence[GemmConfig]
+    best: GemmConfig
+
+    @staticmethod
+    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _BlockTiles:
+        """Those of a program's contraction."""
+        axes, promise = gemm_axes(program), cache(promise_of(machine, program, intrinsic))
+        assert axes is not None, program.name
+        m, n, k = axes.sizes
         if intrinsic:
-            sharers = f"{tile // part} warps of the block share it"
-            because = f"{sharers if tile > part else WHOLE}; wider ones read shared memory less often"
-            entries.append(mark(names, side[-1].name, "warp", part, because))
+            depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, _power_above(k)))
+            loop = Loop(k, depth, intrinsic.k, goes_through_registers(axes.statement, intrinsic))
+            tiles = _warp_tiles(axes, loop)
         else:
-            entries.append(mark(names, side[-1].name, "thread", part, "each operand read serves several products"))
-    if chosen.slices > 1:
-        why = f"{blocks} tiles leave SMs empty" if blocks < machine.sm_count else "a tile has few warps"
-        why_sliced = f"{why}: {chosen.slices} times as many hide each other's waiting"
-        entries.append(mark(*along, "slices", chosen.slices, why_sliced))
-    if chosen.split_k > 1:
-        alone = promised_best((config for config in choices if config.split_k == 1), promise)[1]
-        why_split = f"{blocks} tiles on {machine.sm_count} SMs: {time}, {alone:.3g} where no blocks share a depth"
-        entries.append(mark(*along, "split_k", chosen.split_k, why_split))
-    entries.append(mark(*along, "tile", chosen.block[2], _why_depth(chosen, loop, intrinsic)))
-    if intrinsic:
-        entries += raster_entries(axes, chosen.block[:2], machine.sm_count)
-    return tuple(entries), chosen
+            loop = Loop(k, max(4, min(16, _power_above(k))))
+            tiles = _thread_tiles(axes, loop)
+        choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
+        best, _ = promised_best(choices, promise)
+        return _BlockTiles(axes, intrinsic, machine, loop, tiles, promise, choices, best)
+
+    def others(self) -> list[GemmConfig]:
+        """What fits beside the best, in a pipeline of as many stages: other tiles, else the same with another depth."""
+        best, found = self.best, []
+        for config in self.choices:
+            if config != best and (config.stages, config.register_stages) == (best.stages, best.register_stages):
+                with suppress(Unsupported):
+                    self.promise(config)
+                    found.append(config)
+        return [config for config in found if config.block[:2] != best.block[:2]] or found
+
+    def common(self) -> tuple[Entry, ...]:
+        """What all tiles have in common: the instruction, if any."""
+        return (_intrinsic(self.axes, self.intrinsic, self.best),) if self.intrinsic else ()
+
+    def entries(self, config: GemmConfig) -> list[Entry]:
+        """The marks that ask for tiles."""
+        axes, sms, intrinsic = self.axes, self.machine.sm_count, self.intrinsic
+        blocks = axes.batches * math.prod(
+            -(-size // b) for size, b in zip(axes.sizes[:2], config.block[:2], strict=True)
+        )
+        names, along = (axes.statement.name,), ((axes.statement.name,), axes.depth[-1].name)
+        time = f"{self.promise(config):.3g} µs predicted"
+        why_tile = f"{blocks} tiles for {sms} SMs, {time}"
+        if config == self.best:
+            why_tile += f": none of {len(self.tiles)} tiles is much faster"
+        entries: list[Entry] = []
+        for side, tile, part in zip((axes.rows, axes.columns), config.block[:2], config.part, strict=True):
+            entries.append(mark(names, side[-1].name, "block", tile, why_tile))
+            if intrinsic:
+                sharers = f"{tile // part} warps of the block share it"
+                because = f"{sharers if tile > part else WHOLE}; wider ones read shared memory less often"
+                entries.append(mark(names, side[-1].name, "warp", part, because))
+            else:
+                entries.append(mark(names, side[-1].name, "thread", part, "each operand read serves several products"))
+        if config.slices > 1:
+            why = f"{blocks} tiles leave SMs empty" if blocks < sms else "a tile has few warps"
+            why_sliced = f"{why}: {config.slices} times as many hide each other's waiting"
+            entries.append(mark(*along, "slices", config.slices, why_sliced))
+        if config.split_k > 1:
+            alone = promised_best((one for one in self.choices if one.split_k == 1), self.promise)[1]
+            why_split = f"{blocks} tiles on {sms} SMs: {time}, {alone:.3g} where no blocks share a depth"
+            entries.append(mark(*along, "split_k", config.split_k, why_split))
+        entries.append(mark(*along, "tile", config.block[2], _why_depth(config, self.loop, intrinsic)))
+        return entries + (raster_entries(axes, config.block[:2], sms) if intrinsic else [])
 
 
 def _intrinsic(axes: GemmAxes, intrinsic: Intrinsic, chosen: GemmConfig) -> Entry:

@@ -10,7 +10,7 @@ from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
-from engine.kernels.gemm.advise import advise_pipeline, advise_tiles, intrinsic_of, row_pins
+from engine.kernels.gemm.advise import advise_pipeline, intrinsic_of, row_pins, tile_scenario
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem
@@ -22,7 +22,7 @@ from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.recipe import Advice, Scenario
+from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
@@ -44,8 +44,8 @@ class GemmFamily(KernelFamily):
         """As `KernelFamily` says."""
         program, machine = group.program, setting.machine
         intrinsic = intrinsic_of(program, setting.numerics)
-        entries, chosen = advise_tiles(program, intrinsic, machine)
-        tiles = Advice("tensorize" if intrinsic else "map", Scenario(entries))
+        scenario, chosen = tile_scenario(program, intrinsic, machine)
+        tiles = Advice("tensorize" if intrinsic else "map", scenario)
         return with_content(row_pins(program), tiles, advise_pipeline(program, chosen, intrinsic))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:

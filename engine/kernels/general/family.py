@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.cost.estimate import estimate_microseconds
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import GENERAL, KernelFamily, Setting
+from engine.kernels.family import GENERAL, KernelFamily, MarkMenu, Setting
 from engine.kernels.general.config import GeneralConfig
 from engine.kernels.general.launches import LaunchPart, fastest, join, launch_parts
 from engine.kernels.general.lower import emit_general
@@ -37,6 +37,10 @@ class GeneralFamily(KernelFamily):
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """Nothing: it takes the schedule as it is."""
         return ()
+
+    def menu(self, group: FusionGroup) -> MarkMenu:
+        """As `KernelFamily` says."""
+        return MarkMenu({"block": "Points per block", "thread": "Threads per block"}, ("thread", "block", "vector"))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""

@@ -39,6 +39,7 @@ def solve_rows(rows: Sequence[tuple[Index, Index]], iterators: Sequence[Iterator
         ends = [c for name, value in alone.items() for c in (value, Index((), last[str(name)]) - value)]
         return Instance({str(name): value for name, value in alone.items()}, _open(ends, extents))
     # [coefficients of the iterators | the combination of rows that they come from]
+    # In fractions: elimination divides, and a rounded pivot would make a wrong address.
     matrix = [
         [*(Fraction(row.coefficient(name)) for name in names), *(Fraction(int(k == r)) for k in range(len(rows)))]
         for r, (row, _) in enumerate(rows)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
+from engine.cost.estimate import model_microseconds
 from engine.fusion.legality import row_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.shared_memory import stitched_limit
-from engine.kernels.advice import mark
+from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.family import Setting
 from engine.kernels.marks import FEWEST_THREADS, power_up_to
-from engine.kernels.nodes import Compile
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.preferences import preferences
 from engine.recipe import ONLINE, Advice, Entry, Recipe, Scenario
 from engine.rewrite.online import online
 from engine.support.errors import BadInput, EngineError, Unsupported
@@ -28,6 +31,8 @@ EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
 LONG = 24 * 1024
 """Elements of a row past which no block keeps it: 24 in registers of each of 1024 threads, or 96 kB."""
+MORE = 4
+"""Times the points of a block that an alternative takes."""
 NEIGHBOURS = 32
 """Points next to each other that a block takes where their elements lie next to each other."""
 BLOCKS_PER_SM = 2
@@ -40,8 +45,46 @@ def stitch_group(group: FusionGroup, machine: Target) -> Advice:
     shape = stitched_shape(program.statements, frozenset(program.outputs))
     if isinstance(shape, str):
         return Advice("stitch", Scenario())
-    entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, machine))
-    return Advice("stitch", Scenario(entries))
+    share = _share(program, shape, machine)
+    return Advice("stitch", Scenario((*_online(program, shape), *_pins(program, shape), *share.entries(program))))
+
+
+def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
+    """`stitch_group` with what its own kernel says of the intermediates; where accesses disagree, with other shares of
+    a block as alternatives.
+
+    Best is what is predicted to take least time of `stitch_group`'s own share and those that request fewer sectors.
+    """
+    program, machine = group.program, setting.machine
+    shape, wishes = stitched_shape(program.statements, frozenset(program.outputs)), preferences(program)
+    plain = stitch_group(group, machine)
+    if isinstance(shape, str) or not wishes.disagreement:
+        labelled = replace(plain.scenario, label=f"all accesses agree: best {AS_IN_TEXT}")
+        return with_own_schemes(Advice(plain.author, labelled), group, setting, compile_group)
+    own = _share(program, shape, machine)
+    before = plain.scenario.entries[: -len(own.entries(program))]
+    found: list[tuple[_Share, tuple[Entry, ...], Kernel]] = []
+    for share in (own, *own.others()):
+        entries = (*before, *share.entries(program))
+        try:
+            recipe = Recipe(machine.name, groups={group.name: (Advice(plain.author, Scenario(entries)),)})
+            found.append((share, entries, compile_group(group, recipe)))
+        except EngineError:
+            if share == own:
+                return plain  # whoever compiles it is told why it has no kernel
+    most = found[0][2].facts.global_sectors
+
+    def rank(one: tuple[_Share, tuple[Entry, ...], Kernel]) -> tuple[bool, float]:
+        share, _, kernel = one
+        return share != own and kernel.facts.global_sectors >= most, model_microseconds(kernel.facts, machine)
+
+    ranked, offered = sorted(found, key=rank), []
+    for share, entries, kernel in ranked:
+        time = model_microseconds(kernel.facts, machine)
+        score = f"{kernel.facts.global_sectors:,} sectors, {time:.3g} µs predicted"
+        offered.append((f"{share}, {AS_IN_TEXT}" if share == own else str(share), score, entries))
+    scenario = ranked_scenario(offered, f"{wishes.disagreement}; {wishes.scores}")
+    return with_schemes(Advice(plain.author, scenario), ranked[0][2].tile.schemes)
 
 
 def with_own_schemes(advice: Advice, group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
@@ -63,7 +106,7 @@ def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advi
         Entry((statement,), "innermost", "mark", ("scope", scheme), because=because)
         for statement, (scheme, because) in schemes.items()
     )
-    return Advice(advice.author, Scenario((*advice.scenario.entries, *entries), advice.scenario.alternatives))
+    return Advice(advice.author, replace(advice.scenario, entries=(*advice.scenario.entries, *entries)))
 
 
 def _online(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
@@ -93,8 +136,48 @@ def _pins(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
         before = names[0]
 
 
-def _blocks(program: TensorProgram, shape: Shape, machine: Target) -> Iterable[Entry]:
-    everyone = tuple(s.name for s in program.statements)
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a block takes of a group."""
+
+    points: int
+    """Of the dimensions that all statements share."""
+    threads: int
+    widest: int
+    """Elements of the widest statement at one point."""
+    total: int
+    """Points of the group."""
+    has_rows: bool
+    """Whether the statements share dimensions."""
+
+    def others(self) -> Iterable[_Share]:
+        """Fewer threads for as much, and more neighbours for more threads."""
+        if self.threads > FEWEST_THREADS:
+            yield replace(self, threads=self.threads // 2)
+        more = self.points * MORE
+        if self.threads < MAX_THREADS and self.total % more == 0:
+            yield replace(self, points=more, threads=self.threads * 2)
+        elif self.threads == FEWEST_THREADS:
+            yield replace(self, threads=self.threads * 2)
+
+    def entries(self, program: TensorProgram) -> tuple[Entry, ...]:
+        """The marks that ask for it."""
+        everyone = tuple(s.name for s in program.statements)
+        elements = self.widest * self.points
+        because = f"{elements} elements of the widest part: {-(-elements // self.threads)} for each thread"
+        threads = mark(everyone, "outermost", "thread", self.threads, because)
+        if not self.has_rows:
+            return (threads,)
+        points = f"{self.points} point{'s' * (self.points > 1)}"
+        because = f"{self.widest} elements a point: {points} keep a block busy"
+        return mark(everyone, "outermost", "block", self.points, because), threads
+
+    def __str__(self) -> str:
+        return f"{self.threads} threads for {self.points} point{'s' * (self.points > 1)}"
+
+
+def _share(program: TensorProgram, shape: Shape, machine: Target) -> _Share:
+    """The share that keeps a block busy and gives every SM some."""
     total = math.prod(shape.extents[axis] for axis in shape.rows)
     widest = max(math.prod(i.extent for i in s.iterators) for s in program.statements) // total
     most = max(1, min(BUSY_ELEMENTS // widest, total // (BLOCKS_PER_SM * machine.sm_count)))
@@ -104,11 +187,7 @@ def _blocks(program: TensorProgram, shape: Shape, machine: Target) -> Iterable[E
     most = max(1, min(most, stitched_limit(machine) // max(1, shared)))
     points = next(n for n in range(most, 0, -1) if total % n == 0)
     threads = power_up_to(MAX_THREADS)(max(FEWEST_THREADS, widest * points // EACH))
-    if shape.rows:
-        because = f"{widest} elements a point: {points} point{'s' if points > 1 else ''} keep a block busy"
-        yield mark(everyone, "outermost", "block", points, because)
-    because = f"{widest * points} elements of the widest part: {EACH} for each thread, or as near as it gets"
-    yield mark(everyone, "outermost", "thread", threads, because)
+    return _Share(points, threads, widest, total, bool(shape.rows))
 
 
 def _across(program: TensorProgram, shape: Shape) -> bool:

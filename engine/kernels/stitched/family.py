@@ -12,7 +12,7 @@ from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
-from engine.kernels.stitched.advise import stitch_group, with_own_schemes
+from engine.kernels.stitched.advise import stitch_scenarios
 from engine.kernels.stitched.lower import lower_stitched
 from engine.kernels.stitched.space import stitched_tasks
 from engine.recipe import Advice, Entry
@@ -31,8 +31,7 @@ class StitchedFamily(KernelFamily):
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
-        advice = stitch_group(group, setting.machine)
-        return (with_own_schemes(advice, group, setting, compile_group),)
+        return (stitch_scenarios(group, setting, compile_group),)
 
     def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
         """As `KernelFamily` says: the general one."""

@@ -129,7 +129,7 @@ class _StitchedEmitter:
             if part.is_whole and walk.reduced:
                 self._walk_reduced(number, part, turn, partials, link, unroll)
             else:
-                self._evaluate(number, part, turn, step, {}, None, link)
+                self._evaluate(number, turn, step, {}, None, link)
             for statement in part.statements:
                 if statement.reduction is not None:
                     met |= self._combine(part, statement, partials[statement.name], turn)
@@ -186,14 +186,14 @@ class _StitchedEmitter:
             if walk.length > 1:
                 self._add_lane(walk.reduced)
             slot = emitter.bind("slot", turn.step * walk.chunks + chunk, link)
-            self._evaluate(number, part, turn, slot, partials, inside, link)
+            self._evaluate(number, turn, slot, partials, inside, link)
 
     def _evaluate(
-        self, number: int, part: Part, turn: _Turn, slot: Index, partials: dict[str, Accumulator], inside: str | None,
-        link: Line,
-    ) -> None:  # fmt: skip
+        self, number: int, turn: _Turn, slot: Index, partials: dict[str, Accumulator], inside: str | None, link: Line
+    ) -> None:
         """The statements of a part at the points of one vector."""
-        emitter, plan, walk = self.emitter, self.plan, part.walk
+        emitter, plan, part = self.emitter, self.plan, self.plan.parts[number]
+        walk = part.walk
         again = plan.again.get(number, ())
         values = {a: self.values[a] for a in plan.arrays_arriving(number, REGISTER, SHUFFLE)}
         mask = emitter.mask("writes", (), link, (turn.exists, inside))

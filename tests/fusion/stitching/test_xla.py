@@ -16,8 +16,8 @@ import pytest
 import engine
 from engine.compilation import default_microseconds
 from engine.fusion.operator_folding import fold_layouts
-from engine.fusion.partition import partition
-from engine.fusion.stitching.nodes import XLA, Fixed
+from engine.fusion.partition import FusionRequest, partition
+from engine.fusion.stitching.nodes import XLA
 from engine.fusion.stitching.xla_rules import xla_kernels
 from engine.target import target
 from engine.tensor.lower import lower
@@ -55,7 +55,8 @@ def load(name: str, folder: Path) -> engine.OperatorGraph:
 def test_the_rules_ask_for_no_more_kernels_than_xla_makes(name: str, tmp_path: Path) -> None:
     graph = load(name, tmp_path)
     program = fold_layouts(lower(graph), graph.constants).program
-    flow = partition(program, [], XLA, target("h200"), Fixed(), default_microseconds).chosen.graph.flow
+    request = FusionRequest(XLA, target("h200"), default_microseconds)
+    flow = partition(program, [], request).chosen.graph.flow
     kernels = [kernel for kernel in xla_kernels(flow) if not kernel.closed]
     assert len(kernels) == OURS[name]
     theirs = COUNTED["graphs"][name]["kernels"]

@@ -10,6 +10,7 @@ import engine
 from engine import Entry
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
+from engine.scheduling.nodes import Band, walk
 from engine.support.errors import Illegal
 from engine.tensor.nodes import TensorProgram
 from tests.explore.groups import made_of
@@ -17,9 +18,16 @@ from tests.support.checked_programs import check_program
 from tests.support.programs import apply, at, program, statement
 from tests.support.random_programs import random_program
 
+GENERAL = engine.entry(mark=("family", "general"), at="outermost")
+"""Faster families take multiples, shifts and reversals of a whole loop, too."""
+
 
 def compiled(text: TensorProgram, *entries: Entry) -> Kernel:
-    """The kernel under required entries alone, without advice."""
+    """The general kernel under required entries alone, without advice."""
+    return by_any_family(text, *entries, GENERAL)
+
+
+def by_any_family(text: TensorProgram, *entries: Entry) -> Kernel:
     kind = "row reduction" if any(s.reduction for s in text.statements) else "element-wise"
     group = made_of(text, kind)
     recipe = Recipe(target=group.target).advise("user", *entries, group=group.name)
@@ -75,8 +83,25 @@ def test_a_sum_that_later_iterations_of_its_loop_read_is_complete_by_then() -> N
 
 
 def test_the_family_says_why_the_faster_one_does_not_fit() -> None:
-    kernel = compiled(element_wise(), engine.entry("S0", terms=("S0", "i", 2), at="outermost", required=True))
-    assert kernel.tile.misfit == "element-wise: S0 runs over 2*i in dimension i of 47, but a loop is one iterator"
+    skewed = engine.entry("S0", terms=(("i", 1), ("j", 1)), at="outermost", required=True)
+    kernel = by_any_family(element_wise(), skewed)
+    assert kernel.tile.misfit == "element-wise: S0 runs over i + j in dimension i of 63, but a loop is one iterator"
+
+
+@pytest.mark.parametrize("terms", [("S0", "i", 2), ("S0", "i", -1), ("S0", "const", 3)], ids=str)
+def test_a_loop_that_is_scaled_shifted_or_reversed_whole_is_the_own_family_s(terms: engine.recipe.Value) -> None:
+    """The schedule shows the row as it is asked for; the kernel is the one of the plain loop."""
+    kernel = by_any_family(element_wise(), engine.entry("S0", terms=terms, at="outermost", required=True))
+    assert kernel.family == "element-wise" and kernel.source.text == by_any_family(element_wise()).source.text
+    (band,) = [node for node in walk(kernel.schedule.root) if isinstance(node, Band)]
+    assert str(band.members[0].rows["S0"]) in ("2*i", "-i + 23", "i + 3")
+    assert check_program(kernel).status == "pass"
+
+
+@pytest.mark.parametrize("wish", [("S2", "j", -1), ("S1", "j", -1), ("S1", "j", 2), ("S3", "const", 1)], ids=str)
+def test_a_softmax_with_one_of_its_loops_changed_computes_the_same(wish: engine.recipe.Value) -> None:
+    kernel = by_any_family(softmax(), engine.entry(str(wish[0]), terms=wish, at="innermost", required=True))
+    assert check_program(kernel).status == "pass"
 
 
 def test_loops_of_other_lengths_are_not_run_to_their_end() -> None:

@@ -9,7 +9,7 @@ from engine import Entry, entry
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.general.plans import GridPlanner, Plan
 from engine.tensor.nodes import TensorProgram
-from tests.kernels.general.test_lower import compiled
+from tests.kernels.general.test_lower import GENERAL, compiled
 from tests.kernels.general.test_marks import config_of, sums
 from tests.support.checked_programs import check_program
 from tests.support.commands import MODELS
@@ -93,7 +93,7 @@ def test_a_product_in_another_order_is_at_most_five_times_slower() -> None:
 
 def _slowdown(group: FusionGroup, *entries: Entry) -> float:
     recipe = engine.default_recipe(group)
-    plain, edited = engine.compile(group, recipe), engine.compile(group, recipe.advise("user", *entries))
+    plain, edited = engine.compile(group, recipe), engine.compile(group, recipe.advise("user", *entries, GENERAL))
     assert edited.family == "general"
     return engine.predict(edited).microseconds / engine.predict(plain).microseconds
 
