@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +13,14 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+import engine
 from app.session.check import run_check
 from app.shell.actions import ACTIONS
 from app.shell.palette import matches
 from app.shell.render import wait
 from app.shell.window import Window
 from engine.documents.exploration import JOIN, FusionEdit
+from engine.explore.pipeline_chart import chart
 from engine.records.nodes import RUNNING, STOPPED
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written
@@ -147,11 +150,19 @@ def fix(window: Window) -> None:
     assert wait(lambda: fusing.is_settled and bool(fusing.fixed), PATIENCE)
 
 
+def chart_kernel(window: Window) -> None:
+    """Shows a chart as the kernel's own: the worker of these tests draws none."""
+    softmax = engine.compile(engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0])
+    window.panels.schedule.pipeline.show_chart(replace(chart(softmax), group=GROUP))
+    window.commands.show_enabled()
+
+
 PREPARED: dict[str, Callable[[Window], object]] = {
     "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
     "cancel": lambda window: run_check(window.workspace, GROUP),
     **dict.fromkeys(("dark", "system"), lambda window: window.set_theme("light")),
     "explore": lambda window: window.set_perspective("Schedule"),
+    "export-trace": chart_kernel,
     "pin": lambda window: window.panels.history.canvas.select(1),
     "redo": lambda window: window.workspace.undo(GROUP),
     **dict.fromkeys(("release", "release-all"), fix),
