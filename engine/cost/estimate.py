@@ -198,9 +198,9 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     port = machine.l2_bandwidth.value / machine.sms.value
     latency = (machine.dram_latency.value + work.l2_traffic / (work.blocks * work.serial_steps) / port) * MICROSECONDS
     if work.copies_tiles and not work.tensor_flops:
-        pipes = max(issue, _overlapped(fp32, shared))
+        pipes = max(issue, _combined_time(fp32, shared))
     else:
-        pipes = max(issue, shared, _overlapped(fp32, tensor, special))
+        pipes = max(issue, shared, _combined_time(fp32, tensor, special))
     step = pipes / (rounds * work.serial_steps)
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
@@ -223,7 +223,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     )  # fmt: skip
 
 
-def _overlapped(*times: float) -> float:
+def _combined_time(*times: float) -> float:
     """The time of pipes that hinder each other: no less than the longest, no more than their sum."""
     longest = max(times)
     return longest * sum((time / longest) ** OVERLAP for time in times) ** (1 / OVERLAP) if longest else 0.0
