@@ -2,7 +2,7 @@
 
 A speed-up is of the best program with pipelined copies over the best one without, from the tiles that the paper's
 templates have.  The models choose and time their own programs: ALCOP's, its bottleneck baseline, and the estimate that
-the program uses everywhere.  Nothing was fitted to these 22 figures.
+the program uses everywhere, with operands in L2 where they fit it.  Nothing was fitted to these 22 figures.
 
     python -m tests.benchmarks.alcop [--operator NAME ...] [--json FILE]
 
@@ -27,7 +27,8 @@ import numpy as np
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_work import alcop_work_of_config
-from engine.cost.estimate import model_microseconds
+from engine.cost.estimate import LOST, model_microseconds
+from engine.cost.nodes import Work
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import gemm_axes
@@ -150,9 +151,18 @@ def configurations(gemm: FusedGemm, template: Template, machine: Target) -> list
 
 def _estimated(gemm: FusedGemm, config: GemmConfig, machine: Target) -> float:
     try:
-        return model_microseconds(work(gemm, config, machine), machine)
+        return model_microseconds(_warm(work(gemm, config, machine), machine), machine)
     except Unsupported:
         return math.inf
+
+
+def _warm(work: Work, machine: Target) -> Work:
+    """The paper runs a kernel 200 times in a row: of its operands and results stays in L2 what the estimate says of
+    bytes that are read again."""
+    touched = (work.dram_bytes_read + work.dram_bytes_written) / machine.l2_bytes.value
+    lost = min(1.0, max(0.0, (touched - 1) / (LOST - 1)))
+    read, written = (round(lost * moved) for moved in (work.dram_bytes_read, work.dram_bytes_written))
+    return replace(work, dram_bytes_read=read, dram_bytes_written=written)
 
 
 def _by_alcop(gemm: FusedGemm, config: GemmConfig, machine: Target) -> float:
