@@ -7,8 +7,8 @@ with the target's own figures; nothing is compiled and nothing is sampled.  A pr
 time of *theirs*: what is compared is model and kernel at once.  Where a library's kernel says tile and threads by its
 name, the row counts for the same schedule too: these are required entries of ours then.
 
-`--half` takes the rows whose name has an even or an odd digest: what the targets' descriptions call fitted was fitted to
-even rows.
+`--half` takes the rows whose name has an even or an odd digest: what the targets' descriptions call fitted was fitted
+to even rows.
 """
 
 from __future__ import annotations
