@@ -15,6 +15,7 @@ from engine.execution.nvrtc import compile_cuda
 from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.nodes import Fixed
 from engine.kernels.gemm.row_epilogue import passes
+from engine.scheduling.nodes import NOT_REACHED
 from engine.target import ARCHITECTURES
 from tests.kernels.test_tensor_cores import halves
 from tests.semantics.single import Node, write_model
@@ -319,7 +320,7 @@ def test_a_tile_that_would_cut_rows_is_another_one_and_says_why(tmp_path: Path) 
     required = kernel_of(layer_norm(), tmp_path, "required all @ j: mark block 64")
     assert required.family == "general" and "whole rows of 104 columns" in required.tile.misfit
     held = kernel_of(layer_norm(), tmp_path, "required all @ j: mark block 128")
-    assert all(v.outcome == "honoured" for v in held.verdicts)
+    assert all(v.outcome == "honoured" for v in held.verdicts if v.outcome != NOT_REACHED)
 
 
 @needs_compiler

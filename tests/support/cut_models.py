@@ -15,14 +15,14 @@ from tests.graph.models import model, node
 def columns_of_a_softmax(folder: Path) -> tuple[str, str]:
     """Paths of the model and of the recipe, written to a folder.
 
-    No family of whole rows follows the recipe; the general one does, on a grid of rows and then on one of columns.
+    The recipe asks for the general family, which runs on a grid of rows and then on one of columns.
     """
     nodes = [node("Softmax", "x", "y", axis=1), node("ReduceSum", "y axes", "c", keepdims=0)]
     made = model(nodes, {"x": (96, 128)}, ["c"], {"axes": np.array([0], np.int64)})
     onnx.save(made, folder / "columns.onnx")
     (group,) = engine.fuse(engine.load(folder / "columns.onnx")).groups
     first = group.program.statements[0]
-    backwards = engine.entry(first.name, terms=(first.name, first.parallel[0].name, -1), at="outermost", required=True)
-    recipe = engine.default_recipe(group).advise("user", backwards, group=group.name)
+    general = engine.entry(first.name, mark=("family", "general"), at="outermost", required=True)
+    recipe = engine.default_recipe(group).advise("user", general, group=group.name)
     (folder / "recipe.json").write_text(json.dumps(recipe.to_json()), encoding="utf-8")
     return str(folder / "columns.onnx"), str(folder / "recipe.json")

@@ -13,7 +13,7 @@ from engine.scheduling.address import places
 from engine.scheduling.nodes import Band, Conflict, walk
 from engine.scheduling.tree_text import show
 from engine.support.errors import EngineError, Illegal
-from tests.kernels.general.test_lower import compiled, element_wise, softmax
+from tests.kernels.general.test_lower import by_any_family, compiled, element_wise, softmax
 from tests.support.checked_programs import check_program
 from tests.support.random_programs import random_program
 
@@ -29,7 +29,7 @@ def names(kernel: engine.Kernel) -> list[str]:
 
 
 def test_a_split_that_the_family_cannot_take_becomes_two_loops() -> None:
-    kernel = compiled(element_wise(), required(split=7, at="j"))
+    kernel = by_any_family(element_wise(), required(split=7, at="j"))
     assert kernel.family == "general" and "split 5: this kernel takes a divisor of 40" in kernel.tile.misfit
     assert names(kernel) == ["i", "j_tile", "j"]
     assert kernel.verdicts[0].outcome == "honoured"
@@ -37,7 +37,7 @@ def test_a_split_that_the_family_cannot_take_becomes_two_loops() -> None:
 
 
 def test_a_family_that_makes_strips_itself_still_does() -> None:
-    kernel = compiled(element_wise(), required(split=8, at="j"))
+    kernel = by_any_family(element_wise(), required(split=8, at="j"))
     assert kernel.family == "element-wise" and names(kernel) == ["i", "j"]
     assert kernel.verdicts[0].outcome == "honoured"
 
@@ -70,9 +70,9 @@ def test_tiles_are_dimensions_that_entries_move_and_split(entries: list[Entry], 
 
 def test_tiles_in_another_order_than_their_places_are_not_taken_for_strips() -> None:
     split = [required(split=8, at="i"), required(split=8, at="j")]
-    assert compiled(element_wise(), *split).family == "element-wise"
+    assert by_any_family(element_wise(), *split).family == "element-wise"
     swapped = [required(pin="j_tile", at="outermost"), required(pin="i_tile", at="after j_tile")]
-    kernel = compiled(element_wise(), *split, *swapped)
+    kernel = by_any_family(element_wise(), *split, *swapped)
     assert kernel.family == "general" and names(kernel) == ["j_tile", "i_tile", "i", "j"]
     assert check_program(kernel).status == "pass"
 
