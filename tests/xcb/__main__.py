@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LAPTOP = (1280, 800)
 """A small screen, which the window has to fit at its first start."""
 DESKTOP = (
-    "tests/xcb", "tests/app/test_keyboard_walk.py", "tests/app/test_drops.py",
+    "tests/xcb", "tests/app/test_walk.py", "tests/app/test_keyboard_walk.py", "tests/app/test_drops.py",
     "--ignore=tests/xcb/test_scale.py",
 )  # fmt: skip
 SCALED = ("tests/xcb/test_scale.py",)
