@@ -48,11 +48,6 @@ def with_unit(value: float, unit: str) -> str:
     return duration(value) if unit == "µs" else amount(value) if unit == "B" else f"{value:,.0f}"
 
 
-def kibibytes(size: float) -> str:
-    """Shared memory, as the engine's reasons have it: "48 KiB", "54.8 KiB", "1,024 KiB"."""
-    return f"{size / 1024:,.0f} KiB" if size >= 1000 * 1024 else f"{size / 1024:.3g} KiB"
-
-
 def percent(part: float) -> str:
     """A share of one: "12.6 %", "100 %"; "< 0.1 %" instead of a zero that is none."""
     if 0 < part < 0.0005:

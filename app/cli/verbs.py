@@ -22,9 +22,10 @@ from engine import (
     NotTaken,
 )
 from engine.documents.model import KernelDoc
+from engine.documents.units import kib
 from engine.scheduling.tree_text import show
 from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, kibibytes, plural
+from views.format import amount, duration, figure, plural
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -169,7 +170,7 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
             kernel["group"], kernel["file"],
             ", ".join(" x ".join(map(str, one["grid"])) for one in kernel["launches"]),
             ", ".join(str(one["block"][0]) for one in kernel["launches"]),
-            ", ".join(kibibytes(one["shared_bytes"]) for one in kernel["launches"]),
+            ", ".join(kib(one["shared_bytes"]) for one in kernel["launches"]),
             ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
         )
         for kernel in manifest["kernels"]

@@ -11,13 +11,13 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.cost.estimate import estimate, estimate_microseconds
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
+from engine.documents.units import kib
 from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput, Unsupported
-from engine.support.units import kib
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.occupancy import Occupancy, occupancy

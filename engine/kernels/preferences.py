@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from engine.kernels.access_patterns import Pattern, patterns
-from engine.kernels.elementwise.score import score
+from engine.kernels.score import score
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
+from engine.documents.units import kib
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
 from engine.kernels.space import Dropped, Funnel, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
-from engine.support.units import kib
 from engine.target import Target
 from engine.target.hardware import MAX_GRID, WARP
 

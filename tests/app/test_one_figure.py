@@ -24,9 +24,9 @@ import engine
 from app.session.fusion_constraints import fixed_now, fixed_of
 from app.shell.window import Window
 from engine.documents.exploration import SPLIT, FusionEdit
+from engine.documents.units import kib
 from engine.graph.nodes import DTYPES
 from engine.recipe_files import replace_advice
-from engine.support.units import kib
 from engine.target import target
 from tests.app.driving import open_with_worker, select
 from tests.app.test_fusion import NODES, SHAPES, settled

@@ -12,9 +12,9 @@ from engine.execution.emulate.emulate import emulate
 from engine.kernels.access_patterns import Pattern, patterns
 from engine.kernels.advice import AS_IN_TEXT
 from engine.kernels.elementwise.plans import ALTERNATIVES, WalkPlan, alternatives, plans
-from engine.kernels.elementwise.score import greedy_order, score
 from engine.kernels.elementwise.warp import count_requests
 from engine.kernels.reduction.advise import best_first
+from engine.kernels.score import greedy_order, score
 from engine.recipe import AUTHORS, Advice, Scenario
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index

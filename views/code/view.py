@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QStackedWidget
 
 from engine.documents.model import Check, CompiledDoc, KernelDoc
 from engine.documents.pipeline import ListingDoc
+from engine.documents.units import kib
 from views.code.editor import CodeText
 from views.code.listing import ListingText
-from views.format import kibibytes, plural
+from views.format import plural
 from views.panel import ChipStrip, Panel, label
 
 CUDA, PTX, SASS = LANGUAGES = ("CUDA", "PTX", "SASS")
@@ -135,7 +136,7 @@ def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:
 def _chips(kernel: KernelDoc) -> list[str]:
     chips = [_compiled_text(each) for each in kernel.compiled[-1:]]
     shared_bytes = max((one.shared_bytes for one in kernel.launches), default=0)
-    chips.append(f"{kibibytes(shared_bytes)} shared" if shared_bytes else "no shared memory")
+    chips.append(f"{kib(shared_bytes)} shared" if shared_bytes else "no shared memory")
     if len(kernel.launches) > 1:
         chips.append(" then ".join(f"{one.blocks:,} x {one.threads}" for one in kernel.launches))
     if kernel.stages > 1:

@@ -8,7 +8,7 @@ from math import ceil, floor
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc, FlightDoc
-from views.format import kibibytes
+from engine.documents.units import kib
 
 LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""
@@ -146,7 +146,7 @@ class ChartGeometry:
     def stage_bytes(self) -> str:
         """Bytes of one stage of all buffers that are pipelined."""
         piped = [buffer for buffer in self.doc.shared if buffer.stages == self.doc.stages]
-        return kibibytes(sum(buffer.size for buffer in piped) / max(self.doc.stages, 1))
+        return kib(sum(buffer.size for buffer in piped) / max(self.doc.stages, 1))
 
 
 def _nice(size: float) -> float:

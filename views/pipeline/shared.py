@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.documents.pipeline import ChartDoc, SharedDoc
-from views.format import kibibytes
+from engine.documents.units import kib
 from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
@@ -91,7 +91,7 @@ class SharedMap(QWidget, Themed):
         self.setAccessibleDescription(NOTHING if doc is not None else "")
         if doc is not None and doc.shared:
             buffer = doc.shared[self._number]
-            share = f"{kibibytes(doc.shared_bytes)} of {kibibytes(doc.shared_limit)} per block"
+            share = f"{kib(doc.shared_bytes)} of {kib(doc.shared_limit)} per block"
             passes = f", {buffer.passes} of {buffer.passes_unpermuted} passes" if buffer.passes else ""
             self.setAccessibleDescription(f"{share}; {buffer.name}: {buffer.stages} stages, {buffer.swizzle}{passes}")
         self.update()

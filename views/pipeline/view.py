@@ -7,8 +7,9 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from engine.documents.pipeline import ChartDoc
+from engine.documents.units import kib
 from views.answer import AnswerPage
-from views.format import duration, figure, kibibytes, origin_of, percent, plural
+from views.format import duration, figure, origin_of, percent, plural
 from views.panel import Elided, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.painting import hatch
@@ -54,7 +55,7 @@ class PipelinePage(AnswerPage):
         self.canvas.show_chart(doc)
         self.shared.show_chart(doc)
         self.what_if.show_choices(doc)
-        self.used.setText(f"{kibibytes(doc.shared_bytes)} of {kibibytes(doc.shared_limit)} per block")
+        self.used.setText(f"{kib(doc.shared_bytes)} of {kib(doc.shared_limit)} per block")
         self._show_stage()
         self.show_body()
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from engine.documents.model import KernelDoc, ScheduleDoc
 from engine.documents.report import GroupReport
+from engine.documents.units import kib
 from views.code.spans import Span, spans
-from views.format import duration, figure, kibibytes, origin_of, percent, plural
+from views.format import duration, figure, origin_of, percent, plural
 from views.report.markup import Child, Markup, join, tag
 from views.report.sections import section, table
 
@@ -39,7 +40,7 @@ def _group(detail: GroupReport, link: str, unfolded: bool) -> Markup:
 
 def _facts(kernel: KernelDoc) -> Markup:
     launches = "; ".join(
-        f"{one.entry}: {one.blocks:,} × {one.threads} threads, {kibibytes(one.shared_bytes)} shared"
+        f"{one.entry}: {one.blocks:,} × {one.threads} threads, {kib(one.shared_bytes)} shared"
         for one in kernel.launches
     )
     words = [f"{kernel.family} kernel" if kernel.family else "", launches]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.kernels.access_patterns import Pattern, patterns, run_limit, wanted_widths
-from engine.kernels.elementwise.score import Score, greedy_order, score
 from engine.kernels.elementwise.warp import ThreadWalk, WarpRequests, count_requests
+from engine.kernels.score import Score, greedy_order, score
 from engine.tensor.access import stride
 from engine.tensor.nodes import Statement, TensorProgram
 

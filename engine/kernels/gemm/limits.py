@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
+from engine.documents.units import kib
 from engine.fusion.row_epilogue import MOST_COLUMNS
 from engine.kernels.prune import (
     FAILS,
@@ -24,7 +25,6 @@ from engine.kernels.prune import (
 )
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
-from engine.support.units import kib
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYTES

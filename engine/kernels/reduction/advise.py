@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from engine.kernels.access_patterns import patterns, row_vector, wanted_widths
 from engine.kernels.advice import AS_IN_TEXT, mark
-from engine.kernels.elementwise.score import Score, score
 from engine.kernels.marks import DEFAULT_THREADS
+from engine.kernels.score import Score, score
 from engine.recipe import Advice, Entry, Scenario
 from engine.target import Target
 from engine.target.hardware import MAX_THREADS, WARP
