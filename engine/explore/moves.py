@@ -95,10 +95,10 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
 
 
 def _without_names(text: str) -> str:
-    """CUDA text without comments, each name by the place where it first stands: other names make no other kernel."""
-    numbers: dict[str, str] = {}
+    """CUDA text without comments, its integer variables numbered: loops of other names make no other kernel."""
     code = re.sub(r"//[^\n]*", "", text)
-    return re.sub(r"[A-Za-z_]\w*", lambda name: numbers.setdefault(name.group(), f"n{len(numbers)}"), code)
+    numbers = {name: f"v{n}" for n, name in enumerate(dict.fromkeys(re.findall(r"\bint (\w+) =", code)))}
+    return re.sub(r"[A-Za-z_]\w*", lambda name: numbers.get(name.group(), name.group()), code)
 
 
 def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:
