@@ -19,7 +19,6 @@ from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.problem import gemm_axes
 from engine.support.errors import BadInput
 
-ORIGIN = "published"
 TABLE = Path(__file__).resolve().parents[2] / "resources" / "published" / "times.csv"
 """Beside the engine, in the source tree and where it is installed."""
 COLUMNS = ("operator", "dtype", "inputs", "sizes", "device", "who", "microseconds", "source")
@@ -36,9 +35,6 @@ class PublishedTime:
     microseconds: float
     source: str
     """Where it was printed, and between which sizes it lies."""
-
-    def __str__(self) -> str:
-        return f"{self.who}, {self.device} ({self.source}): {self.microseconds:.3g} µs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ def problem_of(group: FusionGroup) -> PublishedProblem | None:
         if axes is None or len(program.statements) > 1:
             return None
         return PublishedProblem(group.title, dtype, 2, (axes.batches, *axes.sizes))
-    if group.kind == "row reduction":
+    if any(statement.reduction for statement in program.statements):
         columns = arrays[0].shape[-1]
         return PublishedProblem(group.title, dtype, inputs, (arrays[0].elements // columns, columns))
     return PublishedProblem(group.title, dtype, inputs, (largest,))
