@@ -22,8 +22,6 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-import numpy as np
-
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_work import alcop_work_of_config
@@ -185,22 +183,9 @@ def _paper(predict: Callable[..., Any], gemm: FusedGemm, config: GemmConfig, mac
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     """Rank correlations with the published speed-ups, and geometric means of all four."""
     published = [row.published for row in rows]
-    ranks = {f"{m}_rank": rank_correlation([getattr(row, m) for row in rows], published) for m in MODELS}
+    ranks = {f"{m}_rank": report.rank_figure([getattr(row, m) for row in rows], published) for m in MODELS}
     means = {f"{m}_speedup": geometric_mean(getattr(row, m) for row in rows) for m in MODELS}
     return {"operators": len(rows), **ranks, **means, "published_speedup": geometric_mean(published)}
-
-
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Spearman's rho, ties at their mean rank; None where one side has a single rank."""
-    ranks = [_ranks(np.asarray(values)) for values in (one, other)]
-    if any(np.ptp(r) == 0 for r in ranks):
-        return None
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    rounded = values.round(6)  # what differs less is a tie: a baseline that says 1 of all has no order
-    return np.array([(rounded < v).sum() + ((rounded == v).sum() - 1) / 2 for v in rounded])
 
 
 def _line(row: Row) -> str:

@@ -199,21 +199,8 @@ def _class_summary(rows: Sequence[Mapping[str, Any]], missing: int) -> dict[str,
     low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
     return {
         "rows": len(rows), "not_expressed": missing, "median": float(middle), "p10": float(low), "p90": float(high),
-        "efficiency_rank": rank_correlation(ours, theirs), "mean_error": float(np.abs(ratios - 1).mean()),
+        "efficiency_rank": report.rank_figure(ours, theirs), "mean_error": float(np.abs(ratios - 1).mean()),
     }  # fmt: skip
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's; equal values share the mean of their ranks.  None where there is no order."""
-    ranks = [_ranks(np.asarray(values, float)) for values in (first, second)]
-    if len(first) < 3 or any(np.ptp(one) == 0 for one in ranks):
-        return None
-    return float(np.corrcoef(np.stack(ranks))[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from engine.tuning.statistics import rank_correlation
 
 
 def environment(*packages: str) -> dict[str, Any]:
@@ -36,3 +41,9 @@ def figures_in_words(figures: Mapping[str, Any]) -> list[str]:
     """Each figure with its name: "share 0.975", "legal 198", "-" for one that there is not."""
     texts = {n: "-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for n, v in figures.items()}
     return [f"{name} {text}" for name, text in texts.items()]
+
+
+def rank_figure(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Spearman's rank correlation for a summary; None where there is no order.  Differences below 1e-6 are ties."""
+    found = rank_correlation(*(np.round(np.array(values, float), 6) for values in (one, other)))
+    return None if math.isnan(found) else found
