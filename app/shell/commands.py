@@ -20,7 +20,7 @@ from app.shell.exports import VERBS
 from app.shell.guide import Guide
 from app.shell.keyboard_focus import FocusRound
 from app.shell.palette import Palette, Shortcuts
-from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.panels import PERSPECTIVES
 from app.shell.preferences import GIGABYTE, Preferences
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
@@ -110,10 +110,7 @@ class Commands(QObject):
             "reload": window.document.reload,
             "save": files.save,
             "save-as": files.ask_save,
-            **{name: partial(window.exports.ask, name) for name in VERBS},
-            **{info.picture_action: partial(window.exports.ask_picture, info.name) for info in PANELS},
-            "export-tables": window.exports.ask_tables,
-            "export-trace": window.exports.ask_trace,
+            **window.exports.reactions(),
             "compare-model": files.ask_other,
             "quit": lambda: files.settle_edits(window.close),
             "undo": lambda: window.undo_stack.undo(window.wiring.group),

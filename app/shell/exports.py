@@ -7,6 +7,7 @@ give the same files; that happens in a process of its own, and the window stays 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from app.controllers.tuning.launch import RunProcess
 from app.session.loom_file import SUFFIX, reference_to, write_loom
+from app.shell.panels import PANELS
 from app.shell.pictures import save_picture
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc
@@ -79,6 +81,15 @@ class Exports(QObject):
         self._process.ended.connect(self._on_ended)
         self._copy: TemporaryDirectory[str] | None = None
         self._out = ""
+
+    def reactions(self) -> dict[str, Callable[[], None]]:
+        """Action -> what asks for its place."""
+        return {
+            **{name: partial(self.ask, name) for name in VERBS},
+            **{info.picture_action: partial(self.ask_picture, info.name) for info in PANELS},
+            "export-tables": self.ask_tables,
+            "export-trace": self.ask_trace,
+        }
 
     @property
     def is_busy(self) -> bool:
