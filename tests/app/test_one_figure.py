@@ -28,7 +28,7 @@ from engine.documents.units import kib
 from engine.graph.nodes import DTYPES
 from engine.recipe_files import replace_advice
 from engine.target import target
-from tests.app.driving import open_with_worker, select
+from tests.app.driving import PATIENCE, open_with_worker, select
 from tests.app.test_fusion import NODES, SHAPES, settled
 from tests.fusion.test_plan import model
 from views.format import duration
@@ -144,6 +144,8 @@ def read(window: Window, path: Path, group: str) -> tuple[dict[str, set[str]], l
 
 def read_at_rest(window: Window, qtbot: object, path: Path, group: str) -> tuple[dict[str, set[str]], list[str]]:
     """The same once the panels that wait for a moment of rest have drawn."""
+    # What the panels in sight want is asked after a pause: without its answer, a quick reader sees an empty panel.
+    qtbot.waitUntil(lambda: window.wiring.queries.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
     with suppress(Late):
         qtbot.waitUntil(lambda: not read(window, path, group)[1], timeout=SOON)  # type: ignore[attr-defined]
     return read(window, path, group)

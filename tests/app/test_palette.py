@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 import engine
 from app.session.check import run_check
-from app.shell.actions import ACTIONS
+from app.shell.actions import ACTIONS, INFOS
 from app.shell.palette import matches
 from app.shell.render import wait
 from app.shell.window import Window
@@ -209,9 +209,10 @@ def test_every_action_has_an_effect(request: pytest.FixtureRequest, qtbot: objec
         settle(window, qtbot)
         return
     before = effects(window, qtbot)
-    assert window.action(name).isEnabled(), f"{name} needs: {[i.needs for i in ACTIONS if i.name == name]}"
+    can = window.action(name).isEnabled  # what a run shows enables some of them, and comes a frame later
+    assert can() or wait(can, PATIENCE), f"{name} needs: {INFOS[name].needs}"
     window.action(name).trigger()
-    assert effects(window, qtbot) != before
+    qtbot.waitUntil(lambda: effects(window, qtbot) != before, timeout=PATIENCE)  # type: ignore[attr-defined]
     for each in QApplication.topLevelWidgets():
         if not isinstance(each, Window) and each.isVisible():
             each.close()
