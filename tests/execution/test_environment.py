@@ -110,7 +110,7 @@ def test_a_damaged_entry_is_made_again(part: str, damage: Callable[[Path], None]
     damage(entry)
     fill()
     assert list(filled.glob(part)) == [entry] and entry.stat().st_size > 1000
-    assert not list(filled.glob("*/.new-*")) and not (filled.parent / "ran").exists()
+    assert not list(filled.glob("new/*")) and not (filled.parent / "ran").exists()
 
 
 @needs_compiler
@@ -215,14 +215,14 @@ def test_a_full_disk_is_no_fault_of_the_kernel(kept: Path, small_disk: None) -> 
     with pytest.raises(MissingCapability, match=r"LOOMSCOPE_CACHE|CXX") as told:
         emulate(kernel.source, kernel.inputs)
     assert told.value.exit_code == 3
-    assert not list(kept.glob("*/.new-*")), "nothing is left on a full disk"
+    assert not list(kept.glob("new/*")), "nothing is left on a full disk"
 
 
 @needs_nvrtc
 def test_a_cubin_that_cannot_be_kept_is_no_fault_of_the_kernel(kept: Path, small_disk: None) -> None:
     with pytest.raises(MissingCapability, match=r"cannot be written.*LOOMSCOPE_CACHE"):
         compile_cuda(vector_add().source.text, "sm_80")
-    assert not list(kept.glob("*/.new-*"))
+    assert not list(kept.glob("new/*"))
 
 
 @needs_compiler
