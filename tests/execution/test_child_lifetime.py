@@ -43,10 +43,10 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def wait_until_gone(mark: str) -> dict[int, str]:
-    """What still runs `ALLOWED` seconds from now, or nothing."""
+def wait_until_gone(mark: str, but: int = 0) -> dict[int, str]:
+    """What still runs `ALLOWED` seconds from now, or nothing.  but: a process that may run."""
     end = time.monotonic() + ALLOWED
-    while (left := marked(mark)) and time.monotonic() < end:
+    while (left := {n: line for n, line in marked(mark).items() if n != but}) and time.monotonic() < end:
         time.sleep(0.02)
     return left
 
