@@ -8,6 +8,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from app.cli.options import (
     percentage,
     verb,
 )
-from app.exit_codes import PIPE_CLOSED
+from app.exit_codes import ENDS_WITH_PARENT, PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
 
@@ -57,6 +58,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _end)
+    if os.environ.pop(ENDS_WITH_PARENT, ""):
+        from engine.support.child_processes import end_with_parent
+
+        end_with_parent()
     sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
 
 

@@ -37,9 +37,7 @@ Csv = Annotated[
 ]
 _GPUS = "h200, h100, h100-pcie, a100, a100-pcie-80 or a100-pcie-40"
 Gpu = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for: {_GPUS}; h200 by default.")]
-Target = Annotated[
-    str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")
-]
+Target = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]
 RecipeFile = Annotated[Path | None, Option(metavar="FILE", help="Recipe instead of all advisers'.")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from app.exit_codes import ENDS_WITH_PARENT
 from engine.support.child_processes import start_child
 from tests.support.commands import ROOT, SOFTMAX, heed_interrupts, loomscope
 from tests.support.needs import needs_compiler, needs_nvrtc
@@ -23,8 +25,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 VERBS: dict[str, Callable[[Path], list[str]]] = {
     "verify": lambda folder: ["verify", "example"],
     "generate": lambda folder: ["generate", "example", "-o", str(folder / "out")],
-    "tune": lambda folder: ["tune", SOFTMAX, "--records", str(folder / "night.db"), "--trials", "400", "--jobs", "2",
-                            "--runner", "predict"],
+    "tune": lambda folder: ["tune", "example", "--records", str(folder / "night.db"), "--trials", "100000", "--jobs", "2",
+                            "--runner", "predicted"],
 }  # fmt: skip
 ALLOWED = 2.0
 
@@ -51,8 +53,11 @@ def wait_until_gone(mark: str, but: int = 0) -> dict[int, str]:
     return left
 
 
-def ending(verb: str, number: signal.Signals, after: float, folder: Path) -> None:
-    """Start a verb, send it a signal after a while: nothing of it runs on, and the next start leaves nothing behind."""
+def ending(verb: str, number: signal.Signals, after: float, folder: Path) -> bool:
+    """Start a verb, send it a signal after a while: nothing of it runs on, and the next start leaves nothing behind.
+
+    Returns whether it ran when the signal came.
+    """
     mark = f"LOOMSCOPE_TEST_MARK={folder.name}-{verb}-{number}-{after}"
     name, _, value = mark.partition("=")
     places = {"LOOMSCOPE_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp"), name: value}
@@ -62,6 +67,7 @@ def ending(verb: str, number: signal.Signals, after: float, folder: Path) -> Non
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
     time.sleep(after)
+    was_running = process.poll() is None
     process.send_signal(number)
     try:
         _, told = process.communicate(timeout=ALLOWED)
@@ -76,6 +82,7 @@ def ending(verb: str, number: signal.Signals, after: float, folder: Path) -> Non
     mine = f"loomscope-{process.pid}-"
     behind = [*(folder / "cache").glob("new/*"), *left_in(folder / "tmp"), *Path("/dev/shm").glob(f"{mine}*")]
     assert not behind, f"{verb}, {number.name} after {after:.3f} s"
+    return was_running
 
 
 def left_in(folder: Path) -> list[Path]:
@@ -94,7 +101,7 @@ def moments(verb: str) -> list[float]:
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", range(1))
 def test_a_signal_leaves_nothing(verb: str, number: signal.Signals, moment: int, tmp_path: Path) -> None:
-    ending(verb, number, 1.5 + moments(verb)[moment] / 4, tmp_path)
+    assert ending(verb, number, 1.5 + moments(verb)[moment] / 4, tmp_path)
 
 
 @needs_compiler
@@ -103,10 +110,20 @@ def test_a_signal_leaves_nothing(verb: str, number: signal.Signals, moment: int,
 @pytest.mark.parametrize("verb", VERBS)
 def test_signals_at_random_moments_leave_nothing(verb: str, tmp_path: Path) -> None:
     """TERM, HUP and KILL in turn: 20 moments of each verb, 60 in all; the cache is cold before each other one."""
+    caught = 0
     for turn, moment in enumerate(moments(verb)):
         folder = tmp_path / str(turn // 2)
         folder.mkdir(exist_ok=True)
-        ending(verb, SIGNALS[turn % 3], moment, folder)
+        caught += ending(verb, SIGNALS[turn % 3], moment, folder)
+    assert caught >= MOMENTS / 2, "most came while it ran"
+
+
+def test_a_search_that_the_window_started_ends_with_it(tmp_path: Path) -> None:
+    mark = f"LOOMSCOPE_TEST_MARK={tmp_path.name}"
+    line = " ".join(map(shlex.quote, [sys.executable, "-m", "app", *VERBS["tune"](tmp_path)]))
+    script = f"{mark} {ENDS_WITH_PARENT}=1 {line} >/dev/null 2>&1 & until [ -e {tmp_path}/night.db ]; do sleep 0.1; done; kill -9 $$"
+    subprocess.run(["/bin/sh", "-c", script], cwd=ROOT, check=False, timeout=60)
+    assert not wait_until_gone(mark)
 
 
 SLEEPER = [sys.executable, "-S", "-c", "import subprocess; subprocess.run(['sleep', '60'])"]
