@@ -25,8 +25,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 VERBS: dict[str, Callable[[Path], list[str]]] = {
     "verify": lambda folder: ["verify", "example"],
     "generate": lambda folder: ["generate", "example", "-o", str(folder / "out")],
-    "tune": lambda folder: ["tune", "example", "--records", str(folder / "night.db"), "--trials", "100000", "--jobs", "2",
-                            "--runner", "predicted"],
+    "tune": lambda folder: ["tune", "example", "--records", str(folder / "night.db"), "--trials", "100000",
+                            "--jobs", "2", "--runner", "predicted"],
 }  # fmt: skip
 ALLOWED = 2.0
 
@@ -121,7 +121,8 @@ def test_signals_at_random_moments_leave_nothing(verb: str, tmp_path: Path) -> N
 def test_a_search_that_the_window_started_ends_with_it(tmp_path: Path) -> None:
     mark = f"LOOMSCOPE_TEST_MARK={tmp_path.name}"
     line = " ".join(map(shlex.quote, [sys.executable, "-m", "app", *VERBS["tune"](tmp_path)]))
-    script = f"{mark} {ENDS_WITH_PARENT}=1 {line} >/dev/null 2>&1 & until [ -e {tmp_path}/night.db ]; do sleep 0.1; done; kill -9 $$"
+    wait = f"until [ -e {tmp_path}/night.db ]; do sleep 0.1; done"
+    script = f"{mark} {ENDS_WITH_PARENT}=1 {line} >/dev/null 2>&1 & {wait}; kill -9 $$"
     subprocess.run(["/bin/sh", "-c", script], cwd=ROOT, check=False, timeout=60)
     assert not wait_until_gone(mark)
 
