@@ -57,6 +57,8 @@ def start_child(command: Sequence[str], *, seconds: float = 0, memory: int = 0, 
 
 
 def _limit(process: int, kind: int, most: int) -> None:
+    if not hasattr(resource, "prlimit"):
+        return  # another process's limits can be set on Linux alone
     _, hard = resource.prlimit(process, kind)
     allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.prlimit(process, kind, (allowed, hard))
