@@ -17,7 +17,6 @@ from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention
 from tests.support.needs import needs_compiler
 
-
 CHANNELS = 64
 
 
