@@ -18,6 +18,10 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 TOP = ("app", "engine", "resources", "views")
 
 
+EXAMPLES = ROOT / "resources/docs/examples"
+"""Scripts to read and run: documents, not modules."""
+
+
 def packages() -> list[str]:
     """What setuptools finds: folders with an __init__.py below those that are named."""
     patterns = SETUPTOOLS["packages"]["find"]["include"]
@@ -30,7 +34,7 @@ def test_the_packages_that_are_found_are_the_tree() -> None:
         module.parent
         for top in TOP
         for module in (ROOT / top).rglob("*.py")
-        if "__pycache__" not in module.parts
+        if "__pycache__" not in module.parts and EXAMPLES not in module.parents
     }
     assert sorted(packages()) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
 
@@ -43,7 +47,7 @@ def test_every_data_file_is_shipped() -> None:
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
     kinds = {".cuh", ".hpp", ".cpp", ".svg", ".ttf", ".otf", ".json", ".md", ".onnx", ".txt"}
-    present = {
+    present = set(EXAMPLES.glob("*.py")) | {
         path for top in ("engine", "resources", "views") for path in (ROOT / top).rglob("*") if path.suffix in kinds
     }
     assert present - listed == set()
