@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from engine.present.explanation import explain
     from engine.present.model import compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.present.model_difference import compare_models
+    from engine.pytorch.api import from_torch, torch_backend, torch_op
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
         complete_recipe,
@@ -93,11 +94,12 @@ __all__ = [
     "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Scheduled",
     "Timing", "Transfer", "TuningReport", "TuningRun", "Unsupported", "ablate", "addresses", "calibrate", "chart",
     "check", "check_model", "compare", "compare_models", "compare_plans", "compile", "compiled_doc",
-    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "inputs",
-    "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice",
-    "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice",
-    "read_recipe", "refused_doc", "regroup", "replace_advice", "run", "schedule", "space", "time_doc", "transfer",
-    "tune", "variant", "what_if_of_chart", "why_apart", "write_published", "write_recipe", "write_sources",
+    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "from_torch", "fuse", "fusion_choices",
+    "inputs", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings", "measure",
+    "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice",
+    "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run", "schedule", "space",
+    "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart", "why_apart",
+    "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ def script(name: str, *arguments: str | Path) -> str:
     """What a script prints."""
     done = subprocess.run(
         [sys.executable, SCRIPTS / f"{name}.py", *map(str, arguments)], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -54,3 +55,12 @@ def test_check_and_run() -> None:
     assert told.count(": pass, ") == len(plan.groups)
     told = script("run_on_own_arrays", MODELS / "softmax_96x512.onnx")
     assert "float32[96, 512], mean 0.001953, " in told
+
+
+@needs_compiler
+def test_a_pytorch_operator() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
+    told = script("make_torch_operator")
+    kernels, difference = re.fullmatch(r"(\d+) kernels, largest difference (\S+)\n", told).groups()
+    assert 1 <= int(kernels) <= 3 and float(difference) < 1e-5

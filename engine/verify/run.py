@@ -152,7 +152,7 @@ def _as_declared(name: str, given: np.ndarray, shape: tuple[int, ...], dtype: st
     wanted = np.dtype(dtype)
     if value.dtype != wanted:
         raise BadInput("run", name, f"is {value.dtype}, {wanted} is declared", f"convert it: .astype({str(wanted)!r})")
-    return np.ascontiguousarray(value)
+    return np.asarray(value, order="C")
 
 
 def _in_graph_shape(name: str, value: np.ndarray, graph: OperatorGraph | None) -> np.ndarray:
