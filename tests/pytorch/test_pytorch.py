@@ -76,7 +76,7 @@ def test_sizes_of_dynamic_dimensions_are_given() -> None:
 
 
 def test_what_is_no_exported_program_is_told() -> None:
-    with pytest.raises(BadInput, match="No ONNX function found for .*prod"):
+    with pytest.raises(BadInput, match=r"No ONNX function found for .*prod"):
         engine.from_torch(torch.export.export(*block(lambda x: torch.cumprod(x, -1))))
     with pytest.raises(BadInput, match=r"Linear: is no torch.export.ExportedProgram"):
         engine.from_torch(torch.nn.Linear(2, 2))
