@@ -45,6 +45,9 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
         kind, reason, hint = _ERRORS.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
         raise kind("records", str(path), reason, hint) from error
+    except UnicodeDecodeError as error:  # SQLite does not look at the text that it returns
+        kind, reason, hint = _ERRORS[sqlite3.SQLITE_CORRUPT]
+        raise kind("records", str(path), reason, hint) from error
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Records whose rows are not what they should be, or whose bytes were flipped: told in a sentence, whoever reads them."""
+"""Records whose rows are not what they should be, or whose bytes were flipped, are told in a sentence."""
 
 from __future__ import annotations
 
