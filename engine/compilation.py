@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from engine.cost.calibration import calibration_stamp
 from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import Work
+from engine.fusion.group_programs import structure_of
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels import families
 from engine.kernels.families import family_of, lower
@@ -38,6 +41,10 @@ from engine.tile.work import work_of_tile
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
+MOST_WORKS = 4096
+"""Structures whose `default_work` is cached: more than the largest models have."""
+_works: dict[tuple[str, str, tuple[str, int] | None], Work | None] = {}
+"""(structure, target, its calibration) -> the work of the default kernel."""
 
 
 def default_recipe(
@@ -54,14 +61,30 @@ def default_recipe(
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
 
+def default_work(group: FusionGroup) -> Work | None:
+    """What one launch of a group's kernel does under its advisers' recipe; None where they advise none that there is.
+
+    Cached by the structure of the group's program: what fusion compiled to judge a group is not compiled again to
+    predict the plan, nor when the graph is fused again.
+    """
+    # Some families choose among their kernels by calibrated times.
+    key = structure_of(group.program, group.kind), group.target, calibration_stamp(group.target)
+    if key not in _works:
+        _, kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+        while len(_works) >= MOST_WORKS:
+            del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
+        _works[key] = None if kernel is None else kernel.facts
+    return _works[key]
+
+
 def default_microseconds(group: FusionGroup) -> float:
     """What one launch of a group's kernel is predicted to take under its advisers' recipe; infinite without a kernel.
 
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
-    _, kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+    work = default_work(group)
     # One candidate that cannot be had is no reason to fuse nothing.
-    return math.inf if kernel is None else model_microseconds(kernel.facts, kernel.target)
+    return math.inf if work is None else model_microseconds(work, find_target(group.target))
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:

@@ -23,15 +23,13 @@ import contextlib
 import json
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from queue import Queue
 from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
@@ -46,8 +44,12 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.load import symbolic_dimensions
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
+from engine.support.cache import sweep_leftovers
+from engine.support.child_processes import end_with_parent
 from engine.support.errors import BadInput, EngineError, Unsupported
+from engine.support.fault import as_engine_error
 from engine.support.garbage_collection import cycles_left_alone
+from engine.support.request_lines import Requests
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
 from engine.verify.levels import AUTO, choose_levels, join_levels
@@ -335,29 +337,6 @@ def _group(plan: FusionPlan, name: str) -> FusionGroup:
         raise BadInput("service", f"group {name}", "the open file has no such group") from error
 
 
-class Requests:
-    """Request lines in order, read ahead by a thread, so that one can be seen to wait before it is taken."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines: Queue[str | None] = Queue()
-        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
-
-    def _read(self, lines: Iterable[str]) -> None:
-        try:
-            for line in lines:
-                self._lines.put(line)
-        finally:  # also after a read error: without the end mark `serve` would wait for ever
-            self._lines.put(None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lines.get, None)
-
-    def is_one_waiting(self) -> bool:
-        """Whether a request has arrived that was not taken yet; the end of the stream is none."""
-        waiting = self._lines.queue
-        return bool(waiting) and waiting[0] is not None
-
-
 def serve(lines: Iterable[str], replies: TextIO) -> None:
     """Answer every request line until there are no more."""
     requests = Requests(lines)
@@ -379,8 +358,9 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
                 raise BadInput("service", f"arguments of {verb}", "must be an object")
             with cycles_left_alone():
                 send("result", without_long_lists(service.answer(verb, arguments, send), send))
-        except EngineError as error:
-            send("error", to_json(ProblemDoc(error.stage, error.subject, error.reason, error.hint)))
+        except Exception as error:  # the last resort: the worker goes on, and the window keeps what it shows
+            told = as_engine_error(error, f"request {verb}: {arguments}")
+            send("error", to_json(ProblemDoc(told.stage, told.subject, told.reason, told.hint)))
 
 
 def main() -> None:
@@ -388,6 +368,8 @@ def main() -> None:
     # Ctrl-C at the terminal reaches this process as well; the window that started it ends it.  A handler that does
     # nothing, not SIG_IGN: children inherit an ignored signal over exec, but not a handler, and must end by Ctrl-C.
     signal.signal(signal.SIGINT, lambda *_: None)
+    end_with_parent()
+    sweep_leftovers()
     replies = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         serve(sys.stdin, replies)

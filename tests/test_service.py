@@ -276,3 +276,21 @@ def test_the_process_speaks_json_lines_only() -> None:
         timeout=120, check=True,
     )  # fmt: skip
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1] * 4
+
+
+def test_an_unexpected_error_is_an_answer_with_a_report_and_the_worker_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr("engine.service.machine", broken)
+    monkeypatch.setenv("LOOMSCOPE_DATA", str(tmp_path))
+    asked = [{"id": 1, "verb": "machine"}, {"id": 2, "verb": "dimensions", "arguments": {"path": SOFTMAX}}]
+    replies = io.StringIO()
+    serve((json.dumps(one) + "\n" for one in asked), replies)
+    failed, answered = (json.loads(line) for line in replies.getvalue().splitlines())
+    (report,) = (tmp_path / "faults").iterdir()
+    assert failed["event"] == "error" and str(report) in failed["value"]["hint"]
+    assert "in broken" in report.read_text() and "request machine" in report.read_text()
+    assert answered["id"] == 2 and answered["event"] == "result"

@@ -99,6 +99,25 @@ def test_a_recipe_on_a_full_disk_leaves_the_old_one(tmp_path: Path, small_disk: 
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+@needs_nvrtc
+def test_kernels_of_before_stay_whole_on_a_full_disk(tmp_path: Path) -> None:
+    assert loomscope("generate", SOFTMAX, "-o", str(tmp_path)).returncode == 0
+    before = {path: path.read_bytes() + b"\n" for path in tmp_path.rglob("*") if path.is_file()}
+    for path, data in before.items():
+        path.write_bytes(data)  # what a run would replace
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    try:
+        refused("generate", SOFTMAX, "-o", str(tmp_path), code=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    now = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert now.keys() == before.keys()
+    assert all(data in (before[path], before[path][:-1]) for path, data in now.items()), "old or new, never a part"
+
+
 def test_a_place_that_cannot_be_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no folder"):
         write_whole(tmp_path / "no" / "file", "text", "recipe")

@@ -8,6 +8,10 @@ import platform
 import sys
 from dataclasses import dataclass
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.support.cache import CacheState
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
@@ -40,12 +44,28 @@ def examine() -> list[Capability]:
         Capability("display", display(), "loomscope open", "use loomscope render, which needs none"),
         Capability("C++ compiler", has.compiler, "verify", "apt install g++"),
         Capability("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
+        _cache_row(),
         Capability("GPU", has.gpu, "measure", GPU_HINT),
         Capability("PyCUDA", version_of("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
         Capability("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
         Capability("distributed", version_of("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
     ]
     return rows + [Capability(name, version_of(name), "everything", f"pip install {name}") for name in PACKAGES]
+
+
+def describe_cache(state: CacheState) -> str:
+    """Its place, size and limit."""
+    return f"{state.folder}: {state.entries:,} entries, {state.bytes >> 20:,} of {state.limit >> 20:,} MiB"
+
+
+def _cache_row() -> Capability:
+    from engine.support.cache import cache_state
+    from engine.support.errors import EngineError
+
+    try:
+        return Capability("compile cache", describe_cache(cache_state()), "verify, generate", "")
+    except EngineError as error:
+        return Capability("compile cache", "", "verify, generate", f"{error.subject} {error.reason}; {error.hint}")
 
 
 def display() -> str:

@@ -8,9 +8,12 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -32,7 +35,7 @@ from app.cli.options import (
     percentage,
     verb,
 )
-from app.exit_codes import PIPE_CLOSED
+from app.exit_codes import ENDS_WITH_PARENT, PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
 
@@ -46,10 +49,29 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+_GRACE = 1.5
+"""Seconds that the program may take to end after SIGTERM or SIGHUP."""
+
 
 def main() -> None:
     """Entry point of `loomscope`."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, _end)
+    if os.environ.pop(ENDS_WITH_PARENT, ""):
+        from engine.support.child_processes import end_with_parent
+
+        end_with_parent()
     sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End as Ctrl-C does, so that temporary files are removed.
+
+    An exception that lands in a callback of a weak reference is lost: SIGALRM then ends the process.
+    """
+    signal.setitimer(signal.ITIMER_REAL, _GRACE)
+    raise KeyboardInterrupt
 
 
 def command(codes: str, name: str | None = None) -> Callable[[Callable[..., bool | None]], Callable[..., None]]:
@@ -359,12 +381,15 @@ def moves(
     verbs.moves(job(file, target, dim, group, recipe), json)
 
 
-@command("Exit code: 0, whatever is missing.")
-def doctor(json: Json = False) -> None:
+@command("Exit codes: 0 whatever is missing, 3 a cache that cannot be cleared.")
+def doctor(
+    json: Json = False,
+    clear_cache: Annotated[bool, Option("--clear-cache", help="Delete what is kept of compilations first.")] = False,
+) -> None:
     """What this machine has, and what to install for the rest."""
     from app.cli import verbs
 
-    verbs.doctor(json)
+    verbs.doctor(json, clear_cache)
 
 
 command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(tuning_verbs.mappings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,9 +37,7 @@ Csv = Annotated[
 ]
 _GPUS = "h200, h100, h100-pcie, a100, a100-pcie-80 or a100-pcie-40"
 Gpu = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for: {_GPUS}; h200 by default.")]
-Target = Annotated[
-    str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")
-]
+Target = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]
 RecipeFile = Annotated[Path | None, Option(metavar="FILE", help="Recipe instead of all advisers'.")]
@@ -77,17 +76,18 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
 
     @functools.wraps(body)
     def run(*arguments: Any, csv: Path | None = None, **options: Any) -> None:
-        from engine.support.errors import EngineError, MissingCapability, OverBudget
+        from engine.support.cache import sweep_leftovers
+        from engine.support.errors import EngineError, MissingCapability
 
+        failed: EngineError
         try:
+            sweep_leftovers()
             if csv is None:
                 is_good = body(*arguments, **options)
             else:
                 with output.rows_to(csv):
                     is_good = body(*arguments, **{**options, "json": True})
             output.flush()
-        except EngineError as error:
-            failed = error
         except ImportError as error:
             failed = MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`")
         except KeyboardInterrupt:
@@ -97,14 +97,12 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
             failed = output.io_error(error)
-        except MemoryError:
-            failed = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # the last resort: any exception becomes a message in place of a traceback
-            from app.cli.fault import report_fault
+            from engine.support.fault import as_engine_error
 
-            failed = report_fault(error)
+            failed = as_engine_error(error, " ".join([body.__name__, *sys.argv[1:]]))
         else:
             if is_good is False:
                 raise typer.Exit(CHECK_FAILED)

@@ -146,7 +146,7 @@ def _run(search: Search) -> bool:
 
 @contextlib.contextmanager
 def _signals_interrupt(search: Search) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end a search once its program is done, and at once where they come again.
+    """Ctrl-C, SIGTERM and SIGHUP end a search once its program is done, and at once where they come again.
 
     An exception that a handler raises may land in a callback that cannot pass it on (a weak reference's) and be lost.
     """
@@ -156,7 +156,8 @@ def _signals_interrupt(search: Search) -> Iterator[None]:
             raise KeyboardInterrupt
         search.interrupt()
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    wanted = (number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, *wanted)}
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
-from app.cli.doctor import examine
+from app.cli.doctor import describe_cache, examine
 from engine import (
     Conflict,
     EngineError,
@@ -24,6 +24,7 @@ from engine import (
 from engine.documents.model import KernelDoc
 from engine.documents.units import kib
 from engine.scheduling.tree_text import show
+from engine.support import cache
 from engine.support.serialization import fields_to_json, to_json
 from views.format import amount, duration, figure, plural
 
@@ -292,8 +293,10 @@ def moves(job: CompileJob, json: bool) -> None:
         output.table("\nNot possible", ("step", "why not"), impossible)
 
 
-def doctor(json: bool) -> None:
-    """What this machine has."""
+def doctor(json: bool, clear_cache: bool) -> None:
+    """What this machine has; with `clear_cache`, what is deleted from the cache first."""
+    if clear_cache:
+        output.note(f"deleted from {describe_cache(cache.clear_cache())}")
     rows = examine()
     if json:
         output.document(rows=to_json(rows))

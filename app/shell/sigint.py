@@ -1,4 +1,4 @@
-"""Ctrl-C in a program whose event loop is Qt's: raised in one of its callbacks, it would be printed and forgotten."""
+"""Signals that end a program whose event loop is Qt's: an exception in one of its callbacks would be forgotten."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
@@ -21,17 +23,20 @@ class Interrupts:
 
 @contextmanager
 def note_interrupts() -> Iterator[Interrupts]:
-    """While this is entered, Ctrl-C is no exception but a note; at the end, KeyboardInterrupt is raised for it.
+    """While this is entered, a signal that ends programs is a note; at the end, KeyboardInterrupt is raised for it.
 
     Python sees a signal only between two of its own instructions, so an event loop has to run some now and then: a
     timer that looks at the notes.  They are the same ones where this is entered within itself.
     """
-    before = signal.getsignal(signal.SIGINT)
-    notes = before if isinstance(before, Interrupts) else Interrupts()
-    signal.signal(signal.SIGINT, notes)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    notes = next((handler for handler in before.values() if isinstance(handler, Interrupts)), None) or Interrupts()
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN or number == signal.SIGINT:  # nohup ignores SIGHUP
+            signal.signal(number, notes)
     try:
         yield notes
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if notes.any:
         raise KeyboardInterrupt

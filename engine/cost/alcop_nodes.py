@@ -51,6 +51,11 @@ class GemmProblem:
     """Whether a block has all n columns, because its kernel reduces rows of the results."""
 
     @property
+    def products(self) -> int:
+        """Multiplications that the results need."""
+        return self.batch * self.m * self.n * self.k
+
+    @property
     def lanes(self) -> int:
         """Threads that own a part of the tile together: a warp, or one thread on CUDA cores."""
         return WARP if self.unit else 1

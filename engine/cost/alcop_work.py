@@ -133,11 +133,17 @@ def main_loop(body: tuple[TileOp, ...]) -> For | None:
 
 
 def copied_buffers(tile: TileProgram) -> frozenset[str]:
-    """Shared buffers that the main loop copies to: those that have stages."""
+    """Shared buffers that the main loop copies to: those that have stages.
+
+    What a step computes and its threads exchange (weights of attention, sums of warps) is no copy and has no stages.
+    """
     loop = main_loop(tile.body)
     ops = tuple(operations(loop.body)) if loop else ()
-    targets = (region.buffer for op in ops for region in op.regions_written)
-    return frozenset(name for name in targets if tile.buffers[name].scope == "shared")
+    scopes = {name: buffer.scope for name, buffer in tile.buffers.items()}
+    fetching = (op for op in ops if any(scopes[r.buffer] == "global" for r in op.regions_read))
+    fetched = {name for op in fetching for name in op.buffers_written}
+    copies = (op for op in ops if op.is_asynchronous or not fetched.isdisjoint(op.buffers_read) or tile.stages == 1)
+    return frozenset(r.buffer for op in copies for r in op.regions_written if scopes[r.buffer] == "shared")
 
 
 def _inner_steps(tile: TileProgram) -> int:

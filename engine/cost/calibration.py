@@ -88,7 +88,7 @@ def calibrated_target(target: Target) -> Target:
 
     Raises BadInput where the calibration's file is broken.
     """
-    file = _kept_file(target.name)
+    file = calibration_stamp(target.name)
     return target if file is None else _read_calibrated(*file, target)
 
 
@@ -99,11 +99,11 @@ def calibration_file(target: str) -> Path:
 
 def calibration_of(target: str) -> Calibration | None:
     """The kept calibration of a target, None without one.  Raises BadInput for a broken file."""
-    file = _kept_file(target)
+    file = calibration_stamp(target)
     return None if file is None else _read(*file)
 
 
-def _kept_file(target: str) -> tuple[str, int] | None:
+def calibration_stamp(target: str) -> tuple[str, int] | None:
     """(path, time of its last change), asked for at every prediction: it may have been written or deleted since."""
     path = _file_in(data_folder(), target)
     try:

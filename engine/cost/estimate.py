@@ -1,18 +1,29 @@
 """The model of time: a roofline per memory level, the latency of the main loop, and a launch floor.
 
-    time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop) + team
+    time   = launch + ramp + max(DRAM, L2, loop, pipes) + team
+    pipes  = max(issue, |FP32, shared|)                    of products on CUDA cores
+             max(issue, shared, |FP32, tensor, special|)   of all other kernels
+    |a, b| = (a^p + b^p)^(1/p)
 
-    DRAM   = bytes that must leave or reach the chip / bandwidth
+    DRAM   = bytes that must leave or reach the chip, and those read again that L2 has lost / bandwidth
     L2     = bytes of the sectors that all blocks request / bandwidth (`Work.l2_traffic`)
-    shared, FP32, tensor, special
+    shared, FP32, tensor, special, issue
            = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
     loop   = full waves * P(L, u, N, S, m) + P(L, u, N, S, m') with the m' blocks an SM that are left
 
-P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
-hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
-L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P = N * (L + u) / S.
+Pipes of one SM overlap, but not perfectly: warps that do the same get in each other's way.  The exponent p lies between
+none (1) and all of it (infinite); it was fitted to the same-schedule rows of even digest of NeuSight's table
+(`tests.benchmarks.published`: medians of 0.85 to 1.12 of the measured time at tiles of 20 rows; rows of odd digest
+judge it).  Fragments of CUDA cores come by instructions of the same threads, those of tensor cores ahead of them.
+L2 keeps what blocks read again up to its capacity and nothing beyond `LOST`
+times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).
 
-    team   = 2 L + bytes that a team of blocks leaves / bandwidth of L2 to one SM
+P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
+hide each other's waiting, L the latency of DRAM and a block's copies of one step through its SM's port to L2, u the
+arithmetic of a step with the SM to itself.  When L <= (S * m - 1) * u the arithmetic never starves and
+P = L + N * m * u; else P = N * (L + u) / S.
+
+    team   = 2 latencies + bytes that a team of blocks leaves / bandwidth of L2 to one SM
 
 Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
 
@@ -33,9 +44,16 @@ from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Prediction
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target.hardware import SCHEDULERS, WARP
+from engine.target.hardware import SCHEDULERS, VECTOR_BYTES, WARP
 from engine.target.occupancy import Occupancy, occupancy
 from engine.target.teams import team_seconds
+
+MMA_OPERATIONS = 2 * 16 * 8 * 16
+"""Of one instruction on tensor cores: mma.m16n8k16."""
+OVERLAP = 2.25
+"""The exponent p."""
+LOST = 1.7
+"""Capacities of L2 from which on cyclic reads find nothing in it: 1.8 on A100, 1.7 on H100 (gpu-l2-cache)."""
 
 
 def estimate(work: Work, machine: Target) -> Prediction:
@@ -85,7 +103,7 @@ def least_microseconds(moved: int, flops: int, special: int, machine: Target) ->
         special / machine.special_rate.value,
         machine.dram_latency.value,
     )
-    return (machine.launch_overhead.value + busiest) * MICROSECONDS
+    return (machine.empty_kernel + busiest) * MICROSECONDS
 
 
 def _launches(work: Work) -> Iterator[Work]:
@@ -126,6 +144,10 @@ class _Numbers(NamedTuple):
     fp32_rate: float
     tensor_rate: float
     special_rate: float
+    issue_rate: float
+    """Instructions of a warp."""
+    lost: float
+    """Bytes that are read from DRAM again."""
     latency: float
     step: float
     """Work of one step of one block that has its SM to itself."""
@@ -133,20 +155,24 @@ class _Numbers(NamedTuple):
     last_wave: int
     """Blocks an SM of the wave that does not fill them; 0 without one."""
     launch: float
+    ramp: float
     dram: float
     l2: float
     shared: float
     fp32: float
     tensor: float
     special: float
+    issue: float
     loop: float
+    pipes: float
+    """All of an SM, in each other's way."""
     team: float
 
     @property
     def total(self) -> float:
         """Of the launch: what is slowest hides the rest."""
-        slowest = max(self.dram, self.l2, self.shared, self.fp32, self.tensor, self.special, self.loop)
-        return self.launch + slowest + self.team
+        slowest = max(self.dram, self.l2, self.loop, self.pipes)
+        return self.launch + self.ramp + slowest + self.team
 
 
 def _compute(work: Work, machine: Target) -> _Numbers:
@@ -166,24 +192,58 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     fp32 = work.flops * share / fp32_rate * MICROSECONDS
     tensor = work.tensor_flops * share / tensor_rate * MICROSECONDS
     special = work.special * share / special_rate * MICROSECONDS
-    latency = machine.dram_latency.value * MICROSECONDS
-    # The slowest pipe paces a step; the others run in its shadow.
-    step = max(fp32, tensor, special, shared) / (rounds * work.serial_steps)
+    issue_rate = SCHEDULERS * machine.clock.value * scheduled
+    issue = instructions(work) * share / issue_rate * MICROSECONDS
+    # A load has come when the last byte of the block's step has: its SM's port to L2 brings one after another.
+    port = machine.l2_bandwidth.value / machine.sms.value
+    latency = (machine.dram_latency.value + work.l2_traffic / (work.blocks * work.serial_steps) / port) * MICROSECONDS
+    if work.copies_tiles and not work.tensor_flops:
+        pipes = max(issue, _combined_time(fp32, shared))
+    else:
+        pipes = max(issue, shared, _combined_time(fp32, tensor, special))
+    step = pipes / (rounds * work.serial_steps)
+    lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
     last = -(-left // sms)
     return _Numbers(
         room, sms * room.blocks, share, busy, l2_rate, shared_rate, fp32_rate, tensor_rate, special_rate,
-        latency, step, full, last,
+        issue_rate, lost, latency, step, full, last,
         launch=machine.launch_overhead.value * MICROSECONDS,
-        dram=(work.dram_bytes_read + work.dram_bytes_written) / machine.dram_bandwidth.value * MICROSECONDS,
+        ramp=machine.ramp.value * MICROSECONDS,
+        dram=(work.dram_bytes_read + work.dram_bytes_written + lost) / machine.dram_bandwidth.value * MICROSECONDS,
         l2=work.l2_traffic / l2_rate * MICROSECONDS,
         shared=shared,
         fp32=fp32,
         tensor=tensor,
         special=special,
+        issue=issue,
         loop=full * _wave(work, room.blocks, latency, step) + (_wave(work, last, latency, step) if last else 0.0),
+        pipes=pipes,
         team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
     )  # fmt: skip
+
+
+def _combined_time(*times: float) -> float:
+    """The time of pipes that hinder each other: no less than the longest, no more than their sum."""
+    longest = max(times)
+    return longest * sum((time / longest) ** OVERLAP for time in times) ** (1 / OVERLAP) if longest else 0.0
+
+
+def instructions(work: Work) -> float:
+    """Instructions of all warps, from what every kernel's work knows before it is compiled.
+
+    One for each operation of a lane or fused multiply-add of a product, each special result, 16 bytes of memory and
+    product of tensor cores; addresses and loops are left out.
+    """
+    operations = work.flops / 2 if work.copies_tiles and not work.tensor_flops else work.flops
+    moved = (work.l2_bytes + work.shared_bytes_moved) / VECTOR_BYTES
+    return (operations + work.special + moved) / WARP + work.tensor_flops / MMA_OPERATIONS
+
+
+def _lost_bytes(work: Work, places: int, machine: Target) -> float:
+    """Of the bytes read again, those that L2 no longer has: all blocks on the GPU read through their parts in turn."""
+    held = min(work.blocks, places) * work.again_set / machine.l2_bytes.value
+    return work.again_bytes * min(1.0, max(0.0, (held - 1) / (LOST - 1)))
 
 
 def _wave(work: Work, blocks: int, latency: float, step: float) -> float:
@@ -201,24 +261,27 @@ def _starves(work: Work, blocks: int, latency: float, step: float) -> bool:
 def _limiting_kind(numbers: _Numbers) -> str:
     """What to improve first: latency where the launch or waiting for loads outweighs all moving and computing."""
     moving = max(numbers.dram, numbers.l2, numbers.shared)
-    computing = max(numbers.fp32, numbers.tensor, numbers.special)
-    slowest = max(moving, computing)
-    if numbers.launch > slowest or numbers.loop > 2 * slowest:
+    computing = max(numbers.fp32, numbers.tensor, numbers.special, numbers.issue)
+    slowest = max(moving, numbers.pipes)
+    if numbers.launch + numbers.ramp > slowest or numbers.loop > 2 * slowest:
         return LATENCY
     return MEMORY if moving >= computing else COMPUTE
 
 
 def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...]:
     dram, n = machine.dram_bandwidth, numbers
+    again = f", {_bytes(n.lost)} again that {_bytes(machine.l2_bytes.value)} of L2 lost," if n.lost else ""
     busiest = "on the busiest SM at"
     terms = [
         TermDoc("launch", n.launch, "µs", machine.launch_overhead.source),
-        TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read and "
+        TermDoc("ramp", n.ramp, "µs", machine.ramp.source),
+        TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read{again} and "
              f"{_bytes(work.dram_bytes_written)} written at {_bytes(dram.value)}/s ({dram.source})"),
         TermDoc("L2 traffic", n.l2, "µs",
-             f"{_bytes(work.l2_traffic)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together"),
-        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the busiest SM "
-             f"at {_bytes(n.shared_rate)}/s, no bank conflicts"),
+             f"{_bytes(work.l2_traffic)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together "
+             f"({machine.l2_bandwidth.source})"),
+        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_bytes_moved * n.share)} through the "
+             f"busiest SM at {_bytes(n.shared_rate)}/s, no bank conflicts"),
         TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
              f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
     ]  # fmt: skip
@@ -228,11 +291,16 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
         terms.append(TermDoc("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
     because = f"{_count(work.special * n.share)} results {busiest} {_count(n.special_rate)}/s"
     terms.append(TermDoc("special functions", n.special, "µs", because))
+    because = f"{_count(instructions(work) * n.share)} instructions of warps {busiest} {_count(n.issue_rate)}/s"
+    terms.append(TermDoc("instruction issue", n.issue, "µs", f"{because}, those of addresses not counted"))
+    together = f"the longest, and part of those that hinder it: |a, b| = (a^{OVERLAP} + b^{OVERLAP})^(1/{OVERLAP})"
+    terms.append(TermDoc("pipes together", n.pipes, "µs", together))
     terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
     if work.team > 1:
+        waited = f"{machine.dram_latency.value * MICROSECONDS:.2g} µs to know that it is, as long for the first sums"
         because = (
-            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits "
-            f"{n.latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
+            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits {waited}, and "
+            "reads them all"
         )
         terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))

@@ -24,7 +24,8 @@ class Work:
     threads: int
     """Per block."""
     flops: int
-    """Floating-point operations on CUDA cores; a fused multiply-add is two."""
+    """Floating-point operations on CUDA cores, those on the zeros of ragged tiles included; a fused multiply-add is
+    two."""
     special: int
     """Results asked of the special-function units."""
     dram_bytes_read: int
@@ -59,6 +60,10 @@ class Work:
     """Passes over the banks of shared memory beyond the fewest that these and the copies to it need."""
     copies_tiles: bool = False
     """Whether blocks copy tiles that all their threads use: sectors that one request begins others end, in L1."""
+    again_bytes: int = 0
+    """Of `l2_bytes`, those of arrays that the blocks read more than once over: a second pass over a row."""
+    again_set: int = 0
+    """Bytes of these arrays that one block has read when it begins again: its part of what L2 must hold."""
     launches: tuple[Work, ...] = ()
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
 
@@ -73,13 +78,15 @@ class Work:
 _SUMS = (
     "blocks", "flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved",
     "tensor_flops", "serial_steps", "global_requests", "global_sectors", "shared_requests", "bank_conflicts",
+    "again_bytes",
 )  # fmt: skip
 
 
 def total_work(launches: Sequence[Work]) -> Work:
     """A kernel of several launches in order: counts are sums, sizes those of the launch that has most."""
     sums = {name: sum(getattr(one, name) for one in launches) for name in _SUMS}
-    most = {name: max(getattr(one, name) for one in launches) for name in ("threads", "shared_bytes", "stages")}
+    largest = ("threads", "shared_bytes", "stages", "again_set")
+    most = {name: max(getattr(one, name) for one in launches) for name in largest}
     return Work(**sums, **most, registers=launches[0].registers, launches=tuple(launches))
 
 

@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +24,9 @@ import numpy as np
 from engine.execution.nodes import MEASURED, Compiled, Failure, GpuState, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.execution.statistics import summarise
-from engine.support.child_processes import ROOT, time_limit
+from engine.support.child_processes import ROOT, start_child, time_limit
 from engine.support.errors import BadInput, MissingCapability
+from engine.support.leftovers import temporary_folder
 from engine.support.serialization import from_json
 from engine.tile.source import CudaSource
 
@@ -135,11 +135,11 @@ def measure_kernels(
     Raises MissingCapability without a GPU or PyCUDA, and where the GPU or its driver cannot run what was compiled;
     BadInput for an array that does not fit its buffer.  What a kernel itself does wrong is a `Failure` of all.
     """
-    with tempfile.TemporaryDirectory(prefix="loomscope-measure-") as name:
-        folders = [Path(name) / str(n) for n in range(len(jobs))]
+    with temporary_folder() as place:
+        folders = [place / str(n) for n in range(len(jobs))]
         kernels = [_request(job, folder) for job, folder in zip(jobs, folders, strict=True)]
         request = {"kernels": kernels, "rounds": rounds, "samples": samples, "compiler": nvrtc_version() or ""}
-        said = _converse(worker, request, Path(name) / "log", timeout, listeners)
+        said = _converse(worker, request, place / "log", timeout, listeners)
         if isinstance(said, Failure):
             return said
         return tuple(
@@ -192,7 +192,7 @@ def _converse(
     """Send the request and follow the answer: all messages, or why there are no times."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with log.open("wb") as errors:
-        process = subprocess.Popen(
+        process = start_child(
             worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             env={**os.environ, "PYTHONPATH": path}, cwd=ROOT,
         )  # fmt: skip

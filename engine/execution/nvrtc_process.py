@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from engine.support.child_processes import ROOT, time_limit
+from engine.support.child_processes import ROOT, start_child, time_limit
 from engine.support.errors import MissingCapability
 
 SECONDS = 20.0
@@ -157,7 +157,7 @@ def _take_idle(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess |
 def _start(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess:
     arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
     try:
-        child = subprocess.Popen(
+        child = start_child(
             [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
         )
     except OSError as error:

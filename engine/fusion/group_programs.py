@@ -100,7 +100,7 @@ class GroupBuilder:
         )
         kind = reduction_kind(named) if shape.kind.goes_by_axis else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
-        return Built(program, instance, kind, _structure(program, kind))
+        return Built(program, instance, kind, structure_of(program, kind.name))
 
 
 def for_each_block(
@@ -134,11 +134,12 @@ def for_each_block(
     return found, {**arrays, **shapes}, replace(shape, axes=axes)
 
 
-def _structure(program: TensorProgram, kind: Kind) -> str:
+def structure_of(program: TensorProgram, kind: str) -> str:
+    """Text that is equal for programs of a kind of group that differ in names of arrays and operators alone."""
     names = {name: f"a{n}" for n, name in enumerate(program.arrays)}
     program = rename_arrays(program, names)
     statements = tuple(replace(s, operator="", because="") for s in program.statements)
-    return repr((kind.name, program.arrays, statements, program.inputs, program.outputs, program.constants))
+    return repr((kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
 
 
 def reduction_kind(statements: Sequence[Statement]) -> Kind:

@@ -109,6 +109,8 @@ def lower(
         except Unsupported as refused:
             refusal = refused.reason
     tile = _fitting(group, tree, setting, fitting_only, why_not)
+    if not asked:
+        return tile  # the object that `why_not` was asked about: its pipeline is known
     note = Note(refusal, FAMILY, tile.family)
     return replace(tile, notes={**tile.notes, **{m.path: note for m in asked if m.value != tile.family}})
 
@@ -121,8 +123,8 @@ def _fitting(
     try:
         _refuse_tiles(group, folded)
         own = replace(_check_registers(family.lower(group, folded, setting)), family=family.name)
-        misfit = why_not(own)
-        if not misfit or fitting_only:
+        misfit = "" if fitting_only else why_not(own)
+        if not misfit:
             return own
     except Unsupported as refused:
         if fitting_only:

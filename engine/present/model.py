@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.compilation import compile_group
+from engine.compilation import compile_group, default_work
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.documents.model import (
@@ -70,9 +70,9 @@ def model_doc(
 ) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
-    Every group is compiled to CUDA text; one that cannot be has no time.  recipe: a complete one for the plan's
-    target, by default the advisers'.  keep: is given the lists that grow with the graph before the groups are compiled,
-    so that who waits for them can begin.
+    Every group that fusion did not compile to judge it is compiled now; one that cannot be has no time.  recipe: a
+    complete one for the plan's target, by default the advisers'.  keep: is given the lists that grow with the graph
+    before the groups are compiled, so that who waits for them can begin.
     """
     machine = find_target(plan.target)
     nodes = _nodes(graph, plan)
@@ -115,7 +115,8 @@ def _value_text(value: AttributeValue) -> str:
 
 def _predict_group(group: FusionGroup, recipe: Recipe | None, machine: Target) -> Prediction | None:
     try:
-        return estimate(compile_group(group, recipe).facts, machine)
+        work = default_work(group) if recipe is None else None
+        return estimate(work or compile_group(group, recipe).facts, machine)
     except EngineError:
         return None
 

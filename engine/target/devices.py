@@ -2,7 +2,7 @@
 
 Sources, in the order of how far they can be trusted: "measured" (a published measurement on that GPU), "data sheet" and
 "programming guide" (NVIDIA's), "model" (a figure of a published cost model), "inferred" (derived here; the text says
-from what), "assumed" (taken over from another GPU).
+from what), "fitted" (to published rows, which it names), "assumed" (taken over from another GPU).
 
 A GPU of a new instruction set is also named in `engine.target.ARCHITECTURES`, and in the help of `--target`
 (`app.cli.options`), which must not import the engine.
@@ -16,7 +16,8 @@ from engine.target.hardware import BANK_BYTES, BANKS, BLOCK_REGISTERS, MAX_THREA
 from engine.target.nodes import Figure, Target
 
 _GUIDE = "CUDA programming guide, technical specifications per compute capability"
-_GIGA, _TERA, _MIB, _KIB = 1e9, 1e12, 2**20, 2**10
+_L2 = "te42kyfo/gpu-benches, gpu-l2-cache"
+_GIGA, _TERA, _KIB = 1e9, 1e12, 2**10
 
 H200 = Target(
     name="h200",
@@ -29,8 +30,8 @@ H200 = Target(
         4.3 * _TERA, "bytes/s", "measured: device-to-device copy on one H200, reads and writes; the data sheet says 4.8"
     ),
     dram_latency=Figure(0.6e-6, "s", "inferred from published latency floors of small kernels on H100 and H200"),
-    l2_bytes=Figure(60 * _MIB, "bytes", "inferred: working figure for the reference H200; the data sheet says 50"),
-    l2_bandwidth=Figure(6154 * 1.83 * _GIGA, "bytes/s", "model: DeepGEMM's 6154 bytes per clock over all SMs"),
+    l2_bytes=Figure(44e6, "bytes", f"measured: reads are fast up to it on one H200 ({_L2}); the data sheet says 50 MB"),
+    l2_bandwidth=Figure(9.7 * _TERA, "bytes/s", f"measured: 25 MB read cyclically on one H200 ({_L2})"),
     shared_per_sm=Figure(228 * _KIB, "bytes", _GUIDE),
     shared_per_block=Figure(227 * _KIB, "bytes", _GUIDE),
     shared_reserved=Figure(1 * _KIB, "bytes", _GUIDE),
@@ -43,7 +44,8 @@ H200 = Target(
     blocks_per_sm=Figure(32, "blocks", _GUIDE),
     fp32_rate=Figure(132 * 128 * 2 * 1.83 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
     tensor_rate=Figure(
-        0.629 * 989 * _TERA, "operations/s",
+        0.629 * 989 * _TERA,
+        "operations/s",
         "measured: mma.sync reaches 0.629 of the peak on H800 (Luo et al., arXiv 2402.13499); the data sheet says 989",
     ),
     tf32_rate=Figure(0.629 * 494 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 494"),
@@ -51,6 +53,7 @@ H200 = Target(
     launch_overhead=Figure(
         2.0e-6, "s", "inferred: 2.7 µs of an 8 x 128^3 batched product on H200, less one memory round trip"
     ),
+    ramp=Figure(2.0e-6, "s", "assumed: that of the H100"),
 )
 
 H100 = replace(
@@ -61,7 +64,8 @@ H100 = replace(
     dram_bandwidth=Figure(
         3.0 * _TERA, "bytes/s", "measured: the best published row kernels reach 0.90 of the data sheet's 3.35"
     ),
-    l2_bytes=Figure(50 * _MIB, "bytes", "data sheet"),
+    l2_bytes=Figure(38e6, "bytes", f"measured: reads are fast up to it on one H100 PCIe ({_L2}); data sheet 50 MB"),
+    l2_bandwidth=Figure(9.7 * _TERA, "bytes/s", "assumed: that of the H200, with the same SMs and clock"),
     launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
 )
 
@@ -75,8 +79,8 @@ A100 = replace(
     dram_bytes=Figure(80 * _GIGA, "bytes", "data sheet"),
     dram_bandwidth=Figure(1.8 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 2.04, the ratio seen on H100"),
     dram_latency=Figure(0.6e-6, "s", "assumed: that of the H200"),
-    l2_bytes=Figure(40 * _MIB, "bytes", "data sheet"),
-    l2_bandwidth=Figure(5120 * 1.41 * _GIGA, "bytes/s", "data sheet: 5120 bytes per clock over all SMs"),
+    l2_bytes=Figure(28e6, "bytes", f"measured: reads are fast up to it on one A100 80 GB ({_L2}); data sheet 40 MB"),
+    l2_bandwidth=Figure(5.4 * _TERA, "bytes/s", f"measured: 25 MB read cyclically on one A100 ({_L2}); data sheet 7.2"),
     shared_per_sm=Figure(164 * _KIB, "bytes", _GUIDE),
     shared_per_block=Figure(163 * _KIB, "bytes", _GUIDE),
     fp32_rate=Figure(108 * 64 * 2 * 1.41 * _GIGA, "operations/s", "data sheet: 64 lanes an SM at the clock above"),
@@ -84,6 +88,7 @@ A100 = replace(
     tf32_rate=Figure(156 * _TERA, "operations/s", "data sheet: dense"),
     special_rate=Figure(108 * 16 * 1.41 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
     launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
+    ramp=Figure(2.0e-6, "s", "fitted: bf16 products below 15 µs of OpenXLA's table, those of even digests alone"),
 )
 
 H100_PCIE = replace(
@@ -93,7 +98,7 @@ H100_PCIE = replace(
     sms=Figure(114, "SMs", "data sheet"),
     clock=Figure(1.755 * _GIGA, "Hz", "data sheet: the clock behind 756 TFLOP/s of bf16; less under 350 W"),
     dram_bandwidth=Figure(0.9 * 2.04 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 2.04, as on SXM"),
-    l2_bandwidth=Figure(6154 * 1.755 * _GIGA, "bytes/s", "assumed: the bytes per clock of the H200"),
+    l2_bandwidth=Figure(6.9 * _TERA, "bytes/s", f"measured: 25 MB read cyclically on one H100 PCIe ({_L2})"),
     fp32_rate=Figure(114 * 128 * 2 * 1.755 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
     tensor_rate=Figure(0.629 * 756 * _TERA, "operations/s", "inferred: the share of mma.sync on H800, of 756"),
     tf32_rate=Figure(0.629 * 378 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 378"),

@@ -11,12 +11,14 @@ import numpy as np
 
 from engine.cost.nodes import Work, total_work
 from engine.fusion.shape import is_contraction
+from engine.graph.nodes import DTYPES
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.space import GemmConfig
 from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
 from engine.tile.nodes import BLOCK, THREAD, BlockRanges, Let, Region, TileOp, TileProgram, before_meeting
 from engine.tile.storage import shared_map, workspaces
@@ -48,11 +50,14 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
     if tile.needs:
         flops, read, written = tile.needs.flops, tile.needs.read, tile.needs.written
     intrinsic = INTRINSICS.get(tile.intrinsic)
-    if intrinsic:
-        products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
+    products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
+    if intrinsic or isinstance(tile.config, GemmConfig):
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
+    if isinstance(tile.config, GemmConfig) and not intrinsic:
+        flops += _padded_flops(tile, tile.config)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
+    again = _read_again(program, tile)
     return Work(
         blocks=tile.grid,
         threads=tile.threads,
@@ -76,7 +81,26 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         shared_requests=sum(one.count for one in asked if not one.is_global and len(one.op.regions) == 1),
         bank_conflicts=sum(one.count * one.cost for one in asked if not one.is_global),
         copies_tiles=tile.config is not None and tile.config.copies_tiles,
+        again_bytes=sum(requested - own for requested, own in again),
+        again_set=sum(own for _, own in again) // tile.grid,
     )
+
+
+def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, int]]:
+    """(bytes requested, bytes it has) of each input that every block reads its part of more than once.
+
+    Left out is what blocks share, tiles or whole arrays: those beside each other read it at about the same time.
+    """
+    if tile.config is not None and tile.config.copies_tiles:
+        return []
+    requested: Counter[str] = Counter()
+    for blocks, body in _ranges(tile):
+        for op, times in trip_counts(body, blocks * tile.threads):
+            for region in op.regions_read:
+                if region.buffer in program.inputs:
+                    requested[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
+    sizes = {name: tile.buffers[name].elements * DTYPES[tile.buffers[name].dtype] for name in requested}
+    return [(requested[name], size) for name, size in sizes.items() if size < requested[name] < tile.grid * size]
 
 
 def _team_bytes(tile: TileProgram) -> int:
@@ -88,6 +112,13 @@ def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
     """(blocks, what they do): all of them the same, but in a packed kernel."""
     ranges = tile.body[0] if len(tile.body) == 1 else None
     return ranges.parts if isinstance(ranges, BlockRanges) else ((tile.grid, tile.body),)
+
+
+def _padded_flops(tile: TileProgram, config: GemmConfig) -> int:
+    """Operations of all threads in the main loop, those on the zeros of ragged tiles included."""
+    rows, columns, depth = config.block
+    steps = math.ceil(-(-tile.constants["DEPTH"] // depth) / config.split_k)
+    return 2 * rows * columns * depth * steps * tile.grid
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:

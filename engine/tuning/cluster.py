@@ -1,5 +1,8 @@
 """Run programs on a Dask cluster, with one GPU for each worker where times are measured.
 
+A scheduler runs what anyone sends it that can reach it.  TLS, by Dask's own settings (`distributed.comm.tls`), lets in
+only who has a certificate; without it, the network of the cluster is trusted.
+
 Dask reruns the tasks of a lost worker on another one.  Workers must have the same Loomscope, NVRTC and calibration as
 the search, so that they compile and predict the same.
 """
@@ -28,6 +31,7 @@ PATIENCE = 10.0
 """Seconds to wait for the scheduler."""
 AHEAD = 2
 """Programs for each thread of a worker, so that none waits for the network."""
+TLS_HINT = "set distributed.comm.tls ca-file, and cert and key of client, in Dask's configuration"
 ATTEMPTS = 3
 """Workers that may die with a program before it is to blame."""
 
@@ -35,8 +39,8 @@ ATTEMPTS = 3
 def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PATIENCE) -> Workers:
     """The workers of a Dask cluster.
 
-    address: of its scheduler, "tcp://host:8786" or "host:8786".  target: of the search, whose calibration all must
-    share.  one_at_a_time: whether a worker has a GPU that it must not share.
+    address: of its scheduler, "tcp://host:8786", "tls://host:8786" or "host:8786".  target: of the search, whose
+    calibration all must share.  one_at_a_time: whether a worker has a GPU that it must not share.
     Raises MissingCapability without Dask; BadInput where nobody answers, no worker is there, or versions differ.
     """
     try:
@@ -46,6 +50,7 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
         raise MissingCapability("tune", "--cluster", reason, "pip install 'loomscope[cluster]'") from error
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL + 1)  # distributed logs every lost connection to the terminal
+    _check_encryption(address)
     try:
         client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -76,6 +81,24 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
 
     executor = client.get_executor(pure=False, retries=ATTEMPTS - 1)
     return Workers(executor, slots, share, None, (KilledWorker,), end, is_staffed)
+
+
+def _check_encryption(address: str) -> None:
+    """BadInput where an address asks for TLS without usable certificates in Dask's settings, or they require TLS."""
+    from distributed.security import Security
+
+    subject, is_encrypted = f"cluster {address}", address.startswith("tls://")
+    settings = Security()
+    try:
+        context = settings.get_connection_args("client")["ssl_context"]
+    except OSError as error:
+        reason = f"the certificates of Dask's settings cannot be used: {error.strerror or error}"
+        raise BadInput("tune", subject, reason, TLS_HINT) from error
+    if is_encrypted and context is None:
+        raise BadInput("tune", subject, "asks for TLS, and Dask's settings here name no certificates", TLS_HINT)
+    if settings.require_encryption and not is_encrypted:
+        hint = "name a scheduler at tls://"
+        raise BadInput("tune", subject, "is not encrypted, which Dask's settings here require", hint)
 
 
 def same_everywhere(client: Client, address: str, target: str, mine: Mapping[str, str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ParamSpec, TypeVar
 
+from engine.support.child_processes import end_with_parent
 from engine.support.errors import BadInput
 
 Parameters = ParamSpec("Parameters")
@@ -107,7 +108,7 @@ def processes(count: int) -> Workers:
 
     def renew() -> Executor:
         with _safe_path():  # the pool's queues start the resource tracker, a process of its own
-            return ProcessPoolExecutor(count, mp_context=_Spawn())
+            return ProcessPoolExecutor(count, mp_context=_Spawn(), initializer=end_with_parent)
 
     # One program waits in the queue, so that no process idles while the search keeps a result.
     return Workers(renew(), count + 1, renew=renew)

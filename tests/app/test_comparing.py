@@ -39,7 +39,7 @@ def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot:
     assert [line.mark for line in shown.view.texts["Entries"].lines] == ["-", "+"]
     rows = shown.view.figures.rows
     time = rows.row_at(rows.index_of("predicted time"))
-    assert time.title == "time: 2.88 µs → 2.74 µs ▼ 4.9 %"
+    assert time.title == "time: 5.39 µs → 4.88 µs ▼ 9.4 %"
     assert shown.view.count.text() == "6 lines of CUDA changed"
     shown.view.swap.click()
     settle(window, qtbot)

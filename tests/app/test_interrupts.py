@@ -12,25 +12,28 @@ import pytest
 from PySide6.QtCore import QTimer
 
 from app.shell.render import wait
-from app.shell.sigint import note_interrupts
+from app.shell.sigint import ENDING, note_interrupts
 from tests.support.commands import ROOT, heed_interrupts
 
-
-def interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+signals = pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 
 
-def test_an_interrupt_is_raised_at_the_end_and_what_stood_before_is_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
+def interrupt(number: signal.Signals = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+@signals
+def test_an_interrupt_is_raised_at_the_end_and_what_stood_before_is_put_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     reached = []
     with pytest.raises(KeyboardInterrupt), note_interrupts() as outer:
         with pytest.raises(KeyboardInterrupt), note_interrupts() as inner:
-            interrupt()
+            interrupt(number)
             reached.append(inner.any)
         assert outer is inner
         reached.append(outer.any)
     assert reached == [True, True]
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
     with note_interrupts() as notes:
         pass
     assert not notes.any
@@ -62,12 +65,13 @@ def test_the_worker_lives_until_its_window_ends_it() -> None:
         assert worker.wait(30) == 0
 
 
-def test_a_window_that_is_interrupted_while_it_starts_ends_without_a_word() -> None:
+@signals
+def test_a_window_that_is_interrupted_while_it_starts_ends_without_a_word(number: signal.Signals) -> None:
     """At the moment at which an exception would be worst: while Qt is imported."""
     program = (
         "import builtins, os, signal; own = builtins.__import__\n"
         "def load(name, *rest, **named):\n"
-        "    if name == 'shiboken6': os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    if name == 'shiboken6': os.kill(os.getpid(), {number:d})\n"
         "    return own(name, *rest, **named)\n"
         "builtins.__import__ = load\n"
         "from app.cli.main import main; main()\n"

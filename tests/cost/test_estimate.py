@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.estimate import estimate, estimate_microseconds, model_microseconds, model_prediction
+from engine.cost.estimate import OVERLAP, estimate, estimate_microseconds, model_microseconds, model_prediction
 from engine.cost.nodes import Work
 from engine.target import DEVICES, Target, target
 
@@ -20,6 +20,7 @@ COPY = Work(
 PRODUCT = Work(
     blocks=2048, threads=256, flops=2 * 4096**3, special=0, dram_bytes_read=128 << 20, dram_bytes_written=64 << 20,
     l2_bytes=4 << 30, shared_bytes=32768, shared_bytes_moved=32 << 30, registers=128, stages=3, serial_steps=256,
+    copies_tiles=True,
 )  # fmt: skip
 
 
@@ -35,11 +36,41 @@ def test_a_large_copy_takes_its_bytes_over_the_bandwidth() -> None:
 
 
 def test_a_large_product_runs_at_the_arithmetic_rate() -> None:
-    found = model_prediction(PRODUCT, H200)
+    alone = model_prediction(replace(PRODUCT, shared_bytes_moved=0), H200)
     floor = 2 * 4096**3 / H200.fp32_rate.value * 1e6
-    assert found.bound == "compute"
+    assert alone.bound == "compute"
     # 2048 blocks are 15.5 rounds of 132 SMs: 16 are paid.
-    assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.1
+    assert floor * 16 / 15.52 * 0.999 < alone.microseconds < floor * 1.1
+    # Shared memory hinders FP32.
+    together = model_prediction(PRODUCT, H200).microseconds
+    assert together == pytest.approx(term(PRODUCT, "pipes together"), rel=0.01) and together > 1.05 * alone.microseconds
+
+
+def overlapped(kernel: Work, *names: str) -> float:
+    return sum(term(kernel, name) ** OVERLAP for name in names) ** (1 / OVERLAP)
+
+
+def test_pipes_hinder_each_other() -> None:
+    together = overlapped(PRODUCT, "FP32 arithmetic", "shared memory")
+    longest = max(term(PRODUCT, name) for name in ("FP32 arithmetic", "shared memory"))
+    assert longest * 1.05 < together < term(PRODUCT, "FP32 arithmetic") + term(PRODUCT, "shared memory")
+    assert term(PRODUCT, "pipes together") == pytest.approx(max(together, term(PRODUCT, "instruction issue")))
+    # Fragments of tensor cores are read ahead: shared memory runs beside the other pipes.
+    halves = replace(PRODUCT, flops=10**10, special=10**9, tensor_flops=2 * 4096**3, tensor_type="float16")
+    beside = overlapped(halves, "FP32 arithmetic", "tensor cores", "special functions")
+    assert term(halves, "pipes together") == pytest.approx(max(beside, term(halves, "shared memory")))
+
+
+@pytest.mark.parametrize(("rows", "lost"), [(64, 0.0), (6000, 0.0), (30_000, 1.0)])
+def test_l2_loses_what_all_blocks_together_read_before_they_read_it_again(rows: int, lost: float) -> None:
+    passes = replace(COPY, l2_bytes=2 << 30, again_bytes=1 << 30, again_set=rows)
+    # 8 blocks of 256 threads on each of 132 SMs: 6,000 bytes of each are 6 MB, 30,000 are 32 MB.
+    capacity = replace(H200, l2_bytes=replace(H200.l2_bytes, value=10e6))
+    found = model_prediction(passes, capacity)
+    once = model_prediction(replace(passes, again_bytes=0), capacity)
+    dram = next(t.value for t in found.terms if t.name == "DRAM traffic")
+    assert dram == pytest.approx(next(t.value for t in once.terms if t.name == "DRAM traffic") * (1 + lost / 2))
+    assert ("of L2 lost" in str(found)) == (lost > 0)
 
 
 def test_tensor_cores_take_their_own_rate_and_tf32_twice_as_long() -> None:
@@ -58,14 +89,15 @@ def test_a_tiny_kernel_costs_its_launch_and_one_load() -> None:
     tiny = replace(COPY, blocks=1, dram_bytes_read=1024, dram_bytes_written=1024, l2_bytes=2048)
     found = model_prediction(tiny, H200)
     assert found.bound == "latency"
-    assert found.microseconds == pytest.approx((H200.launch_overhead.value + H200.dram_latency.value) * 1e6, rel=0.01)
+    waited = H200.launch_overhead.value + H200.ramp.value + H200.dram_latency.value
+    assert found.microseconds == pytest.approx(waited * 1e6, rel=0.01)
 
 
 def test_one_stage_waits_at_every_step_and_more_stages_overlap() -> None:
     small = replace(PRODUCT, blocks=132, flops=2 * 1024**3, shared_bytes_moved=0, l2_bytes=0, serial_steps=32)
     times = [model_prediction(replace(small, stages=stages), H200).microseconds for stages in (1, 2, 3)]
     assert times[0] > times[1] >= times[2]
-    work = term(small, "FP32 arithmetic")
+    work = term(small, "pipes together")
     assert term(replace(small, stages=1), "main loop") == pytest.approx(32 * 0.6 + work)
     # Two stages: a load of 0.6 us ends behind the step before it, which takes longer.
     assert work / 32 > 0.6
@@ -115,6 +147,9 @@ WORK = st.builds(
     serial_steps=st.integers(1, 1000),
     team=st.integers(1, 4),
     team_bytes=st.integers(0, 10**6),
+    copies_tiles=st.booleans(),
+    again_bytes=st.integers(0, 10**12),
+    again_set=st.integers(0, 10**9),
 )
 
 
@@ -155,8 +190,9 @@ def test_the_answer_explains_itself() -> None:
     found = model_prediction(PRODUCT, H200)
     assert (found.origin, found.note) == ("predicted", "uncalibrated")
     assert all(t.because and t.unit for t in found.terms)
-    slowest = max(t.value for t in found.terms if t.unit == "µs" and t.name != "launch")
-    assert found.microseconds == pytest.approx(slowest + H200.launch_overhead.value * 1e6)
+    beginning = [t.value for t in found.terms if t.name in ("launch", "ramp")]
+    slowest = max(t.value for t in found.terms if t.unit == "µs" and t.name not in ("launch", "ramp"))
+    assert found.microseconds == pytest.approx(slowest + sum(beginning))
     assert found.time().microseconds == found.microseconds
     assert "limited by registers" in str(found)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine import compilation
 from engine.compilation import default_microseconds
 from engine.explore.pipeline_chart import chart
 from engine.explore.recipe_trial import predicted_time
@@ -110,3 +111,23 @@ def test_a_kernel_of_a_small_model_has_one_time(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_kernel_of_a_shared_model_has_one_time(name: str) -> None:
     check(SHARED / f"{name}.onnx")
+
+
+def test_what_fusion_judged_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is that of a kernel compiled afresh."""
+    graph = engine.load(ROOT / "resources" / "models" / "bert_tiny.onnx")
+    monkeypatch.setattr(compilation, "_works", {})
+    plan = engine.fuse(graph)
+    fresh = {group.name: engine.predict(engine.compile(group)).microseconds for group in plan.groups}
+    compiled: list[str] = []
+    advise = compilation.families.advise
+    monkeypatch.setattr(
+        compilation.families, "advise", lambda group, *rest: (compiled.append(group.name), advise(group, *rest))[1]
+    )
+    for _ in range(2):
+        document = engine.model_doc(graph, plan)
+        assert {group.name: group.time.microseconds for group in document.groups if group.time} == fresh
+    assert 0 < len(compiled) < len(plan.groups), "fusion judged some, the others were compiled once"
+    compiled.clear()
+    engine.fuse(graph)
+    assert not compiled

@@ -7,12 +7,14 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.execution import nvrtc_process
 from engine.execution.emulate import build
 from engine.execution.emulate.emulate import emulate
 from engine.execution.machine import machine
@@ -110,7 +112,7 @@ def test_a_damaged_entry_is_made_again(part: str, damage: Callable[[Path], None]
     damage(entry)
     fill()
     assert list(filled.glob(part)) == [entry] and entry.stat().st_size > 1000
-    assert not list(filled.glob("*/.new-*")) and not (filled.parent / "ran").exists()
+    assert not list(filled.glob("new/*")) and not (filled.parent / "ran").exists()
 
 
 @needs_compiler
@@ -215,14 +217,14 @@ def test_a_full_disk_is_no_fault_of_the_kernel(kept: Path, small_disk: None) -> 
     with pytest.raises(MissingCapability, match=r"LOOMSCOPE_CACHE|CXX") as told:
         emulate(kernel.source, kernel.inputs)
     assert told.value.exit_code == 3
-    assert not list(kept.glob("*/.new-*")), "nothing is left on a full disk"
+    assert not list(kept.glob("new/*")), "nothing is left on a full disk"
 
 
 @needs_nvrtc
 def test_a_cubin_that_cannot_be_kept_is_no_fault_of_the_kernel(kept: Path, small_disk: None) -> None:
     with pytest.raises(MissingCapability, match=r"cannot be written.*LOOMSCOPE_CACHE"):
         compile_cuda(vector_add().source.text, "sm_80")
-    assert not list(kept.glob("*/.new-*"))
+    assert not list(kept.glob("new/*"))
 
 
 @needs_compiler
@@ -261,6 +263,52 @@ def test_a_compiler_that_works_and_refuses_a_text_is_no_fault_of_the_machine(fil
     kernel = vector_add().with_text("sum[v] = a[v] + b[v];", "sum[v] = a[v] + nothing[v]; // No space left on device")
     with pytest.raises(CompileError, match=r"nothing"):
         emulate(kernel.source, kernel.inputs)
+
+
+@pytest.mark.parametrize("place", ["/proc/loomscope", "/sys/loomscope", "/dev/null/loomscope"])
+def test_a_place_where_nobody_can_write_is_told(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even root, unlike in a folder of mode 500."""
+    monkeypatch.setenv("LOOMSCOPE_CACHE", place)
+    for verb in (("verify", SOFTMAX), ("doctor", "--clear-cache")):
+        done = loomscope(*verb)
+        assert done.returncode == 3 and place in done.stderr and "LOOMSCOPE_CACHE" in done.stderr, done.stderr
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 40 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k,mode=700", "tmpfs", str(place)], check=False)
+    if made.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("variable", ["LOOMSCOPE_CACHE", "TMPDIR"])
+def test_a_disk_of_forty_kilobytes(variable: str, kept: Path, tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, str(tiny_disk))
+    monkeypatch.setattr("tempfile.tempdir", None)  # read from TMPDIR again
+    done = loomscope("verify", SOFTMAX, "--level", "source")
+    assert done.returncode == 3 and "fail" not in done.stdout, done.stdout + done.stderr
+    assert "No space left on device" in done.stderr and "LOOMSCOPE_CACHE" in done.stderr
+    assert not list(tiny_disk.glob("**/loomscope-*"))
+
+
+def test_no_nvrtc_is_told(kept: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("engine.execution.nvrtc.nvrtc_version", lambda: None)
+    done = loomscope("generate", SOFTMAX, "-o", str(tmp_path / "out"))
+    assert done.returncode == 3 and "pip install" in done.stderr, done.stderr
+
+
+@needs_nvrtc
+def test_an_nvrtc_that_dies_at_once_is_told(kept: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nvrtc_process.close()
+    monkeypatch.setattr(nvrtc_process, "COMMAND", (shutil.which("false") or "",))
+    done = loomscope("generate", SOFTMAX, "-o", str(tmp_path / "out"))
+    assert done.returncode == 3 and "does not compile an empty kernel" in done.stderr, done.stderr
 
 
 def test_no_compiler_is_told(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +92,57 @@ def test_an_address_that_nobody_answers_at_is_refused(address: str) -> None:
         port = listener.getsockname()[1]
     with pytest.raises(BadInput, match="does not answer as a Dask scheduler"):
         cluster(address.format(port=port), "h200", one_at_a_time=False, patience=1.0)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Settings of Dask with one certificate that signs itself, for all roles."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("certificates")
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    settings = {"ca-file": certificate}
+    for role in ("client", "scheduler", "worker"):
+        settings |= {f"{role}.cert": certificate, f"{role}.key": key}
+    return {f"distributed.comm.tls.{name}": value for name, value in settings.items()}
+
+
+@needs_dask
+def test_a_cluster_with_tls_by_dasks_own_settings(certificates: dict[str, str]) -> None:
+    import dask
+    from distributed import LocalCluster
+    from distributed.security import Security
+
+    shape = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with dask.config.set(certificates):
+        made = LocalCluster(processes=True, protocol="tls://", security=Security(), **shape)
+    with made:
+        address = made.scheduler_address
+        with pytest.raises(BadInput, match=r"asks for TLS, and Dask's settings here name no certificates"):
+            cluster(address, "h200", one_at_a_time=False)
+        with dask.config.set(certificates):
+            workers = cluster(address, "h200", one_at_a_time=False)
+            assert workers.executor.submit(os.getpid).result(timeout=60) != os.getpid()
+            workers.close()
+
+
+@needs_dask
+def test_settings_of_encryption_that_do_not_fit_are_told(certificates: dict[str, str]) -> None:
+    import dask
+
+    with (
+        dask.config.set({**certificates, "distributed.comm.tls.ca-file": "/no/such/file"}),
+        pytest.raises(BadInput, match=r"cannot be used: No such file.*distributed\.comm\.tls"),
+    ):
+        cluster("tls://127.0.0.1:1", "h200", one_at_a_time=False)
+    with (
+        dask.config.set({**certificates, "distributed.comm.require-encryption": True}),
+        pytest.raises(BadInput, match=r"is not encrypted.*tls://"),
+    ):
+        cluster("tcp://127.0.0.1:1", "h200", one_at_a_time=False)
 
 
 def test_without_dask_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPaths, Signal
 
-from app.exit_codes import INTERRUPTED
+from app.exit_codes import ENDS_WITH_PARENT, INTERRUPTED
 from app.session.client import ROOT
 from engine.documents.model import ProblemDoc
 from engine.recipe import Recipe
@@ -106,6 +106,7 @@ class RunProcess(QObject):
         process.setStandardOutputFile(QProcess.nullDevice())
         environment = QProcessEnvironment.systemEnvironment()
         environment.insert("COLUMNS", str(LOG_CHARACTERS))  # an error stays on its line
+        environment.insert(ENDS_WITH_PARENT, "1")  # also where the window is killed
         process.setProcessEnvironment(environment)
         process.readyReadStandardError.connect(self._read)
         process.finished.connect(lambda code, status: self._on_finished(code))

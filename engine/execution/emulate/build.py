@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,9 @@ from pathlib import Path
 from engine.execution.nvrtc import INCLUDE as GPU_INCLUDE
 from engine.execution.nvrtc import CompileError
 from engine.support.cache import PLACE_HINT, digest, digest_of_files, keep_folder, read_folder, unwritable, workplace
+from engine.support.child_processes import start_child
 from engine.support.errors import MissingCapability
+from engine.support.leftovers import temporary_folder
 
 INCLUDE = Path(__file__).resolve().parent / "include"
 RUNTIME = Path(__file__).resolve().parent / "runtime"
@@ -38,8 +39,19 @@ _GOLD = "-fuse-ld=gold"
 _LINKS_WITH_GOLD = "gold"
 """File beside the machine's objects that says that the compiler finds gold."""
 # Messages of the compiler, not source lines quoted in them: those begin with a line number and a bar.
-_FULL = re.compile(r"^(?!\s*\d* \|).*(?:No space left on device|Disk quota exceeded|File too large)\s*$", re.MULTILINE)
-_KILLED = re.compile(r"^(?!\s*\d* \|).*(?:Killed signal terminated program|virtual memory exhausted)", re.MULTILINE)
+_FULL = re.compile(
+    r"^(?!\s*\d* \|).*"
+    r"(?:(?:No space left on device|Disk quota exceeded|File too large)\s*$|File size limit exceeded signal)",
+    re.MULTILINE,
+)
+_KILLED = re.compile(
+    r"^(?!\s*\d* \|).*(?:(?:Killed|CPU time limit exceeded) signal terminated program|memory exhausted|out of memory)",
+    re.MULTILINE,
+)
+_SECONDS = 300.0
+"""Processor time of each of the compiler's processes."""
+_MEMORY = 8 << 30
+"""Bytes of address space of each."""
 
 
 def host_compiler() -> str | None:
@@ -123,14 +135,23 @@ def _build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
 
 
 def _run_compiler(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    try:
+    with temporary_folder() as temporary:  # a compiler that is killed leaves its files
         # The messages are searched for "error:" and for reasons in English.
-        return subprocess.run(
-            command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, errors="replace",
-            check=False,
-        )  # fmt: skip
-    except OSError as error:
-        raise _broken_compiler(command[0], f"cannot be started: {error.strerror or error}") from error
+        environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(temporary)}
+        try:
+            child = start_child(
+                command, seconds=_SECONDS, memory=_MEMORY, cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            )  # fmt: skip
+        except OSError as error:
+            raise _broken_compiler(command[0], f"cannot be started: {error.strerror or error}") from error
+        with child:
+            try:
+                out, errors = child.communicate()
+            except BaseException:  # an interrupt
+                child.kill()
+                raise
+    return subprocess.CompletedProcess(command, child.returncode, out, errors)
 
 
 def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProcess[str]) -> None:
@@ -139,7 +160,7 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
     if full:
         raise MissingCapability("cache", str(folder.parent), full[0].strip(), PLACE_HINT)
     if failed.returncode < 0 or _KILLED.search(failed.stderr):
-        reason = "was killed, or ran out of memory, while it compiled a kernel"
+        reason = "was killed, or ran out of memory or time, while it compiled a kernel"
         raise MissingCapability("run", compiler, reason, "close other programs, or add memory")
     _probe(compiler, folder)
 
@@ -147,8 +168,8 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
 def working_compiler() -> str:
     """Path of the C++ compiler, once it has made a program.  Raises MissingCapability where there is none that does."""
     compiler = _require_compiler()
-    with tempfile.TemporaryDirectory() as folder:
-        _probe(compiler, Path(folder))
+    with temporary_folder() as folder:
+        _probe(compiler, folder)
     return compiler
 
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from engine.execution.emulate.build import executable
 from engine.execution.nodes import Emulation, Finding, SiteCount, WarpAccess
+from engine.support.child_processes import start_child
 from engine.support.errors import BadInput, MissingCapability
+from engine.support.leftovers import MEMORY, temporary_folder
 from engine.tile.source import CudaSource, Parameter
 
 ORDERS = ("late", "early")
@@ -28,9 +30,15 @@ threads, warps and blocks run backwards, copies land when they are issued.  A mi
 Arrays = dict[str, np.ndarray]
 
 _STATUS = struct.Struct("qii")
-_MEMORY = Path("/dev/shm")
-_NO_ROOM = {91: "has no memory for the kernel's emulation", 92: "cannot map the kernel's arrays into memory"}
-"""Exit codes of runtime/main.cpp for faults of this machine, not of the kernel."""
+_MEMORY_LIMIT = 4 << 30
+_MEMORY_PER_BYTE = 64
+"""Address space of the child: a constant, and for each byte of the arrays a shadow cell of 32 bytes, its mask, more."""
+_NO_ROOM = {
+    91: "has no memory for the kernel's emulation",
+    92: "cannot map the kernel's arrays into memory",
+    -signal.SIGKILL: "ended the kernel's emulation, as for lack of memory",
+}
+"""Exit statuses of the child (of runtime/main.cpp) for faults of this machine, not of the kernel."""
 
 
 def emulate(
@@ -87,13 +95,12 @@ def _emulate(
     program = executable(source.text, [one.entry for one in source.launches], checked=options.checked)
     place = _roomy_folder(source)
     try:
-        with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as name:
-            folder = Path(name)
+        with temporary_folder(place) as folder:
             files = [_BufferFiles(buffer, folder / str(number)) for number, buffer in enumerate(source.buffers)]
             for file in files:
                 file.fill(arrays)
             (folder / "job").write_text(_job_text(source, files, options))
-            ending = _run_child(program, folder, options.timeout)
+            ending = _run_child(program, folder, options.timeout, _memory_limit(source))
             findings, counts, accesses, blocks_run = _read_report(folder / "result")
             outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
             masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if options.checked else {}
@@ -175,7 +182,12 @@ def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options
 def _roomy_folder(source: CudaSource) -> Path | None:
     """/dev/shm if the buffers fit into half of its free space, else None: the default temporary folder."""
     needed = sum(b.elements * (np.dtype(b.dtype).itemsize + b.written) for b in source.buffers)
-    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 * needed else None
+
+
+def _memory_limit(source: CudaSource) -> int:
+    buffers = sum(b.elements * np.dtype(b.dtype).itemsize for b in source.buffers)
+    return _MEMORY_LIMIT + _MEMORY_PER_BYTE * (buffers + sum(w.bytes for w in source.workspaces))
 
 
 def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOptions) -> str:
@@ -200,12 +212,15 @@ def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOp
     return "\n".join(lines) + "\n"
 
 
-def _run_child(program: Path, folder: Path, timeout: float) -> Finding | None:
+def _run_child(program: Path, folder: Path, timeout: float, memory: int) -> Finding | None:
     """Run the child; a finding if it crashed or ran past the limit."""
     command = [str(program), str(folder / "job"), str(folder / "result"), str(folder / "status")]
     # The child writes nothing to its standard output.  The pipe is there because it closes when the child ends, which
     # wakes `communicate` at once; `wait` with a timeout polls at intervals of up to 50 ms.
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child = start_child(
+        command, seconds=timeout, memory=memory,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -38,14 +38,14 @@ def gain(parts: Sequence[Cost], whole: Cost, target: Target) -> Gain:
     shared = sum(size for array, size in whole.handed if array in whole.fit.shared_arrays)
     through = target.shared_bandwidth.value * target.clock.value * target.sms.value
     saved = (before - after) / target.dram_bandwidth.value - 2 * shared / through
-    calls = (len(parts) - 1) * target.launch_overhead.value
+    calls = (len(parts) - 1) * target.empty_kernel
     slower = max(0.0, whole.latency - sum(p.latency for p in parts))
     return Gain((
         TermDoc("memory", saved * MICROSECONDS, "µs",
              f"{before - after:,} bytes of {before:,} no longer cross global memory ({target.dram_bandwidth.source}); "
              f"{shared:,} are handed over in shared memory"),
         TermDoc("calls", calls * MICROSECONDS, "µs",
-             f"{len(parts) - 1} launches fewer ({target.launch_overhead.source})"),
+             f"{len(parts) - 1} launches fewer ({target.launch_overhead.source}; ramp {target.ramp.source})"),
         TermDoc("penalty", -slower, "µs",
              f"{whole.latency:.3g} µs of instructions and waiting instead of {sum(p.latency for p in parts):.3g}"),
     ))  # fmt: skip

@@ -113,10 +113,10 @@ def microseconds(
         computing = latency(statements, cost.fit, kept, shared, target).microseconds
     except Unsupported:
         return float("inf")
-    return max(moving(cost, target), target.launch_overhead.value * MICROSECONDS + computing)
+    return max(moving(cost, target), target.empty_kernel * MICROSECONDS + computing)
 
 
 def moving(cost: Cost | None, target: Target) -> float:
     """Microseconds of a launch that only moves what the kernel reads and writes."""
     moved = cost.bytes_read + cost.bytes_written if cost else 0
-    return (target.launch_overhead.value + moved / target.dram_bandwidth.value) * MICROSECONDS
+    return (target.empty_kernel + moved / target.dram_bandwidth.value) * MICROSECONDS

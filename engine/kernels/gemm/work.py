@@ -37,7 +37,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     return Work(
         blocks=blocks,
         threads=tile.threads,
-        flops=gemm.flops,
+        flops=gemm.flops + (0 if problem.unit else 2 * (m * n * k * blocks * tile.steps - problem.products)),
         special=gemm.special,
         dram_bytes_read=read,
         dram_bytes_written=written,

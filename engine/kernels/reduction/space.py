@@ -41,8 +41,8 @@ SHARERS, WARPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16,
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CHUNKS_WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
-FEW_CHUNKS = (1, 8, 32)
-"""Of `CHUNKS_WRITTEN_OUT`, what a default may have."""
+FEW_CHUNKS = (1, 8)
+"""Of `CHUNKS_WRITTEN_OUT`, what a default may have of a longer row; a shorter one is written out as a whole."""
 NEAR = 1.05
 """Times the least estimate that is as good: the first program of those is taken."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
@@ -192,27 +192,35 @@ def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
 def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Program] | None:
     """The program with nearly the least estimate of a small part of the space; None where no program keeps all rules.
 
-    Of those that request few sectors the first that is NEAR the best: shared out as `kernel` is, by the fewest threads,
-    least written out.
+    Of those that request few sectors, or no more than `kernel`, the first that is NEAR the best: shared out as `kernel`
+    is, by the fewest threads, with the widest accesses, least written out.
     """
     promised: list[tuple[int, float, RowPrograms, Program]] = []
     for way in _ways(group, kernel):
         situation, checks = _situation(way), [check for check in _checks(way) if check.name != "turns"]
         choices = {name: choice for offered in situation.offers.values() for name, choice in offered.items()}
-        vectors = dict.fromkeys((choices["vector"][0], choices["vector"][-1]))
-        for sharers, vector, wide in itertools.product(choices["sharers"], vectors, FEW_CHUNKS):
-            assert isinstance(sharers, int)
+        vectors = dict.fromkeys((choices["vector"][-1], choices["vector"][0]))
+        for sharers, vector in itertools.product(choices["sharers"], vectors):
+            assert isinstance(sharers, int) and isinstance(vector, int)
             rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
-            chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept), "written_out": wide}
-            program = Program(way.name, tuple({**_FIXED, **chosen}.items()))
-            if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
-                promised.append((way.work(program).global_sectors, way.rank(program), way, program))
+            chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept)}
+            for wide in _few_written_out(way, sharers, vector):
+                program = Program(way.name, tuple({**_FIXED, **chosen, "written_out": wide}.items()))
+                if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
+                    promised.append((way.work(program).global_sectors, way.rank(program), way, program))
     if not promised:
         return None
-    fewest = min(sectors for sectors, *_ in promised)
-    full = [(time, way, program) for sectors, time, way, program in promised if sectors <= COMPETING * fewest]
+    limit = max(kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
+    full = [(time, way, program) for sectors, time, way, program in promised if sectors <= limit]
     least = min(time for time, *_ in full)
     return next((way, program) for time, way, program in full if time <= NEAR * least)
+
+
+def _few_written_out(way: RowPrograms, sharers: int, vector: int) -> Sequence[int]:
+    """Chunks that a thread may have side by side: few of them, or its whole row, which registers can then hold."""
+    chunks = -(-way.length // (sharers * (vector if way.by_row else 1)))
+    whole = min(CHUNKS_WRITTEN_OUT[-1], 1 << (chunks - 1).bit_length())
+    return sorted({*(wide for wide in FEW_CHUNKS if wide < whole), whole})
 
 
 def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:

@@ -44,7 +44,7 @@ def test_a_gain_is_memory_and_calls_less_the_penalty() -> None:
     found = {term.name: term for term in gain([first, second], whole, H200).terms}
     saved = 2 * (ARRAY + ROWS * 4)
     assert found["memory"].value == pytest.approx(saved / H200.dram_bandwidth.value * 1e6)
-    assert found["calls"].value == pytest.approx(H200.launch_overhead.value * 1e6)
+    assert found["calls"].value == pytest.approx((H200.launch_overhead.value + H200.ramp.value) * 1e6)
     assert f"{saved:,} bytes" in found["memory"].because and "1 launches fewer" in found["calls"].because
     assert gain([first, second], whole, H200).microseconds == pytest.approx(sum(t.value for t in found.values()))
 

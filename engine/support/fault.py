@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import tempfile
 import time
 import traceback
 from pathlib import Path
 
-from engine.support.errors import Fault
+from engine.support.errors import EngineError, Fault, OverBudget
 from engine.support.user_data import data_folder
 
 
-def report_fault(error: Exception) -> Fault:
-    """The fault to show for an unexpected exception; it names the file that holds the traceback."""
+def as_engine_error(error: Exception, context: str) -> EngineError:
+    """An error to show for any exception: itself, or a fault that names the report file with the traceback.
+
+    context: what was asked for, in the report.
+    """
+    if isinstance(error, EngineError):
+        return error
+    if isinstance(error, MemoryError):
+        return OverBudget("start", context[:100], "needs more memory than there is", "try a smaller model")
     lines = traceback.format_exception(error)
     machine = f"Python {platform.python_version()}, {platform.platform()}"
-    path = _write_report(f"arguments: {sys.argv[1:]}\n{machine}\n\n{''.join(lines)}")
+    path = _write_report(f"{context}\n{machine}\n\n{''.join(lines)}")
     what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     where = f"please report it with the file {path}" if path else "no report could be written: is the disk full?"
     return Fault("start", "a fault of loomscope", f"this is not your doing ({what})", where)
