@@ -45,8 +45,6 @@ class Illegal(EngineError):
 class OverBudget(EngineError):
     """A stage ran past its time, size or memory limit."""
 
-    exit_code = 1
-
 
 class MissingCapability(EngineError):
     """This machine lacks what was asked for (a GPU, a C++ compiler); `hint` says what to install."""
