@@ -30,12 +30,14 @@ if TYPE_CHECKING:
         compare_plans,
         compile,
         fuse,
+        inputs,
         launch_record,
         load,
         mappings,
         measure,
         nvrtc,
         predict,
+        run,
         schedule,
     )
     from engine.calibration import calibrate
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from engine.explore.order import order
     from engine.explore.regroup import regroup, why_apart
     from engine.explore.space import space
+    from engine.explore.transfer import Transfer, transfer
     from engine.explore.variant import variant
     from engine.explore.what_if import what_if_of_chart
     from engine.export.sources import write_sources
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from engine.present.explanation import explain
     from engine.present.model import compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.present.model_difference import compare_models
+    from engine.pytorch.api import from_torch, torch_backend, torch_op
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
         complete_recipe,
@@ -81,17 +85,21 @@ if TYPE_CHECKING:
     from engine.target import ARCHITECTURES
     from engine.tuning.ablation import ablate
     from engine.tuning.api import tune
+    from engine.tuning.report import TuningReport
+    from engine.tuning.tuning_run import TuningRun
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError",
-    "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability",
-    "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Scheduled", "Timing",
-    "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "compare", "compare_models",
-    "compare_plans", "compile", "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry", "explain",
-    "fuse", "fusion_choices", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings",
-    "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
-    "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "schedule", "space",
-    "time_doc", "tune", "variant", "what_if_of_chart", "why_apart", "write_published", "write_recipe", "write_sources",
+    "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict",
+    "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel",
+    "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Scheduled",
+    "Timing", "Transfer", "TuningReport", "TuningRun", "Unsupported", "ablate", "addresses", "calibrate", "chart",
+    "check", "check_model", "compare", "compare_models", "compare_plans", "compile", "compiled_doc",
+    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "from_torch", "fuse", "fusion_choices",
+    "inputs", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings", "measure",
+    "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice",
+    "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run", "schedule", "space",
+    "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart", "why_apart",
+    "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
 
 

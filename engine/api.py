@@ -24,8 +24,7 @@ from engine.documents.pipeline import ChartDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.partition import FusionRequest
-from engine.fusion.plan import fold_program, plan
-from engine.fusion.split_reductions import in_parts
+from engine.fusion.plan import plan
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
@@ -39,15 +38,19 @@ from engine.support.errors import BadInput, EngineError, MissingCapability
 from engine.support.garbage_collection import cycles_left_alone
 from engine.target import DEFAULT_TARGET
 from engine.target import target as find_target
-from engine.tensor.evaluate import temporaries
-from engine.tensor.lower import lower, lower_supported
+from engine.verify.values import group_values, lowering
 
 if TYPE_CHECKING:
     from engine.verify.model import ModelCheck
+    from engine.verify.run import Results
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
     """Read an ONNX or AKG file, or a row of a suite, "suite:NAME/ROW".  dims: sizes for its symbolic dimensions.
+
+    >>> graph = engine.load("suite:alcop/MM_RN50_FC")
+    >>> graph.inputs, graph.outputs
+    (('a', 'b'), ('c',))
 
     Raises BadInput.
     """
@@ -59,6 +62,12 @@ def fuse(
 ) -> FusionPlan:
     """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
 
+    >>> plan = engine.fuse(engine.load("suite:alcop/MM_RN50_FC"), target="a100")
+    >>> [group.name for group in plan.groups]
+    ['matmul_0']
+
+    target: "a100", "h100" or "h200".
+
     Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
     """
     machine = find_target(target)
@@ -66,12 +75,18 @@ def fuse(
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), request)
+        return plan(graph, *lowering(graph), request)
 
 
 def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
     """The schedule that `compile` follows under a recipe, the verdict on every entry, and why it is not legal or has no
     kernel; no CUDA text is written.
+
+    >>> group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0")
+    >>> wish = engine.entry("S0", pin="k", at="outermost", required=True, because="see what it costs")
+    >>> found = engine.schedule(group, engine.default_recipe(group).advise("user", wish))
+    >>> found.legal, found.verdicts[0].outcome
+    (True, 'honoured')
 
     Raises nothing for a wish that cannot be.
     """
@@ -80,6 +95,10 @@ def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
     """From a group to CUDA text.  observe: called with (stage, before, after) as stages finish.
+
+    >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
+    >>> kernel.family, [launch.entry for launch in kernel.launches]
+    ('gemm', ['matmul_0'])
 
     Raises Conflict (an Illegal, with verdicts) when required entries cannot hold together, NotTaken (a Conflict, of a
     legal schedule) when the kernel does not take one as given, NoKernel (an Unsupported) when no kernel follows a legal
@@ -99,6 +118,11 @@ def check(
     kernel: Kernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
 ) -> Check:
     """Run the kernel on the CPU in two orders and compare with the reference implementation.
+
+    >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
+    >>> found = engine.check(kernel)
+    >>> found.status, found.orders
+    ('pass', ('late', 'early'))
 
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
     with the launch.  ptx: text in place of NVRTC's; then there is no machine code.
@@ -132,6 +156,10 @@ def check_model(
 ) -> ModelCheck:
     """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
 
+    >>> graph = engine.load("suite:alcop/MM_RN50_FC")
+    >>> engine.check_model(graph, engine.fuse(graph)).status
+    'pass'
+
     progress: called with (group, launches done, launches).  level: as of `check`.
     Raises Unsupported when some operators have no kernel.
     """
@@ -142,8 +170,68 @@ def check_model(
     return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress, level=level)
 
 
+def run(
+    what: Kernel | FusionPlan,
+    arrays: Mapping[str, np.ndarray],
+    recipe: Recipe | None = None,
+    *,
+    device: str | None = None,
+) -> Results:
+    """Run a kernel, or all launches of a plan in order, on arrays of your own.
+
+    >>> plan = engine.fuse(engine.load("suite:alcop/MM_RN50_FC"))
+    >>> kernel = engine.compile(plan.group("matmul_0"))
+    >>> x, w = numpy.ones((1024, 2048), "float16"), numpy.ones((2048, 64), "float16")
+    >>> found = engine.run(kernel, {"a": x, "b": w}, device="cpu")
+    >>> found.origin, found["c"].shape, float(found["c"][0, 0])
+    ('emulated', (1024, 64), 2048.0)
+
+    arrays: value of each input, by the name of its tensor in the graph; of a kernel, the first launch's tensors, or the
+    names of its program's arrays.  Constants of the graph need none: the file's are taken, or those that `engine.check`
+    draws where the file leaves weights out.
+    recipe: of a plan, by default its advisers'.  A kernel has its own.
+    device: "gpu" or "cpu"; None for the GPU where there is one.  On the CPU the CUDA text is emulated.
+    Returns arrays by the names of their tensors in the graph, with `.origin`: "emulated", or the GPU's name.
+    Raises BadInput for a missing or unknown array and one of another shape or type, MissingCapability without a C++
+    compiler, or where the GPU is asked for and is not there.
+    """
+    from engine.verify.run import run_kernel, run_plan
+
+    if isinstance(what, Kernel):
+        if recipe is not None:
+            raise BadInput("run", what.group.name, "is compiled already, under its own recipe", "leave out the recipe")
+        return run_kernel(what, arrays, device)
+    return run_plan(what, arrays, recipe or default_recipe(what), device)
+
+
+def inputs(what: Kernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
+    """Values for the inputs of a kernel or a plan, for `engine.run`: those that `engine.check` takes for a seed.
+
+    >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
+    >>> {name: value.shape for name, value in engine.inputs(kernel).items()}
+    {'a_2': (1024, 2048), 'b_2': (2048, 64)}
+
+    Of a kernel: by the names of its program's arrays, weights included; inputs that other kernels make have the values
+    that the reference implementation gives them.  Of a plan: of its graph's inputs.
+    Raises BadInput for what comes from no graph.
+    """
+    from engine.execution.reference import input_values
+
+    if isinstance(what, Kernel):
+        expected, before = group_values(what.group, seed)
+        return {name: {**expected, **before}[name] for name in what.group.program.inputs}
+    if what.source is None:
+        raise BadInput("inputs", what.graph, "the plan comes from no graph", "fuse a graph")
+    values = input_values(what.source, seed)
+    return {name: values[name] for name in what.source.inputs}
+
+
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """The modelled time of one launch, calibrated where the user has measured.
+
+    >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
+    >>> engine.predict(kernel).microseconds > 0
+    True
 
     registers: of one thread, if the kernel was compiled; those that its family expects where nothing is said.
     """
@@ -257,51 +345,3 @@ def chart(kernel: Kernel) -> ChartDoc:
     except MissingCapability:
         registers = None
     return drawn(kernel, registers)
-
-
-def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
-
-    Who reads a buffer that the graph updates reads its old contents: these are in `before`.
-    """
-    from engine.execution.reference import reference_values
-
-    if group.graph is None:
-        raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
-    arrays = group.instances[0].arrays
-    outside = {*group.program.inputs, *group.program.outputs}
-    kept = group.beside or {arrays[name] for name in outside}
-    expected_all, before_all = _reference(group.graph, seed, frozenset(kept))
-    missing = {arrays[name] for name in outside} - expected_all.keys()
-    left_out = missing & group.graph.tensors.keys()
-    if left_out:
-        expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
-    if missing := missing - left_out:
-        lowered = lower(group.graph)
-        expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
-        if missing := missing - expected_all.keys():  # of reductions in parts
-            parted = in_parts(fold_program(lowered, group.graph).program)
-            expected_all = {**expected_all, **temporaries(parted, expected_all, missing)}
-    view, declared = group.instances[0].view, group.program.arrays
-    expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
-    updated = {update.target for update in group.graph.updates}
-    before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
-    return expected, before
-
-
-@lru_cache(maxsize=2)
-def _reference(
-    graph: OperatorGraph, seed: int, kept: frozenset[str]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
-
-    Of a graph whose tensors do not fit into memory, those in `kept`.
-    """
-    from engine.execution.reference import MAX_BYTES, input_values, reference_values
-
-    wanted = None
-    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
-        wanted = sorted(kept & graph.tensors.keys())
-    updated = {update.target for update in graph.updates}
-    before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
-    return reference_values(graph, seed, wanted), before

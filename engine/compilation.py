@@ -52,6 +52,10 @@ def default_recipe(
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
+    >>> recipe = engine.default_recipe(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")))
+    >>> sorted({advice.author for advice in recipe.groups["matmul_0"]})
+    ['pipeline', 'tensorize']
+
     target: another GPU than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
     contractions round their operands; by default none is rounded.
     """

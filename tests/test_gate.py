@@ -159,10 +159,10 @@ def test_large_arrays_are_compiled_and_not_counted(monkeypatch: pytest.MonkeyPat
     assert "sectors" not in found.launch and found.launch["registers sm_80"] > 0
 
 
-def test_the_workflow_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workflow_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its two commands, as they are written, before and after a planted change."""
-    text = (MODELS.parents[1] / "README.md").read_text(encoding="utf-8")
-    section = text.partition("### A gate in continuous integration")[2].partition("\nAs a library")[0]
+    text = (MODELS.parents[1] / "resources/docs/command_line.md").read_text(encoding="utf-8")
+    section = text.partition("## A gate in continuous integration")[2]
     check, baseline = (re.search(rf"loomscope ({verb} model.onnx[^`\n]*)", section) for verb in ("check", "baseline"))
     assert check and baseline
     monkeypatch.chdir(tmp_path)

@@ -7,8 +7,6 @@ import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import pytest
-
 from tests.support.commands import document, loomscope
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +14,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 TOP = ("app", "engine", "resources", "views")
+
+
+EXAMPLES = ROOT / "resources/docs/examples"
+"""Scripts to read and run: documents, not modules."""
 
 
 def packages() -> list[str]:
@@ -30,7 +32,7 @@ def test_the_packages_that_are_found_are_the_tree() -> None:
         module.parent
         for top in TOP
         for module in (ROOT / top).rglob("*.py")
-        if "__pycache__" not in module.parts
+        if "__pycache__" not in module.parts and EXAMPLES not in module.parents
     }
     assert sorted(packages()) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
 
@@ -43,7 +45,7 @@ def test_every_data_file_is_shipped() -> None:
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
     kinds = {".cuh", ".hpp", ".cpp", ".svg", ".ttf", ".otf", ".json", ".md", ".onnx", ".txt"}
-    present = {
+    present = set(EXAMPLES.glob("*.py")) | {
         path for top in ("engine", "resources", "views") for path in (ROOT / top).rglob("*") if path.suffix in kinds
     }
     assert present - listed == set()
@@ -65,27 +67,6 @@ def test_the_readme_sets_up_everything_in_one_command_each() -> None:
 def test_ci_runs_the_words_of_the_readme() -> None:
     tests = next(line for line in commands() if line.startswith("python3 -m venv") and "pytest" in line)
     assert tests in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-
-
-def test_the_readme_lists_every_verb() -> None:
-    from app.cli.main import app
-
-    table = README.partition("| verb | does |")[2].partition("\n\n")[0]
-    listed = re.findall(r"^\| `(\w+)", table, re.MULTILINE)
-    assert sorted(listed) == sorted(command.name or command.callback.__name__ for command in app.registered_commands)
-
-
-@pytest.mark.parametrize("name", re.findall(r"\]\((\w[^)#:]*)\)", README))
-def test_every_file_that_the_readme_shows_exists(name: str) -> None:
-    assert (ROOT / name).is_file()
-
-
-def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
-    table = README.partition("| `engine/` | |")[2].partition("\n\n")[0]
-    first = (row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
-    told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
-    engine = (name.split(".") for name in packages() if name.startswith("engine."))
-    assert told == {parts[1] for parts in engine if len(parts) == 2}
 
 
 def test_what_the_readme_shows_of_the_example_is_what_is_printed() -> None:

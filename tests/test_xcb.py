@@ -36,7 +36,7 @@ def test_the_desktop_tests_pass() -> None:
     assert done.stdout.count("100%]") == 2, f"at scale 1 and at scale 2:\n{done.stdout}"
 
 
-def test_the_packages_are_those_that_the_readme_and_ci_install() -> None:
-    for file in ("README.md", ".ci/run"):
+def test_the_packages_are_those_that_the_page_and_ci_install() -> None:
+    for file in ("resources/docs/contributing.md", ".ci/run"):
         text = (ROOT / file).read_text(encoding="utf-8")
         assert all(f" {package}" in text for package in PACKAGES.values()), file

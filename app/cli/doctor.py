@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 PACKAGES = (
-    "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
+    "numpy", "networkx", "islpy", "highspy", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
     "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials", "pyqtgraph",
 )  # fmt: skip
 
@@ -48,6 +48,8 @@ def examine() -> list[Capability]:
         Capability("GPU", has.gpu, "measure", GPU_HINT),
         Capability("PyCUDA", version_of("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
         Capability("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
+        Capability("lightgbm", version_of("lightgbm"), "tune's ranking", "pip install 'loomscope[learned]'"),
+        Capability("torch", version_of("torch"), "torch_op, from_torch", "pip install 'loomscope[torch]'"),
         Capability("distributed", version_of("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
     ]
     return rows + [Capability(name, version_of(name), "everything", f"pip install {name}") for name in PACKAGES]

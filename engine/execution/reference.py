@@ -156,7 +156,14 @@ def _draw_all(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Val
     values = {
         name: _input(graph, name, seed, drawn) for name, drawn in distributions(graph, graph.inputs, positive).items()
     }
-    for name, constant in graph.constants.items():
+    return {**values, **constant_values(graph, seed)}
+
+
+def constant_values(graph: OperatorGraph, seed: int = 0, names: Collection[str] | None = None) -> Values:
+    """The value of every constant (or of those in `names`): the file's, or drawn where the file leaves it out."""
+    values = {}
+    for name in graph.constants if names is None else names:
+        constant = graph.constants[name]
         if constant.fill is not None:
             values[name] = weight_values(graph.tensors[name], constant.fill, seed)
         elif constant.value is not None:

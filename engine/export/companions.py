@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.api import group_values
 from engine.execution.nvrtc import compile_cuda
 from engine.export.torch_module import TOLERANCE
 from engine.graph.nodes import OperatorGraph
@@ -17,6 +16,7 @@ from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError
 from engine.target import ARCHITECTURES
 from engine.verify.tolerance import group_tolerance
+from engine.verify.values import group_values
 
 PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}
 """Name of a program -> the file that is copied."""

@@ -54,7 +54,7 @@ def write_sources(
                 spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
             start = time.perf_counter()
             try:
-                rows.append(_row(kernel))
+                rows.append(kernel_row(kernel))
             except CompileError as error:
                 unsupported[group.name] = f"{error.subject}: {error.reason}"
                 continue
@@ -78,7 +78,8 @@ def write_sources(
     return manifest
 
 
-def _row(kernel: Kernel) -> dict[str, Any]:
+def kernel_row(kernel: Kernel) -> dict[str, Any]:
+    """What the manifest says of a kernel.  Raises CompileError where NVRTC refuses its text."""
     source = kernel.source
     compiled = {a: compile_cuda(source.text, a) for a in ARCHITECTURES}
     return {

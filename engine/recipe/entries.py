@@ -85,7 +85,7 @@ def entry(
 ) -> Entry:
     """An entry with exactly one field; no `statements` means all of the group.  BadInput for a value it cannot have.
 
-    >>> str(entry("S1", pin="j", at="innermost", because="rows are contiguous"))
+    >>> str(engine.entry("S1", pin="j", at="innermost", because="rows are contiguous"))
     'S1 @ innermost: pin j'
     """
     fields: dict[str, Value | None] = {

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.api import group_values
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import compile_cuda, nvrtc_version
 from engine.explore.addresses import dummy_inputs
@@ -22,6 +21,7 @@ from engine.support.files import read_json, write_whole
 from engine.support.serialization import from_json, to_json
 from engine.target import ARCHITECTURES
 from engine.verify.kernel import sample_blocks
+from engine.verify.values import group_values
 
 FORMAT, VERSION = "loomscope-baseline", 1
 WHOLE = ""

@@ -7,13 +7,15 @@ is taken a moment after the folder is made.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
@@ -86,3 +88,11 @@ def _remove(path: Path) -> None:
                 path.unlink()
         finally:
             os.close(handle)
+
+
+@cache
+def process_folder() -> Path:
+    """A folder that lives as long as this process; one that is killed leaves it to the next `sweep`."""
+    opened = ExitStack()
+    atexit.register(opened.close)
+    return opened.enter_context(temporary_folder())

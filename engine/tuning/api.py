@@ -2,50 +2,144 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
-from engine.api import check, group_values, measure, nvrtc
-from engine.compilation import compile_group
+from engine.api import check as check_kernel
+from engine.api import measure, nvrtc
+from engine.compilation import compile_group, default_recipe
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
-from engine.tuning.executors import Workers
+from engine.tuning.cluster import cluster as cluster_workers
+from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
 from engine.tuning.runner import VALUES, MeasuredRunner, PredictedRunner, ReplayedRunner, Runner
-from engine.tuning.search import Search
-from engine.tuning.settings import SearchSettings, SearchTools
+from engine.tuning.settings import (
+    DEFAULT_PATIENCE,
+    DEFAULT_STRATEGY,
+    DEFAULT_TRIALS,
+    SearchLimits,
+    SearchSettings,
+    SearchTools,
+)
 from engine.tuning.setup import Observer, begin
+from engine.tuning.tuning_run import TuningRun
+from engine.verify.values import group_values
 
 REPLAYED = "replayed"
 RUNNERS = (PREDICTED, MEASURED, REPLAYED)
 
 
 def tune(
-    plan: FusionPlan,
-    recipe: Recipe,
-    records: RecordStore,
-    settings: SearchSettings | None = None,
-    workers: Workers | None = None,
-    judge: Judge | None = None,
+    subject: FusionPlan | FusionGroup,
+    recipe: Recipe | None = None,
+    *,
+    trials: int = DEFAULT_TRIALS,
+    minutes: float | None = None,
+    records: str | Path | None = None,
+    runner: str = PREDICTED,
+    strategy: str = DEFAULT_STRATEGY,
+    jobs: int = 1,
+    resume: bool = False,
+    cluster: str | None = None,
+    patience: int = DEFAULT_PATIENCE,
+    check: bool = True,
+    seed: int = 0,
+    source: str | None = None,
     observe: Observer | None = None,
-) -> Search:
-    """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
+) -> TuningRun:
+    """Search for faster recipes of a plan's groups, or of one group: mappings, tiles and pipelines.
 
-    records: keeps trials and the run, and gives the results of trials that were run before.  settings: by default
-    predicted times and the learned strategy.  workers: by default this process.  judge: checks the best program against
-    the reference, by default not at all.  observe: called with (group, groups done, groups) while search spaces are
-    built.  Raises what `engine.tuning.setup.begin` does.
+    >>> plan = engine.fuse(engine.load("suite:alcop/MM_RN50_FC"), target="a100")
+    >>> run = engine.tune(plan, trials=4, strategy="model")
+    >>> for attempt in run:
+    ...     assert attempt.group == "matmul_0"
+    >>> kernel = engine.compile(plan.group("matmul_0"), run.best)
+    >>> print(run.report().origin, run.report().trials)
+    predicted 4
+
+    recipe: what the search starts from, by default the advisers'; a user's entries stay fixed.
+    trials: for each group on average.  minutes: after which it ends; None for no limit.  patience: rounds without gain
+    after which a group gets no more.
+    records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.
+    runner: "predicted" (the model's times), "measured" (this machine's GPU, or those of a cluster) or "replayed" (times
+    that the records hold).  strategy: "learned", "model", "evolution", "random" or "exhaustive".
+    jobs: processes of this machine; with more than one a script needs `if __name__ == "__main__":`.
+    cluster: address of a Dask scheduler in their place, "tls://host:8786".
+    resume: go on with the last run of the records.
+    check: compare the best program of each group with the reference at the end.  seed: of all that is drawn.
+    source: the file's name for who reads the records, by default the graph's.
+    observe: called with (group, groups done, groups) while search spaces are built.
+    Raises BadInput for options that cannot be meant, Unsupported where nothing can be searched, with the reasons,
+    MissingCapability where the runner lacks what it needs.
     """
-    tools = SearchTools()
-    tools = SearchTools(workers or tools.workers, judge or tools.judge)
-    return begin(plan, recipe, records, settings or SearchSettings(), tools, observe)
+    _check_limits(minutes, patience)
+    _check_workers(jobs, cluster, runner)
+    _check_records(records, resume, runner)
+    running = find_runner(runner, is_here=cluster is None)
+    limits = SearchLimits(trials, math.inf if minutes is None else minutes, patience=patience)
+    groups = subject.groups if isinstance(subject, FusionPlan) else (subject,)
+    graph = subject.source if isinstance(subject, FusionPlan) else subject.graph
+    if source is None:
+        source = str(graph.source.resolve()) if graph is not None and graph.source else ""
+    settings = SearchSettings(strategy, running, limits, seed, source, resume)
+    recipe = recipe or default_recipe(subject)
+    with ExitStack() as opened:
+        store = opened.enter_context(RecordStore(":memory:" if records is None else records))
+        workers = _find_workers(jobs, cluster, recipe.target, runner)
+        opened.callback(workers.close)
+        tools = SearchTools(workers, judge(runner) if check else Judge())
+        search = begin(groups, recipe, store, settings, tools, observe)
+        opened.pop_all()  # the run closes them
+    return TuningRun(search, store)
 
 
-def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
+def _check_limits(minutes: float | None, patience: int) -> None:
+    """Raise BadInput for limits that no search can have."""
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise BadInput("tune", f"{minutes:g} minutes", "is no time", "say a number above 0")
+    if patience < 1:
+        raise BadInput("tune", f"patience {patience}", "is no number of rounds", "say 1 or more")
+
+
+def _check_workers(jobs: int, cluster: str | None, runner: str) -> None:
+    """Raise BadInput for an address that is none, and for processes that would be in each other's way."""
+    if cluster is not None and not re.fullmatch(r"(\w+://)?.+:\d+", cluster):
+        hint = "for example tcp://host:8786"
+        raise BadInput("tune", f"cluster {cluster}", "is no address of a host with a port", hint)
+    if jobs != 1 and cluster is not None:
+        raise BadInput("tune", f"{jobs} jobs", "are for this machine alone", "a cluster has the workers that it has")
+    if jobs != 1 and runner == MEASURED:
+        raise BadInput("tune", f"{jobs} jobs", "would time kernels beside each other on one GPU", "leave it at 1")
+
+
+def _check_records(records: str | Path | None, resume: bool, runner: str) -> None:
+    """Raise BadInput where the records cannot be what is asked of them."""
+    path = None if records is None else Path(records)
+    if path is not None and path.exists() and not path.is_file():
+        raise BadInput("tune", f"records {path}", "is not a file", "name one for the records of the search")
+    if resume and (path is None or not path.is_file()):
+        raise BadInput("tune", f"records {path}", "is not there to go on with", "do not resume")
+    if runner == REPLAYED and (path is None or not path.is_file()):
+        raise BadInput("tune", f"records {path}", "is not there to be replayed", "name a file of measured trials")
+
+
+def _find_workers(jobs: int, address: str | None, target: str, runner: str) -> Workers:
+    """Where programs run."""
+    if address is not None:
+        return cluster_workers(address, target, one_at_a_time=runner == MEASURED)
+    return here() if jobs == 1 else processes(jobs)
+
+
+def find_runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
     """The runner of a name.  origin: of the trials that "replayed" takes.  is_here: whether this machine measures.
 
     Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
@@ -65,7 +159,7 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
 
 def judge(name: str) -> Judge:
     """The judge of a runner: measured trials were checked when they ran and are timed again, others are checked."""
-    return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
+    return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check_kernel, seed=0))
 
 
 def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing, ...] | Failure:

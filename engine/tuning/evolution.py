@@ -1,8 +1,9 @@
 """Evolutionary search: populations evolve under a learned cost model, and few programs of them are run.
 
 Ansor's search with GTA's parameters: part of each population descends from the best programs tried, children mutate
-one dimension or cross two parents, and a few proposals are random.  LightGBM ranks programs by their features; before
-it has enough results, the modelled times rank them.
+one dimension or cross two parents, and a few proposals are random.  LightGBM ranks programs by their features (where
+the extra `learned` is not installed, a linear model of log time does); before there are enough results, the modelled
+times rank them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LEAST_RESULTS = 10
 """Results from which a ranking is learned."""
 LATEST_RESULTS = 2000
 """The last results that are learned from."""
+RIDGE = 1.0
+"""Penalty of the linear model's squared weights, of standardised features."""
 LEVELS = 31
 """Grades of relevance, the fastest has the highest."""
 
@@ -38,7 +41,10 @@ Judge = Callable[[np.ndarray], np.ndarray]
 
 
 class Ranking:
-    """LightGBM's lambdarank over the figures of programs; the same results in the same order give the same ranking."""
+    """LightGBM's lambdarank over the figures of programs, where it is installed, else ridge regression of log time.
+
+    The same results in the same order give the same ranking.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -48,8 +54,10 @@ class Ranking:
 
         features, times: the feature vector and the logarithm of the time of each program.
         """
-        import lightgbm  # takes a second to import, and most runs never learn
-
+        try:
+            import lightgbm  # takes a second to import, and most runs never learn
+        except ImportError:
+            return fit_linear(features, times)
         order = np.argsort(np.argsort(times, kind="stable"), kind="stable")
         grades = LEVELS - (order * LEVELS) // max(len(times) - 1, 1)
         data = lightgbm.Dataset(features, grades, group=[len(times)], params={"verbosity": -1, "min_data_in_bin": 1})
@@ -60,6 +68,14 @@ class Ranking:
         }  # fmt: skip
         model = lightgbm.train(parameters, data, num_boost_round=60)
         return lambda ask: np.asarray(model.predict(ask, num_threads=1))
+
+
+def fit_linear(features: np.ndarray, times: np.ndarray) -> Judge:
+    """Ridge regression of the logarithm of time over standardised features; higher is faster."""
+    mean, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
+    rows = (features - mean) / spread
+    weights = np.linalg.solve(rows.T @ rows + RIDGE * np.eye(rows.shape[1]), rows.T @ (times - times.mean()))
+    return lambda ask: -((ask - mean) / spread) @ weights
 
 
 class Evolution:

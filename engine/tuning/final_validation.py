@@ -20,6 +20,8 @@ from engine.tuning.winners import REPEATED
 CHECK = "check 1"
 """Version of the cached verdicts: a change of the check must change it."""
 PASS = "pass"
+AGREES = "agrees with the reference"
+"""Note of a program that was found right."""
 WRONG = "wrong result"
 """Kind of failure of a program whose results differ from the reference."""
 
@@ -66,7 +68,7 @@ def settle(
         if isinstance(why, MissingCapability):
             progress.note = f"not checked: {why.reason}"
             return
-        progress.note = "agrees with the reference" if not why else ""
+        progress.note = AGREES if not why else ""
         yield FinalVerdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
         if not why:
             return

@@ -11,6 +11,10 @@ from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
 from engine.tuning.runner import PredictedRunner, Runner
 
+DEFAULT_TRIALS = 64
+"""For each subgraph, on average."""
+DEFAULT_PATIENCE = 8
+"""Rounds without gain after which a subgraph gets no more."""
 DEFAULT_STRATEGY = "learned"
 """Ranked by the model at first, by a correction learned from the trials later."""
 
@@ -19,13 +23,11 @@ DEFAULT_STRATEGY = "learned"
 class SearchLimits:
     """When a search ends."""
 
-    trials: int = 64
-    """For each subgraph, on average."""
+    trials: int = DEFAULT_TRIALS
     minutes: float = math.inf
     round: int = 16
     """Most trials of one round; the next one is placed by what this one found."""
-    patience: int = 8
-    """Rounds without gain after which a subgraph gets no more."""
+    patience: int = DEFAULT_PATIENCE
 
 
 @dataclass(frozen=True, slots=True)

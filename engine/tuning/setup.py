@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from engine.execution.nodes import PREDICTED
-from engine.fusion.nodes import FusionPlan
+from engine.fusion.nodes import FusionGroup
 from engine.kernels.space import Dropped, Task
 from engine.recipe import Recipe
 from engine.records.nodes import RefusedRecord, Request
@@ -28,14 +28,14 @@ Observer = Callable[[str, int, int], None]
 
 
 def begin(
-    plan: FusionPlan,
+    groups: Sequence[FusionGroup],
     recipe: Recipe,
     store: RecordStore,
     settings: SearchSettings,
     tools: SearchTools,
     observe: Observer | None = None,
 ) -> Search:
-    """A search of all groups of a plan, with a run in the store.
+    """A search of some groups of a plan, with a run in the store.
 
     Raises BadInput for an unknown strategy, too few trials, and a run to resume that is not there or is of something
     else; Unsupported where nothing of any group can be searched, with the reasons.
@@ -45,9 +45,9 @@ def begin(
     if settings.limits.trials < 1:
         reason = "are too few: the first round of each group would have none"
         raise BadInput("tune", f"{settings.limits.trials} trials for each group", reason, "allow at least 1")
-    found, skipped = _problems(plan, recipe, store, settings.runner, observe or (lambda group, done, total: None))
+    found, skipped = _problems(groups, recipe, store, settings.runner, observe or (lambda group, done, total: None))
     if not found:
-        raise _nothing(plan.graph, skipped)
+        raise _nothing(settings.source or "the plan", skipped)
     limits, runner = settings.limits, settings.runner
     request = Request(
         settings.source, recipe.target, settings.strategy, runner.name, runner.origin, limits.trials,
@@ -67,13 +67,13 @@ def begin(
 
 
 def _problems(
-    plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
+    groups: Sequence[FusionGroup], recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
 ) -> tuple[dict[str, SearchProblem], dict[str, str]]:
     """Search problems by group name, and for the other groups the reason why they have none."""
     found: dict[str, SearchProblem] = {}
     skipped: dict[str, str] = {}
-    for done, group in enumerate(plan.groups):
-        observe(group.name, done, len(plan.groups))
+    for done, group in enumerate(groups):
+        observe(group.name, done, len(groups))
         try:
             one = problem(group, recipe)
             if isinstance(one, SearchProblem) and isinstance(runner, ReplayedRunner):
@@ -107,12 +107,12 @@ def _restrict(task: Task, names: Set[str]) -> Task:
     return replace(task, funnel=replace(task.funnel, left=left, dropped=(*task.funnel.dropped, gone)))
 
 
-def _nothing(graph: str, skipped: Mapping[str, str]) -> Unsupported:
+def _nothing(subject: str, skipped: Mapping[str, str]) -> Unsupported:
     if len(skipped) == 1:
         ((name, why),) = skipped.items()
         return Unsupported("tune", name, f"has nothing to search: {why}")
     reasons = "; ".join(f"{name}: {why}" for name, why in list(skipped.items())[:3])
-    return Unsupported("tune", graph, "has nothing to search", reasons)
+    return Unsupported("tune", subject, "has nothing to search", reasons)
 
 
 def _progress(found: SearchProblem, settings: SearchSettings) -> Progress:

@@ -1,4 +1,4 @@
-"""README's walk in ten lines, in the real window with the real worker: its words and figures are what happens."""
+"""The tutorial's walk in ten lines, in the real window with the real worker: its words and figures are what happens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.app.test_real_editing import GROUP, explored, opened
 from views.schedule.view import SPACE
 
 ROOT = Path(__file__).parents[2]
-WALK = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A walk")[2].partition("\n## ")[0]
+WALK = (ROOT / "resources/docs/tutorial.md").read_text(encoding="utf-8").partition("## A walk")[2].partition("\n## ")[0]
 
 
 def test_the_walk_of_the_readme(make: Callable[..., Window], qtbot: object) -> None:

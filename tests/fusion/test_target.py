@@ -11,6 +11,7 @@ import engine
 from engine import api
 from engine.execution import reference
 from engine.fusion.stitching.nodes import Fixed
+from engine.verify import values
 from tests.support.attentions import Attention
 from tests.support.commands import MODELS
 
@@ -63,13 +64,14 @@ def test_a_plan_for_a100_goes_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     """Also where only what the kernels read and write is kept of the reference: nothing is planned again for that."""
     graph = engine.load(MODELS / "bert_tiny.onnx")
     plan = engine.fuse(graph, target="a100")
-    monkeypatch.setattr(reference, "MAX_BYTES", sum(tensor.bytes for tensor in graph.tensors.values()) - 1)
+    for module in (reference, values):
+        monkeypatch.setattr(module, "MAX_BYTES", sum(tensor.bytes for tensor in graph.tensors.values()) - 1)
     monkeypatch.setattr(api, "fuse", lambda *_: pytest.fail("planned again"))
-    api._reference.cache_clear()
+    values._reference.cache_clear()
     for group in plan.groups:
-        expected, _ = api.group_values(group, 3)
+        expected, _ = values.group_values(group, 3)
         assert expected.keys() == {*group.program.inputs, *group.program.outputs}
         kernel = engine.compile(group)
         assert (kernel.target.name, kernel.target.architecture) == ("a100", "sm_80")
         assert group.beside >= {group.instances[0].arrays[name] for name in expected}
-    api._reference.cache_clear()
+    values._reference.cache_clear()

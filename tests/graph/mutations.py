@@ -87,7 +87,11 @@ def _followed(child: subprocess.Popen[str], at: int, limit: float) -> Iterator[O
             if line is None:
                 break
             started = True
-            word, case, *rest = line.rstrip("\n").split("\t")
+            word, *fields = line.rstrip("\n").split("\t")
+            if not fields:  # not a line of ours: a library that writes to standard output
+                yield Outcome(at, mutation, "FINDING", f"printed {line!r}")
+                continue
+            case, *rest = fields
             if word == "case":
                 at, mutation = int(case), rest[0]
             elif word == "end":

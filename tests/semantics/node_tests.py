@@ -32,7 +32,7 @@ from engine.support.cache import digest, read_entry, write_entry
 from engine.support.errors import EngineError
 from engine.tensor.evaluate import evaluate
 from engine.tensor.lower import lower
-from engine.verify.model import run_launch
+from engine.verify.model_run import run_launch
 
 OPEN = Path(__file__).parent / "node_tests_open.json"
 """Test -> why it does not pass."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import engine
-from engine.api import group_values
 from engine.fusion.nodes import FusionGroup
 from engine.tensor.evaluate import evaluate
+from engine.verify.values import group_values
 from tests.semantics.random_graphs import RandomGraph, random_entries
 
 

@@ -1,4 +1,6 @@
-"""Draws README's pictures anew: `python -m tests.support.pictures [NAME...]`; each by `loomscope render`, offscreen.
+"""Draws the pictures of README and the tutorial anew: `python -m tests.support.pictures [NAME...]`.
+
+Each is drawn by `loomscope render`, offscreen.
 
 Models of ../shared/models are needed.  The picture of groups as hulls shows a layer norm that was split by hand, which
 no option of `render` does: it is made in the window, and left alone here.

@@ -14,12 +14,13 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.records.nodes import Attempt
 from engine.records.store import RecordStore
-from engine.tuning.executors import Workers
+from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.runner import Outcome, PredictedRunner, Prepared, compile_tuned, recipe_of, subject_of, this_process
 from engine.tuning.search import Search
-from engine.tuning.settings import SearchLimits, SearchSettings
+from engine.tuning.settings import SearchLimits, SearchSettings, SearchTools
+from engine.tuning.setup import begin
 
 ROW = "suite:gta/gemm-256x1024x256"
 
@@ -75,7 +76,15 @@ def search(
 ) -> Search:  # fmt: skip
     limits = SearchLimits(trials, minutes)
     settings = SearchSettings(strategy, runner or PredictedRunner(), limits, seed, ROW, resume)  # type: ignore[arg-type]
-    return engine.tune(plan(), recipe(), store, settings, workers, judge)
+    return begin_search(plan().groups, recipe(), store, settings, workers, judge)
+
+
+def begin_search(
+    groups: Sequence[FusionGroup], recipe: Recipe, store: RecordStore, settings: SearchSettings | None = None,
+    workers: Workers | None = None, judge: Judge | None = None,
+) -> Search:  # fmt: skip
+    """A search in a store that the test made, by default in this process and without checks."""
+    return begin(groups, recipe, store, settings or SearchSettings(), SearchTools(workers or here(), judge or Judge()))
 
 
 def run(path: Path, trials: int = 6, **options: object) -> tuple[Search, Sequence[Attempt]]:

@@ -18,6 +18,7 @@ from engine.suite.operators import model_of
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler
+from tests.tuning.runs import begin_search
 
 MMA = "mma_m16n8k16_f16"
 ROWS, WALKS = {"lanes of a row", "warps of a column"}, {"walks"}
@@ -80,7 +81,7 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
     plan = engine.fuse(graph)
     recipe = engine.default_recipe(plan)
     with RecordStore(folder / "r.db") as store:
-        search = engine.tune(plan, recipe, store, SearchSettings(limits=SearchLimits(trials)))
+        search = begin_search(plan.groups, recipe, store, SearchSettings(limits=SearchLimits(trials)))
         attempts = list(search.run())
         assert not search.skipped and {attempt.group for attempt in attempts} == {g.name for g in plan.groups}
         assert all(attempt.state != FAILED for attempt in attempts), [a.failure for a in attempts]

@@ -21,10 +21,11 @@ from engine.records.nodes import CHECKED, TIMED_AGAIN
 from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.tuning import compiler_pruning as compiled
-from engine.tuning.api import judge, runner
+from engine.tuning.api import find_runner, judge
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler, needs_nvrtc
+from tests.tuning.runs import begin_search
 
 pytestmark = [needs_compiler, needs_nvrtc]
 ROW = "suite:gta/gemm-16x512x128"
@@ -78,8 +79,8 @@ def test_every_kernel_is_launched_once_checked_and_the_best_are_timed_again(gpu:
     recipe = engine.default_recipe(plan)
     records = tmp_path / "r.db"
     with RecordStore(records) as store:
-        settings = SearchSettings("random", runner(MEASURED), SearchLimits(TRIALS), 3, ROW)
-        search = engine.tune(plan, recipe, store, settings, judge=judge(MEASURED))
+        settings = SearchSettings("random", find_runner(MEASURED), SearchLimits(TRIALS), 3, ROW)
+        search = begin_search(plan.groups, recipe, store, settings, judge=judge(MEASURED))
         attempts = list(search.run())
         assert attempts[0].mapping == "" and attempts[0].microseconds is not None, "the recipe as it was comes first"
         assert [one.failure for one in attempts].count("hang") == 1
@@ -106,8 +107,8 @@ def test_a_second_run_launches_nothing_again(gpu: Gpu, tmp_path: Path) -> None:
     recipe = engine.default_recipe(plan)
     for _ in range(2):
         with RecordStore(tmp_path / "r.db") as store:
-            settings = SearchSettings("random", runner(MEASURED), SearchLimits(2), 3, ROW)
-            attempts = list(engine.tune(plan, recipe, store, settings).run())
+            settings = SearchSettings("random", find_runner(MEASURED), SearchLimits(2), 3, ROW)
+            attempts = list(begin_search(plan.groups, recipe, store, settings).run())
     assert {one.state for one in attempts} <= {"reused", "failed"} and len(gpu.launched) <= 3
 
 
@@ -131,7 +132,7 @@ def test_what_nvrtc_rules_out_is_never_launched(
         return replace(compile_cuda(text, architecture), **figures)  # type: ignore[arg-type]
 
     monkeypatch.setattr(compiled, "compile_cuda", told)
-    prepared = runner(MEASURED).prepare(plan.groups[0], found.recipe_of(found.programs[0]))
+    prepared = find_runner(MEASURED).prepare(plan.groups[0], found.recipe_of(found.programs[0]))
     if says:
         assert prepared.subject is None and isinstance(prepared.outcome, Failure)
         assert prepared.outcome.kind == "pruned" and says in prepared.outcome.message

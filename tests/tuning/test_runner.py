@@ -122,18 +122,18 @@ def test_nothing_is_run_in_a_replay() -> None:
 
 
 def test_runners_have_names() -> None:
-    assert isinstance(tuning.runner("predicted"), PredictedRunner) and isinstance(
-        tuning.runner("replayed"), ReplayedRunner
+    assert isinstance(tuning.find_runner("predicted"), PredictedRunner) and isinstance(
+        tuning.find_runner("replayed"), ReplayedRunner
     )
     with pytest.raises(BadInput, match="one of predicted, measured, replayed"):
-        tuning.runner("guessed")
+        tuning.find_runner("guessed")
 
 
 def test_measuring_needs_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingCapability, match="PyCUDA is not installed"):
-        tuning.runner("measured")
-    assert tuning.runner("measured", is_here=False).origin == MEASURED, "the GPUs are a cluster's"
+        tuning.find_runner("measured")
+    assert tuning.find_runner("measured", is_here=False).origin == MEASURED, "the GPUs are a cluster's"
 
 
 def test_a_search_of_one_origin_finds_no_other(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import engine
-from app.cli import tuning as tuning_verb
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.recipe import Recipe
@@ -20,13 +19,14 @@ from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, RE
 from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, OverBudget, Unsupported
+from engine.tuning import api as tuning
 from engine.tuning.final_validation import Judge
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.progress import program_of
 from engine.tuning.runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
 from tests.support.commands import document, loomscope, refused
-from tests.tuning.runs import ROW, Synthetic, plan, recipe, run, search
+from tests.tuning.runs import ROW, Synthetic, begin_search, plan, recipe, run, search
 
 PASSED = Check("matmul_0", "pass", 0.0, 1e-3, "", 1, 1, 1, ("late", "early"), ())
 
@@ -309,7 +309,7 @@ def test_what_cannot_be_searched_says_why(tmp_path: Path) -> None:
         )
         fixed = recipe().advise("user", wish, group="matmul_0")
         with pytest.raises(Unsupported, match=r"matmul_0: has nothing to search: no program is left of .* drops"):
-            engine.tune(plan(), fixed, store)
+            begin_search(plan().groups, fixed, store)
         assert not RunReader(store.path).runs(), "no run was begun"
 
 
@@ -354,7 +354,7 @@ def test_a_file_that_cannot_hold_trials_is_told_and_left_as_it_was(
     path = tmp_path / "r.db"
     broken(path)
     before = path.read_bytes()
-    monkeypatch.setattr(tuning_verb, "RecordStore", lambda name: RecordStore(name, patience=0.05))
+    monkeypatch.setattr(tuning, "RecordStore", lambda name: RecordStore(name, patience=0.05))
     told = " ".join(refused("tune", ROW, "--records", str(path), "--trials", "3").split())
     while HELD:
         HELD.pop().close()

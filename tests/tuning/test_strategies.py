@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from engine.kernels.space import Program, Value
+from engine.tuning.evolution import fit_linear
 from engine.tuning.learned import Correction
+from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES, make_strategy
 from engine.tuning.strategy import Strategy
 
@@ -137,6 +140,20 @@ def test_learning_beats_chance_and_a_model_that_knows_half(name: str) -> None:
     mean = {one: np.mean([best_after(one, space, 40) for space in spaces]) for one in (name, "random", "model")}
     assert mean[name] > 0.93, "a sixtieth of the space was tried"
     assert mean[name] > max(mean["random"], mean["model"])
+
+
+def test_evolution_learns_without_lightgbm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    spaces = [Synthetic(seed) for seed in range(4)]
+    mean = {one: np.mean([best_after(one, space, 40) for space in spaces]) for one in ("evolution", "random", "model")}
+    assert mean["evolution"] > max(mean["random"], mean["model"])
+
+
+def test_a_linear_ranking_follows_what_is_linear_and_not_its_reverse() -> None:
+    rng = np.random.default_rng(3)
+    rows, asked, weights = rng.normal(size=(60, 5)) * 7 + 2, rng.normal(size=(40, 5)), np.array([1, -2, 0.5, 0, 3])
+    quality = fit_linear(rows, rows @ weights + rng.normal(size=60) * 0.1)(asked)
+    assert rank_correlation(quality, -(asked @ weights)) > 0.95
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

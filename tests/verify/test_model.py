@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import engine
-from engine.verify import model as whole
+from engine.verify import model_run as whole
 
 
 def peaked(tmp_path: Path) -> engine.OperatorGraph:

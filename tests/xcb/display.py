@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 
 PACKAGES = {"Xvfb": "xvfb", "openbox": "openbox", "xdotool": "xdotool"}
-"""Program -> the Debian package that has it; README and .ci/run name the same."""
+"""Program -> the Debian package that has it; resources/docs/contributing.md and .ci/run name the same."""
 PATIENCE = 30.0
 """Seconds until the window manager answers."""
 

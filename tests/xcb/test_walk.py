@@ -1,6 +1,6 @@
-"""README's walk in ten lines, typed literally: keys and pointer of the X server, step after step, the real worker.
+"""The tutorial's walk in ten lines, typed literally: keys and pointer of the X server, step after step.
 
-Texts, keys and figures are read from README, so that one of both sides cannot change alone.
+Texts, keys and figures are read from the tutorial, so that one of both sides cannot change alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from tests.xcb.keys import click, hold, let_go, point, wait_for
 from views.schedule.view import DECISIONS, SPACE
 from views.space.geometry import ACROSS, DOWN
 
-WALK = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A walk in ten lines")[2].partition("\n## ")[0]
+PAGE = (ROOT / "resources/docs/tutorial.md").read_text(encoding="utf-8")
+WALK = PAGE.partition("## A walk in ten lines")[2].partition("\n## ")[0]
 STEPS = {int(number): text for number, text in re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |^\S|\Z)", WALK, re.M | re.S)}
 GROUP = "softmax_0"
 
 
 def said(step: int, pattern: str) -> str:
-    """What README says in a step where a pattern has its first group."""
+    """What the tutorial says in a step where a pattern has its first group."""
     found = re.search(pattern, STEPS[step])
     assert found is not None, f"step {step} does not say {pattern}: {STEPS[step]}"
     return found[1]

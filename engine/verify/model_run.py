@@ -1,0 +1,104 @@
+"""The launches of a model in order, each fed with the results of earlier ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from engine.compilation import compile_group
+from engine.execution.reference import operator_values
+from engine.fusion.nodes import FusionPlan, Launch
+from engine.kernels.nodes import Kernel
+from engine.recipe import Recipe
+from engine.support.errors import Fault
+from engine.verify.footprint import own_part
+from engine.verify.levels import KernelRun
+
+
+class ModelRun:
+    """Tensor values while a graph's launches run."""
+
+    def __init__(
+        self,
+        plan: FusionPlan,
+        recipe: Recipe,
+        values: dict[str, np.ndarray],
+        find_run: Callable[[Kernel], KernelRun],
+        timeout: float,
+    ) -> None:
+        """values: of inputs and constants; results come beside them.  find_run: what of a kernel runs, and where."""
+        assert plan.source is not None
+        self._plan, self._recipe, self._timeout, self._find_run = plan, recipe, timeout, find_run
+        self._graph = plan.source
+        self._values = values
+        self._kernels: dict[str, Kernel] = {}
+        self._without_kernel = {
+            name: op for op in self._graph.operators if op.name in plan.unsupported for name in op.outputs if name
+        }
+        self.launched: list[Kernel] = []
+        """The kernel of each launch so far."""
+        self.by_reference: list[str] = []
+
+    def value(self, tensor: str) -> np.ndarray:
+        """A tensor; operators without a kernel run when somebody asks for what they make."""
+        if tensor not in self._values and tensor in self._without_kernel:
+            op = self._without_kernel[tensor]
+            given = {name: self.value(name).reshape(self._shape(name)) for name in op.inputs if name}
+            self._values.update(operator_values(self._graph, op, {**self._values, **given}))
+            self.by_reference.append(op.name)
+        return self._values[tensor]
+
+    def _shape(self, tensor: str) -> tuple[int, ...]:
+        """The shape that the graph gives a tensor; groups know it without its axes of one element."""
+        known = self._graph.tensors.get(tensor)
+        return known.shape if known else self._values[tensor].shape
+
+    def launch(self, launch: Launch) -> None:
+        """Run one launch."""
+        if launch.group not in self._kernels:
+            self._kernels[launch.group] = compile_group(self._plan.group(launch.group), self._recipe)
+        kernel = self._kernels[launch.group]
+        tensors = kernel.group.instances[launch.instance].arrays
+        for name in kernel.group.program.inputs:
+            self.value(tensors[name])
+        run = self._find_run(kernel)
+        self._values.update(run_launch(kernel, launch.instance, self._values, run, self._timeout))
+        self.launched.append(kernel)
+
+
+def run_launch(
+    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], run: KernelRun, timeout: float = 120.0
+) -> dict[str, np.ndarray]:
+    """Run one launch on the values of tensors; the whole tensors that it wrote to.
+
+    A launch that writes a part of a tensor leaves the rest as earlier launches made it.  Raises Fault for what the
+    emulator finds.
+    """
+    group = kernel.group
+    own, declared = group.instances[instance], group.program.arrays
+    arrays = {}
+    for buffer in kernel.source.buffers:
+        tensor = own.arrays[buffer.array]
+        if tensor in values:
+            arrays[buffer.array] = own.view(declared[buffer.array], values[tensor])
+        elif buffer.read:  # of its own results: what lies there before the launch is not looked at
+            arrays[buffer.array] = np.zeros(declared[buffer.array].shape, buffer.dtype)
+    emulation, outputs, _ = run(kernel.source, arrays, timeout=timeout)
+    for finding in emulation.findings:
+        raise Fault("check", group.name, f"{finding.kind}: {finding.message}")
+    written: dict[str, np.ndarray] = {}
+    writers = Counter(own.arrays[name] for name in outputs)
+    for name, value in outputs.items():
+        tensor = own.arrays[name]
+        if name not in own.parts and writers[tensor] == 1:
+            written[tensor] = value.reshape(declared[name].shape)
+            continue
+        if tensor not in written:
+            before, part = values.get(tensor), own.parts.get(name)
+            size = part.whole if part else declared[name].elements
+            written[tensor] = np.zeros(size, value.dtype) if before is None else before.copy()
+        mine = own_part(group.program, name)
+        own.view(declared[name], written[tensor]).reshape(-1)[mine] = value.reshape(-1)[mine]
+    return written

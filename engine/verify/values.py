@@ -1,0 +1,72 @@
+"""What the arrays of a group hold before and after its kernel runs, by the reference implementation."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from engine.execution.reference import MAX_BYTES, input_values, reference_values
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.plan import fold_program
+from engine.fusion.split_reductions import in_parts
+from engine.graph.nodes import OperatorGraph
+from engine.support.errors import BadInput
+from engine.tensor.evaluate import temporaries
+from engine.tensor.lower import lower_supported
+from engine.tensor.nodes import TensorProgram
+
+
+def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
+
+    Who reads a buffer that the graph updates reads its old contents: these are in `before`.
+    """
+    if group.graph is None:
+        raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
+    arrays = group.instances[0].arrays
+    outside = {*group.program.inputs, *group.program.outputs}
+    kept = group.beside or {arrays[name] for name in outside}
+    expected_all, before_all = _reference(group.graph, seed, frozenset(kept))
+    missing = {arrays[name] for name in outside} - expected_all.keys()
+    left_out = missing & group.graph.tensors.keys()
+    if left_out:
+        expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
+    if missing := missing - left_out:
+        lowered, _ = lowering(group.graph)
+        expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
+        if missing := missing - expected_all.keys():  # of reductions in parts
+            expected_all = {**expected_all, **temporaries(_program_in_parts(group.graph), expected_all, missing)}
+    view, declared = group.instances[0].view, group.program.arrays
+    expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
+    updated = {update.target for update in group.graph.updates}
+    before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
+    return expected, before
+
+
+@lru_cache(maxsize=2)
+def _reference(
+    graph: OperatorGraph, seed: int, kept: frozenset[str]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
+
+    Of a graph whose tensors do not fit into memory, those in `kept`.
+    """
+    wanted = None
+    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
+        wanted = sorted(kept & graph.tensors.keys())
+    updated = {update.target for update in graph.updates}
+    before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
+    return reference_values(graph, seed, wanted), before
+
+
+@lru_cache(maxsize=1)
+def lowering(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
+    """The last graph's program, and its operators without one with the reason: checks need again what was fused."""
+    return lower_supported(graph)
+
+
+@lru_cache(maxsize=1)
+def _program_in_parts(graph: OperatorGraph) -> TensorProgram:
+    """The graph's program with the arrays of reductions in parts."""
+    return in_parts(fold_program(lowering(graph)[0], graph).program)
