@@ -62,7 +62,7 @@ def cases(seed: int, made_only: bool = False) -> Case:
 
 def use(path: Path) -> None:
     """Load, fuse and compile; what no kernel follows is no obstacle to the next group."""
-    sizes = {name: 3 for name in symbolic_dimensions(path)}
+    sizes = dict.fromkeys(symbolic_dimensions(path), 3)
     plan = engine.fuse(engine.load(path, sizes))
     for group in plan.groups[:GROUPS]:
         try:

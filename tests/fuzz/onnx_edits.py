@@ -335,7 +335,8 @@ def put_inside(model: onnx.ModelProto, random: Random) -> None:
         else:
             scanned = random.choice(_tensor_names(model))
             graph = _graph_of([inner], [onnx.ValueInfoProto(name="row")], outputs)
-            inner = helper.make_node("Scan", [scanned], outputs, body=graph, num_scan_inputs=random.choice((1, 1, 0, 3)))
+            scans = random.choice((1, 1, 0, 3))
+            inner = helper.make_node("Scan", [scanned], outputs, body=graph, num_scan_inputs=scans)
         if inner.ByteSize() > 300_000:
             break
     for node in model.graph.node:
