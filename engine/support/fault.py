@@ -21,7 +21,8 @@ def as_engine_error(error: Exception, context: str) -> EngineError:
     if isinstance(error, EngineError):
         return error
     if isinstance(error, MemoryError):
-        return MissingCapability("start", context[:100], "needs more memory than this machine has", "try a smaller model")
+        reason = "needs more memory than this machine has"
+        return MissingCapability("start", context[:100], reason, "try a smaller model")
     lines = traceback.format_exception(error)
     machine = f"Python {platform.python_version()}, {platform.platform()}"
     path = _write_report(f"{context}\n{machine}\n\n{''.join(lines)}")

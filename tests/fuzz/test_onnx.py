@@ -45,8 +45,11 @@ def failing(kind: str) -> Callable[[int, Path], None]:
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [("assertion", "AssertionError at test_onnx.py"), ("processor", "SIGPROF"), ("memory", "MemoryError"), ("none", "")],
-)
+    [
+        ("assertion", "AssertionError at test_onnx.py"), ("processor", "SIGPROF"), ("memory", "MemoryError"),
+        ("none", ""),
+    ],
+)  # fmt: skip
 def test_what_must_not_happen_is_found(
     kind: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
