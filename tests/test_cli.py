@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import verbs
+from app.cli.compile_job import CompileJob
+from engine.measurements.published import PublishedTime
 from engine.support.errors import BadInput
 from tests.support.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
 
@@ -222,6 +225,19 @@ def test_explain_tells_the_whole_story() -> None:
     done = loomscope("explain", SOFTMAX, "--group", "softmax_0")
     assert done.returncode == 0, done.stderr
     assert "predicted" in done.stdout
+    assert "published" not in done.stdout, "no table lists a softmax of this size"
+
+
+def test_explain_and_predict_tell_the_same_published_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = CompileJob(str(ROOT / SOFTMAX), None, {}, only="softmax_0")
+    times = (PublishedTime("PyTorch", "H100", 21.3, "a table"),)
+    monkeypatch.setattr("engine.measurements.published.published_times", lambda group: times)
+    line = "softmax_0: published for another kernel, PyTorch, H100 (a table): 21.3 µs"
+    for verb in (verbs.explain, lambda job: verbs.predict(job, False)):
+        verb(job)
+        assert capsys.readouterr().out.count(line) == 1
 
 
 def test_doctor_has_a_row_for_everything_a_verb_may_need(monkeypatch: pytest.MonkeyPatch) -> None:

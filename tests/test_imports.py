@@ -22,6 +22,8 @@ MODULES = [
     for top in ("app", "engine", "views")
     for found in pkgutil.walk_packages([str(ROOT / top)], f"{top}.")
     if not found.name.endswith("__main__")
+    # Of these only the verbs can be imported without the extra `torch`.
+    and (not found.name.startswith("engine.pytorch.") or found.name == "engine.pytorch.api")
 ]
 HEAVY = (
     "onnx", "onnxruntime", "islpy", "highspy", "networkx", "engine.api", "engine.compilation",

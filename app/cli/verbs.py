@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -236,9 +236,7 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
     columns = ("group", "times>", "each>", "all>", "share>", "origin", "bound")
     output.table("", columns, (cells(*each) for each in ordered))
     for row in timed:
-        for one in row.get("published", ()):
-            where = f"{one['who']}, {one['device']} ({one['source']})"
-            output.say(f"{row['group']}: published for another kernel, {where}: {duration(one['microseconds'])}")
+        _say_published(row["group"], row.get("published", ()))
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:
@@ -270,10 +268,19 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
 
 
 def explain(job: CompileJob) -> None:
-    """One group in prose."""
-    for _, kernel in job.kernels():
+    """One group in prose, then published times of other kernels that compute the same."""
+    from engine.measurements.published import published_times
+
+    for group, kernel in job.kernels():
         assert not isinstance(kernel, EngineError), "a group asked for by name raises"
         output.say(engine.explain(kernel))
+        _say_published(group.name, map(fields_to_json, published_times(group)))
+
+
+def _say_published(group: str, times: Iterable[Mapping[str, Any]]) -> None:
+    for one in times:
+        where = f"{one['who']}, {one['device']} ({one['source']})"
+        output.say(f"{group}: published for another kernel, {where}: {duration(one['microseconds'])}")
 
 
 def moves(job: CompileJob, json: bool) -> None:

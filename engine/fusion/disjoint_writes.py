@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from engine.tensor.nodes import Statement, writers_of
+
+Box = tuple[tuple[int, int], ...]
+"""First and last place along each axis."""
 
 
 def disjointly_written(statements: Sequence[Statement]) -> frozenset[str]:
@@ -14,13 +17,21 @@ def disjointly_written(statements: Sequence[Statement]) -> frozenset[str]:
     several = {array for array, found in writers.items() if len(found) > 1}
     if several:
         several -= {access.array for statement in statements for access in statement.reads()}
-    return frozenset(a for a in several if all(_are_apart(one, other) for one, other in combinations(writers[a], 2)))
+    return frozenset(array for array in several if _are_disjoint([_box_written(s) for s in writers[array]]))
 
 
-def _are_apart(one: Statement, other: Statement) -> bool:
-    """Whether what two statements write differs in the places along some axis."""
-    for mine, theirs in zip(one.write.indices, other.write.indices, strict=True):
-        (low, high), (lowest, highest) = mine.bounds(one.extents), theirs.bounds(other.extents)
-        if high < lowest or highest < low:
+def _box_written(statement: Statement) -> Box:
+    extents = statement.extents
+    return tuple(index.bounds(extents) for index in statement.write.indices)
+
+
+def _are_disjoint(boxes: Sequence[Box]) -> bool:
+    """Whether every two boxes differ in their places along some axis."""
+    # Nearly always one axis tells all of them apart, as that of a Concat: no need to look at every pair.
+    for axis in zip(*boxes, strict=True):
+        if all(high < low for (_, high), (low, _) in pairwise(sorted(axis))):
             return True
-    return False
+    return all(
+        any(high < lowest or highest < low for (low, high), (lowest, highest) in zip(one, other, strict=True))
+        for one, other in combinations(boxes, 2)
+    )

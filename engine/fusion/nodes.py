@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
+from engine.support.html import html_table
 from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL, AGAIN = "register", "shuffle", "shared", "global", "recompute"
@@ -136,3 +137,8 @@ class FusionPlan:
             if group.name == name:
                 return group
         raise KeyError(f"no group {name!r}; there are {', '.join(g.name for g in self.groups)}")
+
+    def _repr_html_(self) -> str:
+        rows = ((group.name, group.title, group.kind, len(group.instances), group.because) for group in self.groups)
+        title = f"{self.graph} for {self.target}: {len(self.groups):,} kernels, {len(self.launches):,} launches"
+        return html_table(title, ("group", "operators", "kind", "launches>", "why"), rows, len(self.groups))

@@ -13,6 +13,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from engine.support.html import html_table
+
 INPUT_DTYPES: dict[str, int] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
@@ -132,3 +134,12 @@ class OperatorGraph:
     def producer(self) -> dict[str, Operator]:
         """Tensor name -> the operator that writes it."""
         return {output: op for op in self.operators for output in op.outputs if output}
+
+    def _repr_html_(self) -> str:
+        def shape(name: str) -> str:
+            known = self.tensors.get(name)
+            return str(known) if known else name
+
+        rows = ((op.name, op.kind, "; ".join(map(shape, filter(None, op.outputs)))) for op in self.operators)
+        title = f"{self.name}: {len(self.operators):,} operators, {len(self.unsupported):,} unsupported"
+        return html_table(title, ("operator", "kind", "makes"), rows, len(self.operators))

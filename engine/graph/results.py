@@ -18,6 +18,7 @@ from engine.graph.limits import MAX_READ
 from engine.graph.nodes import Tensor
 from engine.graph.subgraphs import has_subgraphs
 from engine.graph.weights import element_of
+from engine.support.errors import BadInput
 
 Result = tuple[int, tuple[int, ...]] | None
 """Element type and shape of a result; None where the shape is open."""
@@ -71,9 +72,15 @@ class Inference:
     ) -> tuple[Result, ...]:
         types = {each.name: self.type_of(each) for each in operands if each}
         values = {name: self._proto(name) for name in told}
-        found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
-            schema, node, types, values, None, list(self.model.opset_import), self.model.ir_version
-        )
+        opsets = list(self.model.opset_import)
+        try:
+            found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+                schema, node, types, values, None, opsets, self.model.ir_version
+            )
+        except MemoryError:
+            name = node.name or next(iter(node.output), "")
+            reason = f"{node.op_type} asks for a shape that no memory holds"
+            raise BadInput("graph", f"operator {name}", reason, "export the model again") from None
         results = tuple([static_result(found.get(name)) for name in node.output])
         return self._of_body(node, schema, operands) if None in results and _has_body(schema) else results
 

@@ -9,7 +9,9 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
-from engine.scheduling.nodes import ScheduleTree, Verdict
+from engine.scheduling.nodes import ScheduleTree, Verdict, verdict_table
+from engine.scheduling.tree_text import show
+from engine.support.html import html_text
 from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
@@ -61,6 +63,13 @@ class Kernel:
     def advice(self) -> tuple[Advice, ...]:
         """What the recipe says of the group."""
         return self.recipe.groups.get(self.group.name, ())
+
+    def _repr_html_(self) -> str:
+        launches = f", {len(self.launches)} launches" if len(self.launches) > 1 else ""
+        title = f"{self.group.name}: {self.family} kernel{launches}, for {self.target.name}"
+        verdicts = verdict_table(title, self.verdicts)
+        tree = html_text("Schedule", show(self.schedule, self.program))
+        return verdicts + tree + html_text("CUDA", self.source.text, is_open=False)
 
 
 Compile = Callable[[FusionGroup, Recipe], Kernel]

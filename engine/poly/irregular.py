@@ -8,12 +8,13 @@ denominator.  islpy is imported by this module alone, and this module only when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import islpy
 
 from engine.poly.nodes import Dependence, Generator
-from engine.support.errors import OverBudget
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -27,6 +28,10 @@ MOST_LIFTED = 4
 """Largest number of divisions for which the dependence is exact: isl's dual cone takes seconds beyond it.  More
 divisions are projected out, which over-approximates: schedules then keep some pairs in order without need."""
 
+MOST_LOCAL = 2
+"""The same for the divisions that are left in one convex piece.  Those of real models have two at most; with three, the
+dual cone has been seen to take minutes, in which isl counts no operations."""
+
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Iterator values of a source instance and a sink instance."""
 
@@ -36,10 +41,12 @@ class _Relation:
 
     def __init__(self, source: Statement, sink: Statement) -> None:
         self.names = [{i.name: f"{p}{k}" for k, i in enumerate(s.iterators)} for p, s in (("s", source), ("t", sink))]
-        self.conditions: list[str] = []
         self.hidden: list[str] = []
-        for names, statement in zip(self.names, (source, sink), strict=True):
-            self.conditions += [f"0 <= {names[i.name]} < {i.extent}" for i in statement.iterators]
+        self.bounds = [
+            f"0 <= {names[i.name]} < {i.extent}"
+            for names, statement in zip(self.names, (source, sink), strict=True) for i in statement.iterators
+        ]  # fmt: skip
+        self.conditions = [*self.bounds]
 
     @property
     def exact(self) -> bool:
@@ -76,13 +83,22 @@ class _Relation:
         for a, b in zip(source.access.indices, sink.access.indices, strict=True):
             self.conditions.append(f"{self.text(a, 0)} = {self.text(b, 1)}")
 
+    def box(self) -> Any:
+        """The isl set of all pairs, whatever they touch."""
+        dims = ", ".join([*self.names[0].values(), *self.names[1].values()])
+        return islpy.BasicSet(f"{{ [{dims}] : {' and '.join(self.bounds) or 'true'} }}")
+
     def set(self, extra: Sequence[str] = ()) -> Any:
         """The isl set over (source, sink) iterators."""
+        return islpy.Set(self.set_text(extra))
+
+    def set_text(self, extra: Sequence[str] = ()) -> str:
+        """That set in isl's notation."""
         dims = ", ".join([*self.names[0].values(), *self.names[1].values()])
         body = " and ".join([*self.conditions, *extra]) or "true"
         if self.hidden:
             body = f"exists ({', '.join(self.hidden)} : {body})"
-        return islpy.Set(f"{{ [{dims}] : {body} }}")
+        return f"{{ [{dims}] : {body} }}"
 
 
 def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: int) -> Iterator[Dependence]:
@@ -91,22 +107,42 @@ def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: in
     relation.meet(source, sink)
     split = len(source.statement.iterators)
     divisions = sum(index.divisions for end in (source, sink) for index in end.access.indices)
-    for piece in _pieces(relation, names):
-        if divisions > MOST_LIFTED:
-            # Over-approximates: integer divisions become rational constraints (see MOST_LIFTED).
-            piece = piece.remove_divs()
-        yield Dependence(*names, generators(piece, split), (), relation.exact, weight)
+    found = _generators_of(relation.set_text(), split, divisions)
+    if found is None:
+        # All pairs over-approximate any relation: the sink waits for the whole source.
+        yield Dependence(*names, generators(relation.box(), split), (), False, weight)
+        return
+    for each in found:
+        yield Dependence(*names, each, (), relation.exact, weight)
 
 
-def _pieces(relation: _Relation, names: tuple[str, ...]) -> list[Any]:
+@lru_cache(maxsize=1024)  # advisers and searches compile a group many times
+def _generators_of(pairs: str, split: int, divisions: int) -> tuple[tuple[Generator, ...], ...] | None:
+    """Generators of each convex piece of a set in isl's notation; None where isl gives up on it."""
+    try:
+        with _limited_operations():
+            whole = islpy.Set(pairs)
+            pieces = [] if whole.is_empty() else whole.coalesce().get_basic_sets()
+            return tuple(generators(_liftable(piece, divisions), split) for piece in pieces)
+    except islpy.Error:
+        return None
+
+
+def _liftable(piece: Any, divisions: int) -> Any:
+    """A piece, or one around it without integer divisions, which become rational constraints, where it has too many."""
+    if divisions > MOST_LIFTED or piece.dim(islpy.dim_type.div) > MOST_LOCAL:
+        return piece.remove_divs()
+    return piece
+
+
+@contextmanager
+def _limited_operations() -> Iterator[None]:
+    """A block in which isl raises its error after so many operations."""
     context = islpy.DEFAULT_CONTEXT
     context.set_max_operations(_OPERATIONS)
     context.reset_operations()
     try:
-        pairs = relation.set()
-        return [] if pairs.is_empty() else list(pairs.coalesce().get_basic_sets())
-    except islpy.Error as error:
-        raise OverBudget("poly", f"{names[1]} -> {names[2]}", f"isl gave up on the relation ({error})") from error
+        yield
     finally:
         # 0 means no limit; the context is shared with every other use of isl in the process.
         context.set_max_operations(0)

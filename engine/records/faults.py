@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.support.errors import BadInput, EngineError, OverBudget
+from engine.support.errors import BadInput, EngineError, MissingCapability
 
 _PRIMARY = 0xFF
 """Mask of the primary result code; the higher bits of an extended code say where it came from."""
@@ -24,10 +24,10 @@ _ERRORS: dict[int, tuple[type[EngineError], str, str]] = {
     ),
     sqlite3.SQLITE_LOCKED: (BadInput, "is locked", "wait until the other program is done, or name another file"),
     sqlite3.SQLITE_FULL: (
-        OverBudget, "cannot grow: the disk is full", "free some space and resume: every finished trial is kept",
+        MissingCapability, "cannot grow: the disk is full", "free some space and resume: every finished trial is kept",
     ),
     sqlite3.SQLITE_IOERR: (
-        OverBudget, "cannot be read or written: the disk fails or is full",
+        MissingCapability, "cannot be read or written: the disk fails or is full",
         "free some space and resume: every finished trial is kept",
     ),
     sqlite3.SQLITE_READONLY: (BadInput, "may not be written", "give yourself the right to write, or name another file"),
@@ -45,3 +45,23 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
         kind, reason, hint = _ERRORS.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
         raise kind("records", str(path), reason, hint) from error
+    except UnicodeDecodeError as error:  # SQLite does not look at the text that it returns
+        kind, reason, hint = _ERRORS[sqlite3.SQLITE_CORRUPT]
+        raise kind("records", str(path), reason, hint) from error
+
+
+@contextlib.contextmanager
+def readable(path: Path, what: str) -> Iterator[None]:
+    """Raise BadInput where the values of a row are not what its columns are for: bad or deep JSON, other types."""
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError, BadInput) as error:
+        hint = "take a copy from before, or name another file"
+        raise BadInput("records", str(path), f"holds {what} that cannot be read: {error}", hint) from error
+
+
+def figure(value: object) -> float | None:
+    """A column of figures; TypeError for text in it, which SQLite lets in."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{value!r:.40} is no number")

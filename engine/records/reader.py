@@ -11,11 +11,12 @@ import os
 import socket
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.records.faults import sqlite_errors
+from engine.records.faults import figure, readable, sqlite_errors
 from engine.records.nodes import PAUSED, RUNNING, Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
@@ -48,6 +49,9 @@ class RunTables:
         with sqlite_errors(self.path):
             return self.connection.execute(query, values).fetchall()
 
+    def _attempts(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Attempt, ...]:
+        return tuple(_attempt(row, self.path) for row in rows)
+
     def version(self) -> int:
         """SQLite's change counter: it differs after another connection wrote, so that rows are read again only then."""
         return int(self._rows("PRAGMA data_version")[0][0])
@@ -68,7 +72,7 @@ class RunTables:
     def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
         """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
         query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-        return tuple(map(_attempt, self._rows(query, run, after, -1 if most is None else most)))
+        return self._attempts(self._rows(query, run, after, -1 if most is None else most))
 
     def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
         """The fastest attempts of each group of a run, so many, among those up to number `until`."""
@@ -76,18 +80,18 @@ class RunTables:
         which = "run = ? AND number <= ? AND failure = '' AND microseconds IS NOT NULL AND mapping != ''"
         ranked = f"SELECT *, {place} FROM attempts WHERE {which}"
         query = f"SELECT {ATTEMPT_COLUMNS} FROM ({ranked}) WHERE place <= ? ORDER BY grp, place"
-        return tuple(map(_attempt, self._rows(query, run, until, count)))
+        return self._attempts(self._rows(query, run, until, count))
 
     def attempts_found_wrong(self, run: int, until: int) -> tuple[Attempt, ...]:
         """Attempts of a run up to number `until` whose results a later check found wrong."""
         which = "run = ? AND number <= ? AND failure != '' AND microseconds IS NOT NULL"
         query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {which} ORDER BY number"
-        return tuple(map(_attempt, self._rows(query, run, until)))
+        return self._attempts(self._rows(query, run, until))
 
     def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
         """Decisions of a run, from number `after` + 1 on."""
         query = f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? AND number > ? ORDER BY number"
-        return tuple(map(_round, self._rows(query, run, after)))
+        return tuple(_round(row, self.path) for row in self._rows(query, run, after))
 
     def trial(self, number: int) -> Trial:
         """One trial with its recipe.  Raises BadInput where there is none of that number."""
@@ -136,28 +140,38 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _run(row: tuple[Any, ...], path: Path) -> Run:
     number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message, refused = row
-    try:
+    with readable(path, "a run"):
         return Run(
-            number, started, state, wish, host, pid, heartbeat, from_json(Request, json.loads(request)),
+            number, started, state, wish, host, pid, _figure(heartbeat), from_json(Request, json.loads(request)),
             from_json(tuple[TaskRecord, ...], json.loads(tasks)), from_json(dict[str, str], json.loads(skipped)),
             message, from_json(tuple[RefusedRecord, ...], json.loads(refused)),
         )  # fmt: skip
-    except (ValueError, BadInput) as error:
-        raise BadInput("records", str(path), f"holds a run that cannot be read: {error}") from error
 
 
-def _attempt(row: tuple[Any, ...]) -> Attempt:
-    number, trial, group, mapping, program, promised, state, microseconds, failure, *rest = row
-    values = tuple((name, value) for name, value in json.loads(program))
-    promised = math.inf if promised is None else promised
-    taken = None if failure else microseconds  # one whose result a check found wrong keeps its time in the file
-    return Attempt(number, trial, group, mapping, values, promised, state, taken, failure, *rest)
+def _attempt(row: tuple[Any, ...], path: Path) -> Attempt:
+    number, trial, group, mapping, program, promised, state, microseconds, failure, message, *rest = row
+    seconds, worker, *band = rest
+    with readable(path, "an attempt"):
+        values = tuple((name, value) for name, value in json.loads(program))
+        taken = None if failure else figure(microseconds)  # one that a check found wrong keeps its time in the file
+        low, high = map(figure, band)
+        return Attempt(
+            number, trial, group, mapping, values, _figure(promised), state, taken, failure, message,
+            _figure(seconds), worker, low, high,
+        )  # fmt: skip
 
 
-def _round(row: tuple[Any, ...]) -> Round:
-    number, kind, group, mapping, reason, figures, best, *rest = row
-    plain = from_json(dict[str, float], json.loads(figures))
-    return Round(number, kind, group, mapping, reason, plain, math.inf if best is None else best, *rest)
+def _round(row: tuple[Any, ...], path: Path) -> Round:
+    number, kind, group, mapping, reason, figures, best, attempts, seconds = row
+    with readable(path, "a round"):
+        plain = from_json(dict[str, float], json.loads(figures))
+        return Round(number, kind, group, mapping, reason, plain, _figure(best), attempts, _figure(seconds))
+
+
+def _figure(value: object) -> float:
+    """A figure, infinite where there is none."""
+    found = figure(value)
+    return math.inf if found is None else found
 
 
 def is_alive(run: Run) -> bool:

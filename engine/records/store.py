@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.execution.nodes import Failure, Timing
-from engine.records.faults import sqlite_errors
+from engine.records.faults import readable, sqlite_errors
 from engine.records.nodes import ORIGINS, Subject, Trial
 from engine.records.schema import FORMAT, upgrade, version_of
 from engine.support.errors import BadInput
@@ -38,8 +38,8 @@ _INSERT = (
 class RecordStore:
     """Trials in one file, made where it is absent.
 
-    Raises BadInput for a file that is damaged, locked, not ours or of a newer version; any call may.  OverBudget where
-    the disk is full: what was kept before stays readable.
+    Raises BadInput for a file that is damaged, locked, not ours or of a newer version; any call may.
+    MissingCapability where the disk is full: what was kept before stays readable.
     """
 
     def __init__(self, path: str | Path, patience: float = PATIENCE) -> None:
@@ -142,13 +142,11 @@ class RecordStore:
 def trial_of(row: tuple[Any, ...], path: Path) -> Trial:
     """A trial from the values of TRIAL_COLUMNS.  Raises BadInput where they cannot be read."""
     _, origin, kernel, launch, inputs, target, compiler, flags, group, recipe, because, outcome, failure = row
-    try:
+    with readable(path, "a trial"):
         subject = Subject(kernel, launch, inputs, target, compiler, tuple(json.loads(flags)))
         plain = json.loads(outcome)
         result = from_json(Failure, plain) if failure else from_json(Timing, plain)
         return Trial(subject, origin, result, group, recipe, because)
-    except (ValueError, BadInput) as error:
-        raise BadInput("records", str(path), f"holds a trial that cannot be read: {error}") from error
 
 
 def now() -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.support.errors import Illegal
+from engine.support.html import html_table, html_text
 from engine.tensor.index import Index
 
 
@@ -220,6 +221,16 @@ class Scheduled:
     """Whether all dependences and all required entries hold; kernels have no say in it."""
     because: str = ""
     """Why it is not legal, or why no kernel follows it or takes its required entries as given; "" where one does."""
+
+    def _repr_html_(self) -> str:
+        title = "Legal schedule" if self.legal else f"Not legal: {self.because}"
+        return verdict_table(title, self.verdicts) + html_text("Decisions", "\n".join(self.log))
+
+
+def verdict_table(title: str, verdicts: tuple[Verdict, ...]) -> str:
+    """HTML of what became of entries."""
+    rows = ((v.placed.author, v.placed.entry, v.outcome, v.because) for v in verdicts)
+    return html_table(title, ("author", "entry", "verdict", "why"), rows, len(verdicts))
 
 
 Lowering = Callable[[ScheduleTree, tuple[Verdict, ...]], str]

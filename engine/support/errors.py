@@ -43,9 +43,7 @@ class Illegal(EngineError):
 
 
 class OverBudget(EngineError):
-    """A stage ran past its time, size or memory limit."""
-
-    exit_code = 1
+    """What was asked for is more than a limit of time, size or memory allows."""
 
 
 class MissingCapability(EngineError):

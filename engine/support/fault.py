@@ -9,7 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
-from engine.support.errors import EngineError, Fault, OverBudget
+from engine.support.errors import EngineError, Fault, MissingCapability
 from engine.support.user_data import data_folder
 
 
@@ -21,7 +21,8 @@ def as_engine_error(error: Exception, context: str) -> EngineError:
     if isinstance(error, EngineError):
         return error
     if isinstance(error, MemoryError):
-        return OverBudget("start", context[:100], "needs more memory than there is", "try a smaller model")
+        reason = "needs more memory than this machine has"
+        return MissingCapability("start", context[:100], reason, "try a smaller model")
     lines = traceback.format_exception(error)
     machine = f"Python {platform.python_version()}, {platform.platform()}"
     path = _write_report(f"{context}\n{machine}\n\n{''.join(lines)}")

@@ -24,7 +24,7 @@ from engine.tensor.terms import NARROW, Term, cast, compare, number, select
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
 CONTRADICTION = "its declared shapes contradict each other"
-MOST_STEPS = 2000
+MOST_STEPS = 750
 """Largest number of unrolled steps of a graph's recurrent layers; each step adds statements."""
 FEW = 64
 """Largest integer constant that is part of the key of equal operators; shapes, axes and pads are shorter."""

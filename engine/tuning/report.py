@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.kernels.space import Program, Task
+from engine.support.html import html_table
 from engine.support.serialization import to_json
 from engine.support.text_table import text_table
 from engine.tuning.final_validation import AGREES
@@ -115,11 +116,24 @@ class TuningReport:
             for one in self.groups.values()
         ]  # fmt: skip
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of a table of `rows`."""
+        return "group", "trials>", f"before, us ({self.origin})>", f"best, us ({self.origin})>", "program"
+
+    @property
+    def ending(self) -> str:
+        """How it ended, and where its trials are."""
+        return f"{self.ended or 'going on'}: run {self.run} in {self.records}"
+
     def __str__(self) -> str:
-        head = "group", "trials>", f"before, us ({self.origin})>", f"best, us ({self.origin})>", "program"
-        lines = [text_table(head, self.rows())]
+        lines = [text_table(self.columns, self.rows())]
         lines += [f"{name}: {why}" for name, why in (*self.notes.items(), *self.skipped.items())]
-        return "\n".join([*lines, f"{self.ended or 'going on'}: run {self.run} in {self.records}"])
+        return "\n".join([*lines, self.ending])
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        return html_table(self.ending, self.columns, rows, len(rows))
 
 
 def report_of(search: Search) -> TuningReport:

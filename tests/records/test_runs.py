@@ -42,7 +42,7 @@ from engine.records.reader import RunReader, is_alive, require_records
 from engine.records.runs import RunLog, ask
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore
-from engine.support.errors import BadInput, OverBudget
+from engine.support.errors import BadInput, MissingCapability
 
 REQUEST = Request(
     "suite:gta/gemm", "h200", "model", "predicted", SYNTHETIC, 64, None, 7, ("matmul_0",), {"batch": 8}, '{"a": 1}'
@@ -271,7 +271,7 @@ def test_a_full_disk_keeps_attempts_and_trials_together(tmp_path: Path) -> None:
         log = RunLog.start(store, REQUEST)
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
         store.connection.execute(f"PRAGMA max_page_count = {pages + 6}")
-        with pytest.raises(OverBudget, match="disk is full"):
+        with pytest.raises(MissingCapability, match="disk is full"):
             for number in range(1, 1000):
                 log.keep(attempt(number), trial(number))
         kept = log.attempts()

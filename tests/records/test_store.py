@@ -21,7 +21,7 @@ from engine.records.export import COLUMNS, export
 from engine.records.nodes import Subject, Trial
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore, now, sqlite_errors
-from engine.support.errors import BadInput, OverBudget
+from engine.support.errors import BadInput, MissingCapability
 
 SUBJECT = Subject.of("__global__ void f() {}", "grid 8, block 128, 0 bytes", "float16[8, 8], seed 0", "h200", "13.0")
 
@@ -205,7 +205,7 @@ def test_a_full_disk_keeps_what_there_is(tmp_path: Path) -> None:
         assert store.add(trial(0))
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
         store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with pytest.raises(OverBudget, match="disk is full"):
+        with pytest.raises(MissingCapability, match="disk is full"):
             add_all(store, map(trial, range(1, 1000)))
         assert [one.microseconds for one in store.trials(SYNTHETIC)] == [1.0]
 

@@ -18,7 +18,7 @@ from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
 from engine.records.reader import RunReader
 from engine.records.store import RecordStore
-from engine.support.errors import BadInput, OverBudget, Unsupported
+from engine.support.errors import BadInput, MissingCapability, Unsupported
 from engine.tuning import api as tuning
 from engine.tuning.final_validation import Judge
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
@@ -273,7 +273,7 @@ def test_a_full_disk_ends_a_search_with_all_it_kept(tmp_path: Path) -> None:
         one = search(store, 200)
         (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
         store.connection.execute(f"PRAGMA max_page_count = {pages + 8}")
-        with pytest.raises(OverBudget, match="disk is full"):
+        with pytest.raises(MissingCapability, match="disk is full"):
             list(one.run())
         store.connection.execute("PRAGMA max_page_count = 1000000")
         assert 0 < len(one.log.attempts()) == len(list(store.trials(PREDICTED)))
