@@ -14,7 +14,7 @@ import pytest
 
 from app.cli import verbs
 from app.cli.compile_job import CompileJob
-from engine.measurements.published import PublishedTime
+from engine.documents.model import PublishedTime
 from engine.support.errors import BadInput
 from tests.support.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
 
@@ -234,7 +234,7 @@ def test_explain_and_predict_tell_the_same_published_times(
     job = CompileJob(str(ROOT / SOFTMAX), None, {}, only="softmax_0")
     times = (PublishedTime("PyTorch", "H100", 21.3, "a table"),)
     monkeypatch.setattr("engine.measurements.published.published_times", lambda group: times)
-    line = "softmax_0: published for another kernel, PyTorch, H100 (a table): 21.3 µs"
+    line = "softmax_0: another kernel takes 21.3 µs by PyTorch on H100, published in a table"
     for verb in (verbs.explain, lambda job: verbs.predict(job, False)):
         verb(job)
         assert capsys.readouterr().out.count(line) == 1

@@ -43,7 +43,6 @@ app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
     epilog="Without a verb the window opens. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 this machine lacks "
     "what was asked for, 70 a fault of loomscope, with a report file.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain lines: an error is one, and fits into any log
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -187,7 +186,7 @@ def fuse(
 @command("Exit codes: 0 done, 2 bad input.")
 def recipe(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the recipe, or -.")],
     group: Group = None,
     tree: TreeFile = None,
     target: Gpu = None,
@@ -326,7 +325,7 @@ def diff(
 @command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline, or -.")],
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
@@ -353,7 +352,7 @@ def check(
 @command("Exit codes: 0 done, 2 bad input, 3 no C++ compiler, unless --no-check.")
 def report(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="HTML", help="Report to write.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="HTML", help="Report to write, or - for standard output.")],
     records: Annotated[list[Path], Option(metavar="DB", help="Tuning run whose progress is drawn.")] = NO_PATHS,
     details: Annotated[
         int, Option(metavar="N", min=0, help="Groups told with schedule and code, the edited and the slowest first.")

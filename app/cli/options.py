@@ -27,8 +27,8 @@ File = Annotated[
     str,
     Argument(
         metavar="FILE",
-        help="ONNX model, AKG description (.json), saved workspace (.loom), `example` (the built-in model) or "
-        "`suite:NAME/ROW` (a benchmark).",
+        help="ONNX model, AKG description (.json), saved workspace (.loom), `example` (the built-in model), "
+        "`suite:NAME/ROW` (a benchmark); `-` for standard input.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]

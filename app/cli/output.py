@@ -193,6 +193,13 @@ def say(text: str) -> None:
         stdout.print(text, markup=False)
 
 
+def say_written(place: Path, text: str) -> None:
+    """A line about a file that was written: beside the result where the file is standard output."""
+    from engine.support.files import STANDARD_OUTPUT
+
+    (note if str(place) == STANDARD_OUTPUT else say)(f"{place}: {text}")
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows for people; a column whose name ends with ">" is aligned to the right."""
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))

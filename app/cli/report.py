@@ -61,7 +61,8 @@ def report(job: CompileJob, out: Path, records: Sequence[Path], details: int, ch
     page = report_page(made, roofs)
     write_whole(out, page, STAGE)
     told = plural(len(made.details), "group")
-    output.say(f"{out}: {amount(len(page.encode()))}, {plural(len(made.model.nodes), 'kernel')}, {told} in full")
+    size = amount(len(page.encode()))
+    output.say_written(out, f"{size}, {plural(len(made.model.nodes), 'kernel')}, {told} in full")
 
 
 def _gather(job: CompileJob, searches: tuple[SearchDoc, ...], most: int, check: bool, step: Step) -> ReportDoc:

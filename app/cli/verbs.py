@@ -21,12 +21,12 @@ from engine import (
     NoKernel,
     NotTaken,
 )
-from engine.documents.model import KernelDoc
+from engine.documents.model import KernelDoc, PublishedTime
 from engine.documents.units import kib
 from engine.scheduling.tree_text import show
 from engine.support import cache
-from engine.support.serialization import fields_to_json, to_json
-from views.format import amount, duration, figure, plural
+from engine.support.serialization import fields_to_json, from_json, to_json
+from views.format import amount, duration, figure, plural, published_line
 
 
 def inspect(job: CompileJob, json: bool) -> None:
@@ -94,7 +94,7 @@ def recipe(job: CompileJob, out: Path) -> None:
     advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
     made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
     engine.write_recipe(made, out)
-    output.say(f"{out}: {plural(len(made.groups), 'group')}")
+    output.say_written(out, plural(len(made.groups), "group"))
 
 
 def schedule(job: CompileJob, json: bool) -> bool:
@@ -236,7 +236,7 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
     columns = ("group", "times>", "each>", "all>", "share>", "origin", "bound")
     output.table("", columns, (cells(*each) for each in ordered))
     for row in timed:
-        _say_published(row["group"], row.get("published", ()))
+        _say_published(row["group"], from_json(tuple[PublishedTime, ...], row.get("published", [])))
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:
@@ -274,13 +274,12 @@ def explain(job: CompileJob) -> None:
     for group, kernel in job.kernels():
         assert not isinstance(kernel, EngineError), "a group asked for by name raises"
         output.say(engine.explain(kernel))
-        _say_published(group.name, map(fields_to_json, published_times(group)))
+        _say_published(group.name, published_times(group))
 
 
-def _say_published(group: str, times: Iterable[Mapping[str, Any]]) -> None:
+def _say_published(group: str, times: Iterable[PublishedTime]) -> None:
     for one in times:
-        where = f"{one['who']}, {one['device']} ({one['source']})"
-        output.say(f"{group}: published for another kernel, {where}: {duration(one['microseconds'])}")
+        output.say(f"{group}: another kernel takes {published_line(one)}")
 
 
 def moves(job: CompileJob, json: bool) -> None:

@@ -1,12 +1,17 @@
-"""What stands for a model without being a path: `example`, the built-in one, and `suite:NAME/ROW`."""
+"""What stands for a model without being a path: `example`, the built-in one, `suite:NAME/ROW`, `-` for a piped one."""
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from pathlib import Path
 
 from engine.suite import is_reference
+from engine.support.files import MAX_FILE_BYTES
+from engine.support.leftovers import process_folder
 
 EXAMPLE = "example"
+STANDARD_INPUT = "-"
 MODEL = Path(__file__).resolve().parents[2] / "resources" / "models" / "bert_tiny.onnx"
 
 
@@ -16,5 +21,18 @@ def is_name(file: str) -> bool:
 
 
 def path_of(file: str) -> Path:
-    """What the engine opens for a FILE argument: its own path or row of a suite, or the built-in model's path."""
+    """What the engine opens for a FILE argument: its own path or row of a suite, the built-in model's path, or that of
+    a copy of standard input.
+    """
+    if file == STANDARD_INPUT:
+        return _copy_of_standard_input()
     return MODEL if file == EXAMPLE else Path(file)
+
+
+@cache
+def _copy_of_standard_input() -> Path:
+    """A file with what is piped in, an AKG description where it begins with a brace, else an ONNX model."""
+    data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    path = process_folder() / f"stdin{'.json' if data.lstrip()[:1] == b'{' else '.onnx'}"
+    path.write_bytes(data)
+    return path

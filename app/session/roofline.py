@@ -13,6 +13,7 @@ from views.roofline.nodes import OriginPoints, Point, Roofline
 
 MICRO = 1e-6
 MEASURED = ("measured", "synthetic")
+PUBLISHED = "published"
 
 Times = Mapping[str, Time]
 """Group -> its time."""
@@ -46,9 +47,23 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
         seen = [time for each in times for time in each.values() if time.origin == origin]
         return OriginPoints(origin, where(seen, machine), points, len(model.groups) - len(points))
 
+    times = [*times, _published(model, machine)]
     found = {time.origin for each in times for time in each.values()}
     shown = [origin for origin in MEASURED if origin in found] or ["measured"]
-    return replace(roofs, sides=tuple(map(side, ("predicted", *shown))))
+    others = [PUBLISHED] if PUBLISHED in found else []
+    return replace(roofs, sides=tuple(map(side, ("predicted", *shown, *others))))
+
+
+def _published(model: ModelDoc, machine: Target) -> dict[str, Time]:
+    """The fastest time of somebody else's kernel for a group on this GPU, where a table has one."""
+    name = machine.name.partition("-")[0].upper()
+    found = {}
+    for group in model.groups:
+        here = [time for time in group.published if name in time.device]
+        if here:
+            best = min(here, key=lambda time: time.microseconds)
+            found[group.name] = Time(best.microseconds, PUBLISHED, device=f"{best.who} on {best.device}")
+    return found
 
 
 def _point(group: GroupDoc, title: str, now: Time, baseline: Time | None, roofs: Roofline) -> Point:

@@ -114,6 +114,18 @@ class LinkDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedTime:
+    """Somebody else's measurement of their kernel."""
+
+    who: str
+    """The library: "cuBLAS"."""
+    device: str
+    microseconds: float
+    source: str
+    """Where it was printed, and between which sizes it lies."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDoc:
     """A fusion group with its figures."""
 
@@ -140,6 +152,8 @@ class GroupDoc:
     """Part of the whole model's predicted time, all instances together, 0..1."""
     fits_tensor_cores: bool = False
     """Whether tensor cores can compute its matrix products without rounding their operands further."""
+    published: tuple[PublishedTime, ...] = ()
+    """What others measured of their kernels for the same, the nearest GPU and size first."""
 
 
 @dataclass(frozen=True, slots=True)

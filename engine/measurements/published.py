@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from engine.documents.model import PublishedTime
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.problem import gemm_axes
@@ -23,18 +24,6 @@ TABLE = Path(__file__).resolve().parents[2] / "resources" / "published" / "times
 """Beside the engine, in the source tree and where it is installed."""
 COLUMNS = ("operator", "dtype", "inputs", "sizes", "device", "who", "microseconds", "source")
 MOST_SHOWN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTime:
-    """Somebody else's measurement of their kernel."""
-
-    who: str
-    """The library: "cuBLAS"."""
-    device: str
-    microseconds: float
-    source: str
-    """Where it was printed, and between which sizes it lies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.kernels.nodes import Kernel
+from engine.measurements.published import published_times
 from engine.present.dataflow_links import kept_apart, links
 from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
@@ -201,6 +202,7 @@ def _group_doc(
         boundaries=boundaries, bytes=moved, flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
         fits_tensor_cores=dtype in NARROW and any(map(is_contraction, statements)),
+        published=published_times(group),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.session.roofline import roofline, where
-from engine.documents.model import GroupDoc, Time
+from engine.documents.model import GroupDoc, ModelDoc, PublishedTime, Time
 from engine.target import target
 from tests.app.fake_documents import model
 
@@ -69,3 +69,20 @@ def test_times_of_several_days_say_all_of_them() -> None:
     times = [Time(1.0, "measured", device="NVIDIA H200", date=f"2026-11-{day}T00:00:00") for day in (18, 19, 18)]
     assert where(times, H200) == "NVIDIA H200, 2026-11-18; NVIDIA H200, 2026-11-19"
     assert where([Time(1.0, "predicted", "fitted on H200")], H200) == "H200 model, fitted on H200"
+
+
+def test_times_of_others_stand_in_a_plot_of_their_own_where_they_are_of_this_gpu() -> None:
+    def with_times(*times: PublishedTime) -> ModelDoc:
+        first, *others = MODEL.groups
+        return replace(MODEL, groups=(replace(first, published=times), *others))
+
+    a, b, c = (PublishedTime("cuBLAS", device, time, "a table") for device, time in
+               (("H200", 30.0), ("H200", 21.3), ("A100", 9.0)))  # fmt: skip
+    found = roofline(with_times(a, b, c), H200, (PREDICTED,), ())
+    assert [side.origin for side in found.sides] == ["predicted", "measured", "published"]
+    (point,) = found.sides[2].points
+    assert (point.group, point.microseconds, point.ghost) == (MODEL.groups[0].name, 21.3, None)
+    assert found.sides[2].note == "cuBLAS on H200" and found.sides[2].missing == len(MODEL.groups) - 1
+    assert found.sides[0].points == roofline(MODEL, H200, (PREDICTED,), ()).sides[0].points
+    elsewhere = roofline(with_times(c), H200, (PREDICTED,), ())
+    assert [side.origin for side in elsewhere.sides] == ["predicted", "measured"]

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import engine
-from engine.measurements.published import TABLE, PublishedProblem, PublishedTime, problem_of, write_table
+from engine.documents.model import PublishedTime
+from engine.measurements.published import TABLE, PublishedProblem, problem_of, write_table
 from engine.support.errors import EngineError
 from engine.target import DEVICES
 from tests.benchmarks.published_problems import graph_of

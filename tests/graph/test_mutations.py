@@ -37,6 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def findings(count: int, folder: Path) -> tuple[list[Outcome], Counter[str]]:
     outcomes = list(run(0, count, 0, folder))
+    printed = [outcome.detail for outcome in outcomes if outcome.detail.startswith("printed ")]
+    assert not printed, printed
     assert [outcome.case for outcome in outcomes] == list(range(count))
     return [o for o in outcomes if o.result == "FINDING"], Counter(o.result for o in outcomes)
 

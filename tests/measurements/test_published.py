@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.measurements.published import PublishedProblem, PublishedTime, problem_of, published_times, write_table
+from engine.documents.model import PublishedTime
+from engine.measurements.published import PublishedProblem, problem_of, published_times, write_table
 from engine.support.errors import BadInput
 from tests.benchmarks.published_problems import graph_of, problem
 

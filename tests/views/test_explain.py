@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from PySide6.QtWidgets import QLabel
 
+from engine.documents.model import PublishedTime
 from tests.app.fake_documents import model
 from views.explain.view import REASONS_SHOWN, ExplainView
 
@@ -22,6 +23,17 @@ def test_a_group_is_explained(qtbot: object) -> None:
     figures = ("96 × 512 × 512", "101 MB", "25.6 µs", "predicted, uncalibrated")
     for part in (*figures, softmax.because, softmax.boundaries[0]):
         assert part in text_of(view)
+
+
+def test_what_others_measured_stands_beside_it_where_a_table_has_it(qtbot: object) -> None:
+    view = ExplainView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    group = next(group for group in model().groups if group.name == "softmax_0")
+    view.show_group(group)
+    assert "Others' kernels" not in text_of(view)
+    view.show_group(replace(group, published=(PublishedTime("cuBLAS", "H100", 21.3, "a table"),)))
+    assert "Others' kernels for the same" in text_of(view)
+    assert "21.3 µs by cuBLAS on H100, published in a table" in text_of(view)
 
 
 def test_many_neighbours_are_summed_up(qtbot: object) -> None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.documents.model import GroupDoc, ModelDoc
-from views.format import amount, compact_shape, duration, origin_of, plural
+from views.format import amount, compact_shape, duration, origin_of, plural, published_line
 from views.panel import Elided, Panel, label
 
 REASONS_SHOWN = 12
@@ -31,6 +31,7 @@ class ExplainView(Panel):
         chips = (plural(group.instances, "instance"), f"{group.bound} bound" if group.bound else group.kind)
         layout.addLayout(_headline(group.title, chips))
         layout.addLayout(_facts(_group_facts(group)))
+        _section(layout, "Others' kernels for the same", [published_line(time) for time in group.published])
         _section(layout, "Why it is one group", (group.because,))
         _section(layout, "Why its neighbours are not in it", group.boundaries)
         self._set(page, layout, group.title)

@@ -8,7 +8,7 @@ from engine.documents.model import KernelDoc, ScheduleDoc
 from engine.documents.report import GroupReport
 from engine.documents.units import kib
 from views.code.spans import Span, spans
-from views.format import duration, figure, origin_of, percent, plural
+from views.format import duration, figure, origin_of, percent, plural, published_line
 from views.report.markup import Child, Markup, join, tag
 from views.report.sections import section, table
 
@@ -31,8 +31,9 @@ def _group(detail: GroupReport, link: str, unfolded: bool) -> Markup:
     if kernel is None:
         return tag("details", summary, tag("p", f"There is no kernel: {detail.refusal}"), id=anchor, open=unfolded)
     refused = tag("p", f"The kernel is refused: {kernel.refused}", class_="wrong") if kernel.refused else None
+    others = [tag("p", f"Another kernel takes {published_line(one)}") for one in group.published]
     return tag(
-        "details", summary, tag("p", group.because), refused, _facts(kernel),
+        "details", summary, tag("p", group.because), *others, refused, _facts(kernel),
         tag("h3", "Schedule"), tag("ul", _tree(kernel.schedule, anchor), class_="tree"),
         _entries(kernel), _terms(kernel), _code(kernel, anchor), id=anchor, open=unfolded,
     )  # fmt: skip

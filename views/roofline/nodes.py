@@ -29,7 +29,7 @@ class OriginPoints:
     """All points of one origin."""
 
     origin: str
-    """ "predicted", "measured" or "synthetic"."""
+    """ "predicted", "measured", "synthetic", or "published" of others' kernels."""
     note: str
     """Where they come from: "H200 model, uncalibrated"."""
     points: tuple[Point, ...]
