@@ -9,8 +9,12 @@
     kernel  = engine.compile(group, recipe, observe=print)
     report  = engine.check(kernel)
     times   = engine.predict(kernel), engine.measure(kernel)
+    results = engine.run(kernel, engine.inputs(kernel))  # arrays by name; results.origin says where they ran
+    run     = engine.tune(plan, trials=64, records="night.db")  # iterate for progress; run.best is a Recipe
+    known   = engine.transfer(run.best, engine.fuse(graph, target="a100"))  # known.recipe, known.taken, known.left
+    op      = engine.torch_op(plan, run.best)  # a torch.nn.Module
 
-The command line and the window stand on these verbs.
+`help(engine.tune)` and so on show an example of each.  The command line and the window stand on these verbs.
 """
 
 from __future__ import annotations

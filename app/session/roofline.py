@@ -49,9 +49,8 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
 
     times = [*times, _published(model, machine)]
     found = {time.origin for each in times for time in each.values()}
-    shown = [origin for origin in MEASURED if origin in found] or ["measured"]
-    others = [PUBLISHED] if PUBLISHED in found else []
-    return replace(roofs, sides=tuple(map(side, ("predicted", *shown, *others))))
+    shown = [origin for origin in (*MEASURED, PUBLISHED) if origin in found] or ["measured"]
+    return replace(roofs, sides=tuple(map(side, ("predicted", *shown))))
 
 
 def _published(model: ModelDoc, machine: Target) -> dict[str, Time]:

@@ -79,10 +79,12 @@ def test_times_of_others_stand_in_a_plot_of_their_own_where_they_are_of_this_gpu
     a, b, c = (PublishedTime("cuBLAS", device, time, "a table") for device, time in
                (("H200", 30.0), ("H200", 21.3), ("A100", 9.0)))  # fmt: skip
     found = roofline(with_times(a, b, c), H200, (PREDICTED,), ())
-    assert [side.origin for side in found.sides] == ["predicted", "measured", "published"]
-    (point,) = found.sides[2].points
+    assert [side.origin for side in found.sides] == ["predicted", "published"]
+    (point,) = found.sides[1].points
     assert (point.group, point.microseconds, point.ghost) == (MODEL.groups[0].name, 21.3, None)
-    assert found.sides[2].note == "cuBLAS on H200" and found.sides[2].missing == len(MODEL.groups) - 1
+    assert found.sides[1].note == "cuBLAS on H200" and found.sides[1].missing == len(MODEL.groups) - 1
     assert found.sides[0].points == roofline(MODEL, H200, (PREDICTED,), ()).sides[0].points
+    both = roofline(with_times(a), H200, (PREDICTED, {MODEL.groups[0].name: measured(MODEL.groups[0], 2.0)}), ())
+    assert [side.origin for side in both.sides] == ["predicted", "measured", "published"]
     elsewhere = roofline(with_times(c), H200, (PREDICTED,), ())
     assert [side.origin for side in elsewhere.sides] == ["predicted", "measured"]

@@ -26,7 +26,7 @@ DOT, GHOST = 4.2, 3.0
 NAMED = 4
 """Names are written to so many of the dearest kernels, where they find room."""
 NOTHING_PREDICTED = "No kernel has a predicted time"
-NOTHING_MEASURED = "Nothing measured. F9 measures the selected kernel, Ctrl+F9 replays a recorded run"
+NOTHING_MEASURED = "Nothing measured. F9 measures it, Ctrl+F9 replays a run"
 TERA = 1e12
 GUTTER = 0.4
 """Decades left of the axis for kernels without operations."""
