@@ -129,6 +129,16 @@ def test_tensors_that_do_not_fit_are_told() -> None:
         op(x, other=x)
 
 
+def test_an_operator_stands_in_a_compiled_model() -> None:
+    """PyTorch compiles what is around it and calls it as it is."""
+    torch.compiler.reset()
+    op = engine.torch_op(engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")))
+    x = torch.randn(96, 512)
+    model = torch.compile(lambda x: op(x * 2) + 1, backend="eager")
+    with torch.no_grad():
+        assert close(model(x), torch.softmax(x * 2, -1) + 1)
+
+
 def test_what_no_module_can_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = block(scaled)
     plan = engine.fuse(engine.from_torch(torch.export.export(model, inputs)))
