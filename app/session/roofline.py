@@ -47,13 +47,13 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
         seen = [time for each in times for time in each.values() if time.origin == origin]
         return OriginPoints(origin, where(seen, machine), points, len(model.groups) - len(points))
 
-    times = [*times, _published(model, machine)]
+    times = [*times, _published_times(model, machine)]
     found = {time.origin for each in times for time in each.values()}
     shown = [origin for origin in (*MEASURED, PUBLISHED) if origin in found] or ["measured"]
     return replace(roofs, sides=tuple(map(side, ("predicted", *shown))))
 
 
-def _published(model: ModelDoc, machine: Target) -> dict[str, Time]:
+def _published_times(model: ModelDoc, machine: Target) -> dict[str, Time]:
     """The fastest time of somebody else's kernel for a group on this GPU, where a table has one."""
     name = machine.name.partition("-")[0].upper()
     found = {}

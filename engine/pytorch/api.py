@@ -47,10 +47,11 @@ def torch_backend(module: Any, inputs: Sequence[Any], *, target: str | None = No
     ...     bool(torch.allclose(compiled(x), model(x), atol=1e-5))
     True
 
-    What Loomscope has kernels for is compiled; the other operators, and graphs that need gradients or have sizes that
-    change, stay PyTorch's own.  The logger "loomscope.torch" says which, and why.
+    What Loomscope has kernels for is compiled; the other operators, results that are views of an input or of each
+    other, and graphs that need gradients, update tensors in place or have sizes that change stay PyTorch's own.  The
+    logger "loomscope.torch" says which, and why.
     module, inputs: what `torch.compile` passes: a graph of operators and example tensors.  target: "a100", "h100", ...,
-    through `functools.partial`; by default the GPU of the tensors, else that of `engine.fuse`.
+    through `functools.partial`; by default the GPU of the tensors, of tensors on the CPU that of `engine.fuse`.
     """
     _require("torch", "onnxscript")
     from engine.pytorch.backend import compile_graph
@@ -67,7 +68,8 @@ def from_torch(program: Any, dims: Mapping[str, int] | None = None) -> OperatorG
     ['LayerNormalization']
 
     dims: sizes for its dynamic dimensions.  The file between lives as long as the process.
-    Raises BadInput where PyTorch's exporter does not know an operator, and what `engine.load` does.
+    Raises BadInput where PyTorch's exporter does not know an operator, Unsupported for a program that updates tensors
+    in place (a batch normalization in training does), and what `engine.load` does.
     """
     _require("torch", "onnxscript")
     from engine.pytorch.exported import load_exported

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,17 +17,16 @@ from engine.api import fuse
 from engine.compilation import default_recipe
 from engine.graph.load import load
 from engine.pytorch.exported import write_onnx
-from engine.pytorch.module import PlanModule
-from engine.support.errors import EngineError, Unsupported
-from engine.target import DEFAULT_TARGET
+from engine.pytorch.module import DEVICE, PlanModule
+from engine.support.errors import EngineError
+from engine.target import DEFAULT_TARGET, target_of_device
+from engine.verify.run import CPU
 
 LOG = logging.getLogger("loomscope.torch")
 NODE = "pkg.torch.onnx.fx_node"
 """Metadata of an operator in the exporter's files: the node of PyTorch's graph that it was made from, as text."""
 PART = "loomscope"
-"""What parts of a graph are called."""
-TARGETS = {"A100": "a100", "H100": "h100", "H200": "h200"}
-"""Part of a GPU's name -> its target."""
+"""What the names of parts of a graph begin with."""
 
 Call = Callable[..., Any]
 
@@ -38,18 +39,18 @@ class _PartRefusal(Exception):
     """Nodes of an exported program without a kernel, with the reasons."""
 
     def __init__(self, program: Any, nodes: Mapping[str, str]) -> None:
-        super().__init__()
+        super().__init__(", ".join(f"{node}: {why}" for node, why in nodes.items()))
         self.program, self.nodes = program, nodes
 
 
 def compile_graph(module: Any, inputs: Sequence[Any], target: str | None) -> Call:
     """A function with the graph's arguments and results; the module's own `forward` where nothing can be taken."""
-    target = target or _find_target(inputs)
     try:
         examples = _examples(inputs)
-        return _compile(module, examples, target)
+        found = target or _find_target(inputs[0])
+        return _compile(module, examples, found, is_whole=True)
     except _PartRefusal as refused:
-        return _compile_parts(module, refused, examples, target)
+        return _compile_parts(module, refused, examples, found)
     except _WholeRefusal as why:
         LOG.warning("left to PyTorch: %s", why)
         return _own(module)
@@ -60,37 +61,51 @@ def _own(module: Any) -> Call:
     return forward
 
 
-def _find_target(inputs: Sequence[Any]) -> str:
-    """The GPU of the tensors, where it is one that kernels are made for."""
-    if any(isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in inputs):
-        name = torch.cuda.get_device_name()
-        return next((target for word, target in TARGETS.items() if word in name), DEFAULT_TARGET)
-    return DEFAULT_TARGET
+def _find_target(tensor: Any) -> str:
+    """The GPU of a tensor.  Raises _WholeRefusal where it is not described: its limits are not known."""
+    if tensor.device.type == CPU:
+        return DEFAULT_TARGET
+    title = torch.cuda.get_device_name(tensor.device)
+    found = target_of_device(title)
+    if found is None:
+        raise _WholeRefusal(f"{title} is not described; functools.partial(engine.torch_backend, target=...) names one")
+    return found.name
 
 
 def _examples(inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Tensors of the same shapes and types: those that PyTorch passes may have no memory."""
+    if not inputs:
+        raise _WholeRefusal("it takes no tensors")
     for one in inputs:
         if not isinstance(one, torch.Tensor) or not all(isinstance(size, int) for size in one.shape):
             raise _WholeRefusal("its sizes change; torch.compile(dynamic=False) compiles each anew")
         if one.requires_grad and torch.is_grad_enabled():
             raise _WholeRefusal("it needs gradients; kernels are for inference, under torch.no_grad()")
-    return tuple(torch.zeros(tuple(one.shape), dtype=one.dtype) for one in inputs)
+    devices = {str(one.device) for one in inputs}
+    if len(devices) > 1 or inputs[0].device.type not in (CPU, DEVICE):
+        raise _WholeRefusal(f"its tensors are on {', '.join(sorted(devices))}; kernels run on one GPU, or on the CPU")
+    return tuple(torch.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in inputs)
 
 
-def _compile(module: Any, examples: tuple[Any, ...], target: str) -> Call:
-    """The whole graph as one plan.  Raises _PartRefusal where some operators have no kernel, _WholeRefusal for more."""
+def _compile(module: Any, examples: tuple[Any, ...], target: str, is_whole: bool) -> Call:
+    """A graph as one plan.  is_whole: whether its results leave PyTorch's graph.
+
+    Raises _PartRefusal where some operators have no kernel, _WholeRefusal for more.
+    """
     try:
-        program = torch.export.export(module, examples)
-        path = write_onnx(program)
+        # The program is the exporter's: its nodes have the names that the file tells.
+        path, program = write_onnx(torch.export.export(module, examples))
+        views = _shared_views(program.graph) if is_whole else {}
         graph = load(path)
         plan = fuse(graph, target)
         refused = {**graph.unsupported, **plan.unsupported}
-        if refused:
-            nodes = _nodes_of(path, refused)
-            if not nodes:  # an operator of a function that the exporter wrote for a node
-                raise _WholeRefusal("; ".join(f"{name}: {why}" for name, why in refused.items()))
-            raise _PartRefusal(program, nodes)
+        nodes = _nodes_of(path, refused)
+        if refused and not nodes:  # an operator of a function that the exporter wrote for a node
+            raise _WholeRefusal("; ".join(f"{name}: {why}" for name, why in refused.items()))
+        if nodes or views:
+            raise _PartRefusal(program, {**views, **nodes})
+        if not plan.launches:
+            raise _WholeRefusal("it computes nothing")
         made = PlanModule(plan, default_recipe(plan))
     except (EngineError, RuntimeError) as error:  # PyTorch's errors of export are RuntimeErrors
         raise _WholeRefusal(str(error).strip().splitlines()[0]) from error
@@ -109,12 +124,47 @@ def _compile(module: Any, examples: tuple[Any, ...], target: str) -> Call:
 def _nodes_of(path: Any, refused: Mapping[str, str]) -> dict[str, str]:
     """Nodes of PyTorch's graph that operators without a kernel come from -> why."""
     nodes = {}
-    for operator in onnx.load(path, load_external_data=False).graph.node:
-        why = refused.get(operator.name) or next((refused[out] for out in operator.output if out in refused), None)
+    for one in onnx.load(path, load_external_data=False).graph.node:
+        why = refused.get(one.name) or next((refused[out] for out in one.output if out in refused), None)
         if why is not None:
-            said = {one.key: one.value for one in operator.metadata_props}.get(NODE, "")
-            nodes[said.partition(":")[0].strip().removeprefix("%")] = f"{operator.op_type}: {why}"
+            said = {prop.key: prop.value for prop in one.metadata_props}.get(NODE, "")
+            nodes[said.partition(":")[0].strip().removeprefix("%")] = f"{one.op_type}: {why}"
     return nodes
+
+
+def _shared_views(graph: Any) -> dict[str, str]:
+    """Nodes that make results which share memory with an input or another result -> why they stay PyTorch's.
+
+    Who writes to such a tensor expects the other to change; what kernels make has memory of its own.
+    """
+    views: dict[str, str] = {}
+    results = dict.fromkeys(one for one in graph.output_node().args[0] if isinstance(one, torch.fx.Node))
+    chains = [_view_chain(result) for result in results]
+    bases = Counter(chain[-1] for chain in chains)
+    for chain in chains:
+        base, is_input = chain[-1], chain[-1].op == "placeholder"
+        if is_input or bases[base] > 1:
+            of = f"its memory is that of the {'input' if is_input else 'result'} {base.name}"
+            made = chain[:-1] or (chain if is_input else [])
+            views |= {node.name: of for node in made}
+    return views
+
+
+def _view_chain(node: Any) -> list[Any]:
+    """A node, what it is a view of, what that is a view of: until the node that makes the memory."""
+    chain = [node]
+    while _is_view(node):
+        node = node.args[0]
+        chain.append(node)
+    return chain
+
+
+def _is_view(node: Any) -> bool:
+    """Whether a node makes a view of its first argument, or takes one of several views."""
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])
+    schema = getattr(node.target, "_schema", None)  # of PyTorch's own operators
+    return schema is not None and any(one.alias_info is not None for one in schema.returns)
 
 
 class _Taken(OperatorSupportBase):
@@ -124,7 +174,9 @@ class _Taken(OperatorSupportBase):
         self._refused = refused
 
     def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
-        return node.op == "call_function" and node.name not in self._refused
+        # One of several results stays with its operator: a part takes tensors, not tuples of them.
+        maker: Any = node.args[0] if node.target is operator.getitem else node
+        return node.op == "call_function" and maker.name not in self._refused
 
 
 def _compile_parts(module: Any, refused: _PartRefusal, examples: tuple[Any, ...], target: str) -> Call:
@@ -143,12 +195,16 @@ def _compile_parts(module: Any, refused: _PartRefusal, examples: tuple[Any, ...]
 
     with torch.no_grad():
         Record(parts).run(*examples)
-    for name, part in parts.named_children():
-        if name in shapes and all(isinstance(one, torch.Tensor) for one in shapes[name]):
+    compiled = 0
+    for name, part in list(parts.named_children()):
+        if name.startswith(PART):
             try:
-                parts.add_module(name, _CompiledPart(_compile(part, shapes[name], target)))
-            except (_WholeRefusal, _PartRefusal, Unsupported) as why:
+                parts.add_module(name, _CompiledPart(_compile(part, _examples(shapes[name]), target, is_whole=False)))
+                compiled += 1
+            except (_WholeRefusal, _PartRefusal) as why:
                 LOG.warning("left to PyTorch: %s, %s", name, why)
+    if not compiled:
+        return _own(module)
     return lambda *tensors: tuple(torch.utils._pytree.tree_leaves(parts(*tensors)))
 
 

@@ -47,7 +47,7 @@ class PlanModule(torch.nn.Module):
         # Kernels are compiled here, so that what has none is told before the first call.
         self._kernels = {group.name: compile_group(group, recipe) for group in plan.groups}
 
-    def forward(self, *tensors: Any, **named: Any) -> Any:
+    def _forward(self, *tensors: Any, **named: Any) -> Any:
         """Run all launches.  Tensors: in the order of the graph's inputs, or by their names.
 
         Raises BadInput for tensors that are missing, of another shape, type or device.
@@ -62,6 +62,8 @@ class PlanModule(torch.nn.Module):
         else:
             results = self._launch_all(known)
         return results[0] if len(results) == 1 else tuple(results)
+
+    forward = torch.compiler.disable(_forward)  # torch.compile would trace into the compiler and the emulator
 
     def _launch_all(self, known: dict[str, Any]) -> list[Any]:
         """All launches on the GPU that the tensors are on."""

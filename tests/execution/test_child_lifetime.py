@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import Popen
+from typing import Any
 
 import pytest
 
@@ -189,6 +191,11 @@ def test_limits() -> None:
 
 @needs_compiler
 def test_no_memory_for_the_emulator_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_late(command: Sequence[str], **options: Any) -> Popen[Any]:
+        # A child's limit is set once it has started: one that is as quick as this may have its memory by then.
+        return start_child(["/bin/sh", "-c", 'sleep 0.2; exec "$0" "$@"', *command], **options)
+
+    monkeypatch.setattr("engine.execution.emulate.emulate.start_child", start_late)
     monkeypatch.setattr("engine.execution.emulate.emulate._memory_limit", lambda source: 24 << 20)
     done = loomscope("verify", SOFTMAX, "--level", "source")
     assert done.returncode == 3 and "fail" not in done.stdout, done.stdout + done.stderr

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.support.needs import needs_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
+from engine.pytorch import backend  # noqa: E402
 from engine.pytorch import module as modules  # noqa: E402
 from engine.pytorch.tensors import to_array, to_tensor  # noqa: E402
 
@@ -82,6 +85,15 @@ def test_what_is_no_exported_program_is_told() -> None:
         engine.from_torch(torch.nn.Linear(2, 2))
 
 
+def test_a_program_that_updates_tensors_is_refused() -> None:
+    """Its file would have the results alone, and a batch normalization in training as one of inference."""
+    model, inputs = torch.nn.BatchNorm1d(8), (torch.randn(16, 8),)
+    with pytest.raises(Unsupported, match=r"running_mean: is updated in place.*model\.eval\(\)"):
+        engine.from_torch(torch.export.export(model, inputs))
+    graph = engine.from_torch(torch.export.export(model.eval(), inputs))
+    assert close(engine.torch_op(engine.fuse(graph))(*inputs), model(*inputs))
+
+
 @pytest.mark.parametrize("package", ["torch", "onnxscript"])
 def test_a_missing_package_is_told(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
@@ -115,6 +127,16 @@ def test_tensors_that_do_not_fit_are_told() -> None:
         op(x.double())
     with pytest.raises(BadInput, match="is no input"):
         op(x, other=x)
+
+
+def test_an_operator_stands_in_a_compiled_model() -> None:
+    """PyTorch compiles what is around it and calls it as it is."""
+    torch.compiler.reset()
+    op = engine.torch_op(engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")))
+    x = torch.randn(96, 512)
+    model = torch.compile(lambda x: op(x * 2) + 1, backend="eager")
+    with torch.no_grad():
+        assert close(model(x), torch.softmax(x * 2, -1) + 1)
 
 
 def test_what_no_module_can_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +219,71 @@ def test_the_backend_leaves_whole_graphs_alone(reason: str, caplog: pytest.LogCa
     if reason == "gradients":
         found[0].sum().backward()
         assert model.up.weight.grad is not None
+
+
+def updated(x: Any) -> Any:
+    x[:, 1:3].mul_(2)
+    return x.sum(-1)
+
+
+def dropped(x: Any) -> Any:
+    kept = torch.nn.functional.dropout(torch.relu(x * 2), 0.5, training=True)
+    return torch.softmax(kept + 1, -1)
+
+
+CASES: dict[str, tuple[Callable[..., Any], str]] = {
+    "updated in place": (updated, "is updated in place"),
+    "statistics": (torch.nn.BatchNorm1d(8), "is updated in place"),
+    "no tensors": (lambda: torch.ones(3) + 1, "takes no tensors"),
+    "view of an input": (lambda x: (x.t().reshape(4, 2, 16)[:, 0], x + 1), "memory is that of the input"),
+    "an input": (lambda x: (x.contiguous(), x + 1), "memory is that of the input"),
+    "view of a result": (lambda x: (lambda y: (y, y.t()[1:]))(x * 2), "memory is that of the result"),
+    "parts of a result": (lambda x: torch.split(x * 2, 4), "memory is that of the result"),
+    "random": (dropped, "native_dropout, Dropout: drops at random"),
+    "float64": (lambda x: x.double() + 1, "float64"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_code_does_what_pytorch_does(case: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Results, later writes to them, and what becomes of the inputs and the module's buffers."""
+    torch.compiler.reset()
+    function, told = CASES[case]
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(7)
+        own = copy.deepcopy(function)
+        inputs = () if case == "no tensors" else (torch.randn(16, 8),)
+        with caplog.at_level(logging.INFO, "loomscope.torch"), torch.no_grad():
+            results = (torch.compile(own, backend=engine.torch_backend) if compiled else own)(*inputs)
+            results = results if isinstance(results, tuple) else (results,)
+            for one in results:
+                one.add_(1)
+        buffers = tuple(own.buffers()) if isinstance(own, torch.nn.Module) else ()
+        found.append((*inputs, *results, *buffers))
+    assert all(one.shape == other.shape and close(one, other) for one, other in zip(*found, strict=True))
+    assert told in "\n".join(caplog.messages)
+
+
+def test_results_of_one_operator_are_kernels(caplog: pytest.LogCaptureFixture) -> None:
+    x = torch.randn(8, 16)
+    with caplog.at_level(logging.INFO, "loomscope.torch"), torch.no_grad():
+        values, places = torch.compile(lambda x: torch.topk(x * 2, 3), backend=engine.torch_backend)(x)
+    assert close(values, torch.topk(x * 2, 3)[0]) and torch.equal(places, torch.topk(x, 3)[1])
+    assert not any("left to PyTorch" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize(("title", "target"), [("NVIDIA H100 PCIe", "h100-pcie"), ("NVIDIA H200", "h200")])
+def test_kernels_are_made_for_the_gpu_of_the_tensors(title: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: title if device.index == 1 else "Tesla V100")
+    assert backend._find_target(SimpleNamespace(device=torch.device("cuda:1"))) == target
+    with pytest.raises(backend._WholeRefusal, match="Tesla V100 is not described"):
+        backend._find_target(SimpleNamespace(device=torch.device("cuda:0")))
+
+
+def test_tensors_of_several_devices_stay_pytorchs() -> None:
+    mixed = (torch.ones(2), torch.ones(2, device="meta"))
+    with pytest.raises(backend._WholeRefusal, match="on cpu, meta"):
+        backend._examples(mixed)
+    with pytest.raises(backend._WholeRefusal, match="on meta"):
+        backend._examples(mixed[1:])
