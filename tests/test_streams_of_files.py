@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.target import DEVICES
 from tests.support.commands import ROOT, SOFTMAX
 
 
@@ -24,24 +25,63 @@ def test_a_model_is_read_from_standard_input_and_a_recipe_written_to_standard_ou
     done = piped(Path(SOFTMAX).read_bytes(), "recipe", "-", "-o", "-")
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)["groups"]) == ["softmax_0"]
-    assert b"-: 1 group" in done.stderr
+    assert b"standard output: 1 group" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["baseline", "report"])
-def test_other_texts_go_to_standard_output_alone(verb: str) -> None:
-    options = ("--no-check",) if verb == "report" else ()
-    done = piped(b"", verb, SOFTMAX, "-o", "-", *options)
+@pytest.mark.parametrize(
+    ("verb", "begins"),
+    [
+        (("baseline", SOFTMAX, "-o", "-"), b"{"),
+        (("report", SOFTMAX, "-o", "-", "--no-check"), b"<!DOCTYPE html>"),
+        (("render", SOFTMAX, "-o", "-", "--panel", "outline", "--size", "1024x640"), b"\x89PNG"),
+        (("predict", SOFTMAX, "--csv", "-"), b"group,"),
+        (("tune", SOFTMAX, "--trials", "2", "--records", "{}", "--no-check", "-o", "-"), b"{"),
+        (("tune", SOFTMAX, "--trials", "2", "--records", "{}", "--no-check", "--export", "-"), b"group,"),
+    ],
+)
+def test_what_is_written_goes_to_standard_output_alone(verb: tuple[str, ...], begins: bytes, tmp_path: Path) -> None:
+    done = piped(b"", *(part.format(tmp_path / "trials.db") for part in verb))
     assert done.returncode == 0, done.stderr
-    if verb == "baseline":
-        assert "softmax_0" in json.loads(done.stdout)["groups"]
-    else:
-        assert done.stdout.startswith(b"<!DOCTYPE html>") and done.stdout.rstrip().endswith(b"</html>")
+    assert done.stdout.startswith(begins), done.stdout[:80]
+    assert done.stdout.count(begins) == 1 or begins == b"{"
+    if begins == b"{":
+        json.loads(done.stdout)
+
+
+def test_a_recipe_a_baseline_and_one_of_two_to_compare_are_read_from_standard_input(tmp_path: Path) -> None:
+    recipe, baseline = (piped(b"", verb, SOFTMAX, "-o", "-").stdout for verb in ("recipe", "baseline"))
+    (tmp_path / "r.json").write_bytes(recipe)
+    asked = [
+        (recipe, "schedule", SOFTMAX, "--recipe", "-"),
+        (recipe, "compare", str(tmp_path / "r.json"), "-"),
+        (baseline, "check", SOFTMAX, "-"),
+    ]
+    for data, *arguments in asked:
+        done = piped(data, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    refused = piped(b'{"groups": 5}', "schedule", SOFTMAX, "--recipe", "-")
+    assert refused.returncode == 2 and refused.stderr.startswith(b"standard input"), refused.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("schedule", "-", "--recipe", "-"),
+        ("diff", "-", "-"),
+        ("tune", SOFTMAX, "-o", "-", "--json"),
+        ("tune", SOFTMAX, "-o", "-", "--export", "-"),
+    ],
+)
+def test_one_stream_is_not_two_files(arguments: tuple[str, ...]) -> None:
+    done = piped(Path(SOFTMAX).read_bytes(), *arguments)
+    assert done.returncode == 2 and b"two things at once" in done.stderr and not done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(("data", "says"), [(b"", b"is empty"), (b"junk", b"ONNX"), (b"{}", b"AKG")])
 def test_what_is_no_model_is_told(data: bytes, says: bytes) -> None:
     done = piped(data, "inspect", "-")
     assert done.returncode == 2 and says in done.stderr, done.stderr
+    assert done.stderr.startswith(b"standard input")
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -51,10 +91,23 @@ def test_colours_are_left_out_on_demand(no_color: str) -> None:
     assert done.returncode == 2 and (b"\x1b[31m" in done.stderr) == (not no_color)
 
 
-def test_a_shell_completes_verbs() -> None:
-    asked = {"_LOOMSCOPE_COMPLETE": "complete_bash", "COMP_WORDS": "loomscope ver", "COMP_CWORD": "1"}
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("ver", {"verify"}),
+        ("verify --le", {"--level"}),
+        ("verify --level ", {"source", "ptx", "both", "auto"}),
+        ("predict --target h1", {"h100", "h100-pcie"}),
+        ("predict --target ", set(DEVICES)),
+        ("tune --strategy e", {"evolution", "exhaustive"}),
+        ("render --theme ", {"dark", "light"}),
+    ],
+)
+def test_a_shell_completes_verbs_options_and_values(words: str, completed: set[str]) -> None:
+    word = str(len(words.split(" ")))
+    asked = {"_LOOMSCOPE_COMPLETE": "complete_bash", "COMP_WORDS": f"loomscope {words}", "COMP_CWORD": word}
     done = subprocess.run(
         [sys.executable, "-c", "from app.cli.main import app; app(prog_name='loomscope')"], capture_output=True,
         text=True, check=False, cwd=ROOT, timeout=60, env={**os.environ, **asked},
     )  # fmt: skip
-    assert done.stdout.split() == ["verify"], done.stderr
+    assert set(done.stdout.split()) == completed, done.stderr

@@ -7,7 +7,6 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from app.cli import options, output, tuning_verbs
+from app.cli import options, output, tuning_verbs, window_verbs
 from app.cli.options import (
     NO_PATHS,
     NOTHING,
@@ -29,20 +28,23 @@ from app.cli.options import (
     Group,
     Json,
     RecipeFile,
+    Records,
     Target,
     TreeFile,
+    complete_gpu,
     job,
+    one_of,
     percentage,
     verb,
 )
+from app.cli.standard_streams import read_file, written_file
 from app.exit_codes import ENDS_WITH_PARENT, PIPE_CLOSED
-from app.shell.panels import PANELS, PERSPECTIVES
-from app.shell.sigint import note_interrupts
 
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
-    epilog="Without a verb the window opens. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 this machine lacks "
-    "what was asked for, 70 a fault of loomscope, with a report file.",
+    epilog="Without a verb the window opens. `-` in place of a file is standard input or output. Exit codes: 0 done, "
+    "1 a check failed, 2 bad input, 3 this machine lacks what was asked for, 70 a fault of loomscope, with a report "
+    "file.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain lines: an error is one, and fits into any log
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -92,77 +94,11 @@ def start(
             output.say("loomscope, from a source tree that is not installed")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        verb(_open_window)(None, None, {})
+        verb(window_verbs.open_)()
 
 
-@command("Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.", "open")
-def open_(
-    file: Annotated[str | None, Argument(metavar="FILE", help="What to open, else the example.")] = None,
-    target: Gpu = None,
-    dim: Dims = NOTHING,
-) -> None:
-    """Open the window."""
-    from app.session.dimensions import dimensions_of
-
-    _open_window(file, target, dimensions_of(dim))
-
-
-def _open_window(file: str | None, target: str | None, dimensions: dict[str, int]) -> None:
-    from app.cli.doctor import display
-    from app.session.named_models import EXAMPLE
-    from engine.support.errors import MissingCapability
-
-    if not display():
-        hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
-        raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
-    gc.disable()  # what is imported stays; once there is a window, `app.shell.gc_control` collects
-    with note_interrupts():  # also while Qt is imported, which an exception would abort
-        from app.shell.main import run
-
-        code = run(file or EXAMPLE, target=target, dimensions=dimensions)
-    raise typer.Exit(code)
-
-
-@command("Exit codes: 0 done, 2 bad input.")
-def render(
-    file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Picture to write: .png, or .svg.")],
-    panel: Annotated[
-        str | None, Option(metavar="NAME", help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.")
-    ] = None,
-    perspective: Annotated[str, Option(metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")] = "explore",
-    size: Annotated[str, Option(metavar="WxH", help="Pixels.")] = "1440x900",
-    theme: Annotated[str, Option(metavar="NAME", help="dark or light.")] = "dark",
-    group: Annotated[str | None, Option(metavar="NAME", help="The dearest one by default.")] = None,
-    tab: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
-            "live, roofline; tuning: progress, predicted vs. actual (or promise), dimensions, ablation.",
-        ),
-    ] = "tree",
-    advice: Annotated[Path | None, Option(metavar="FILE", help="Entries to add, as text.")] = None,
-    replay: Annotated[Path | None, Option(metavar="FILE", help="Recorded times to show.")] = None,
-    records: Annotated[Path | None, Option(metavar="DB", help="Tuning run to show.")] = None,
-    what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NOTHING,
-    tile: Annotated[int | None, Option(metavar="N", help="Tile to select in the pipeline.")] = None,
-    target: Gpu = None,
-    dim: Dims = NOTHING,
-) -> None:
-    """Draw the window as a picture; no display is needed."""
-    from app.session.dimensions import dimensions_of
-
-    with note_interrupts():  # also while Qt is imported, which an exception would abort
-        from app.shell.render import PictureOptions, size_of
-        from app.shell.render import render as draw
-
-        wanted = PictureOptions(
-            size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
-            dimensions_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
-        )  # fmt: skip
-        draw(file, out, wanted)
-    output.say(f"{out}")
+command("Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.", "open")(window_verbs.open_)
+command("Exit codes: 0 done, 2 bad input.")(window_verbs.render)
 
 
 @command("Exit codes: 0 done, 2 bad input.")
@@ -186,7 +122,7 @@ def fuse(
 @command("Exit codes: 0 done, 2 bad input.")
 def recipe(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the recipe, or -.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", parser=written_file, help="Where to write it.")],
     group: Group = None,
     tree: TreeFile = None,
     target: Gpu = None,
@@ -215,7 +151,10 @@ def generate(
     out: Annotated[Path, Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
     programs: Annotated[
         list[str],
-        Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
+        Option(
+            "--with", metavar="PROGRAM", autocompletion=one_of("torch", "harness"),
+            help="torch: PyTorch operators; harness: a PyCUDA script.",
+        ),
     ] = NOTHING,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
@@ -230,7 +169,11 @@ def verify(
     file: File,
     whole: Annotated[bool, Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
     level: Annotated[
-        str, Option(metavar="LEVEL", help="source, ptx (the compiled code), both, or auto: ptx where it is quick.")
+        str,
+        Option(
+            metavar="LEVEL", autocompletion=one_of("source", "ptx", "both", "auto"),
+            help="source, ptx (the compiled code), both, or auto: ptx where it is quick.",
+        ),
     ] = "auto",
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
@@ -267,9 +210,15 @@ def measure(
 
 @command("Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
 def calibrate(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")],
+    files: Annotated[
+        list[Path],
+        Argument(metavar="FILE...", parser=read_file, help="What `measure --json` or the GPU benchmark wrote."),
+    ],
     target: Annotated[
-        str | None, Option(metavar="GPU", help="GPU whose figures are fitted; by default the files' own.")
+        str | None,
+        Option(
+            metavar="GPU", autocompletion=complete_gpu, help="GPU whose figures are fitted; by default the files' own."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -293,8 +242,10 @@ def explain(
 
 @command("Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
 def compare(
-    a: Annotated[Path, Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
-    b: Annotated[Path, Argument(metavar="B", help="Another of the same kind.")],
+    a: Annotated[
+        Path, Argument(metavar="A", parser=read_file, help="A recipe; a manifest; `predict --json`; `measure --json`.")
+    ],
+    b: Annotated[Path, Argument(metavar="B", parser=read_file, help="Another of the same kind.")],
     model: Annotated[
         str | None, Option(metavar="FILE", help="Compare schedules, code and figures of its kernels.")
     ] = None,
@@ -325,7 +276,7 @@ def diff(
 @command("Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def baseline(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="FILE", help="Where to write the baseline, or -.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="FILE", parser=written_file, help="Where to write it.")],
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
@@ -337,7 +288,7 @@ def baseline(
 @command("Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
 def check(
     file: File,
-    before: Annotated[Path, Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
+    before: Annotated[Path, Argument(metavar="BASELINE", parser=read_file, help="As `loomscope baseline` writes it.")],
     tolerance: Annotated[
         float, Option(metavar="P", parser=percentage, help="Let figures grow by P %.")
     ] = 0.0,
@@ -352,8 +303,8 @@ def check(
 @command("Exit codes: 0 done, 2 bad input, 3 no C++ compiler, unless --no-check.")
 def report(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="HTML", help="Report to write, or - for standard output.")],
-    records: Annotated[list[Path], Option(metavar="DB", help="Tuning run whose progress is drawn.")] = NO_PATHS,
+    out: Annotated[Path, Option("-o", "--output", metavar="HTML", parser=written_file, help="Report to write.")],
+    records: Records = NO_PATHS,
     details: Annotated[
         int, Option(metavar="N", min=0, help="Groups told with schedule and code, the edited and the slowest first.")
     ] = 40,

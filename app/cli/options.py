@@ -18,10 +18,17 @@ import typer
 from typer import Argument, Option
 
 from app.cli import output
+from app.cli.standard_streams import read_file, send_on, written_file
 from app.exit_codes import CHECK_FAILED, INTERRUPTED, PIPE_CLOSED
 
 if TYPE_CHECKING:
     from app.cli.compile_job import CompileJob
+
+
+def one_of(*names: str) -> Callable[[str], list[str]]:
+    """What a shell completes the value of an option to."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
 
 File = Annotated[
     str,
@@ -33,21 +40,35 @@ File = Annotated[
 ]
 Json = Annotated[bool, Option("--json", help="Print one JSON document instead of tables.")]
 Csv = Annotated[
-    Path | None, Option("--csv", metavar="FILE", help="Write the rows of --json as comma-separated values.")
+    Path | None,
+    Option("--csv", metavar="FILE", parser=written_file, help="Write the rows of --json as comma-separated values."),
 ]
-_GPUS = "h200, h100, h100-pcie, a100, a100-pcie-80 or a100-pcie-40"
-Gpu = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for: {_GPUS}; h200 by default.")]
-Target = Annotated[str | None, Option(metavar="GPU", help=f"GPU to compile for, the recipe's or else h200: {_GPUS}.")]
+_GPUS = "h200", "h100", "h100-pcie", "a100", "a100-pcie-80", "a100-pcie-40"
+_NAMES = f"{', '.join(_GPUS[:-1])} or {_GPUS[-1]}"
+complete_gpu = one_of(*_GPUS)
+Gpu = Annotated[
+    str | None,
+    Option(metavar="GPU", autocompletion=complete_gpu, help=f"GPU to compile for: {_NAMES}; h200 by default."),
+]
+Target = Annotated[
+    str | None,
+    Option(
+        metavar="GPU", autocompletion=complete_gpu, help=f"GPU to compile for, the recipe's or else h200: {_NAMES}."
+    ),
+]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]
-RecipeFile = Annotated[Path | None, Option(metavar="FILE", help="Recipe instead of all advisers'.")]
+RecipeFile = Annotated[Path | None, Option(metavar="FILE", parser=read_file, help="Recipe instead of all advisers'.")]
+Records = Annotated[list[Path], Option(metavar="DB", parser=read_file, help="Tuning run whose progress is drawn.")]
 TreeFile = Annotated[
-    Path | None, Option(metavar="FILE", help="Advice for the group: our text, or a published JSON file.")
+    Path | None,
+    Option(metavar="FILE", parser=read_file, help="Advice for the group: our text, or a published JSON file."),
 ]
 Policy = Annotated[
     str | None,
     Option(
         metavar="NAME",
+        autocompletion=one_of("stitch", "xla", "none"),
         help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
     ),
 ]
@@ -82,11 +103,12 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
         failed: EngineError
         try:
             sweep_leftovers()
-            if csv is None:
-                is_good = body(*arguments, **options)
-            else:
-                with output.rows_to(csv):
-                    is_good = body(*arguments, **{**options, "json": True})
+            with send_on({**options, "csv": csv}):
+                if csv is None:
+                    is_good = body(*arguments, **options)
+                else:
+                    with output.rows_to(csv):
+                        is_good = body(*arguments, **{**options, "json": True})
             output.flush()
         except ImportError as error:
             failed = MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`")

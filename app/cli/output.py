@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from app.cli.standard_streams import in_words
+
 if TYPE_CHECKING:
     # Only for the type: importing the engine takes a second that `--help` need not wait for.
     from engine.support.errors import EngineError, MissingCapability
@@ -190,14 +192,7 @@ def row_about_group(document: object) -> dict[str, Any]:
 def say(text: str) -> None:
     """A line for people, printed as it is."""
     with _writing():
-        stdout.print(text, markup=False)
-
-
-def say_written(place: Path, text: str) -> None:
-    """A line about a file that was written: beside the result where the file is standard output."""
-    from engine.support.files import STANDARD_OUTPUT
-
-    (note if str(place) == STANDARD_OUTPUT else say)(f"{place}: {text}")
+        stdout.print(in_words(text), markup=False)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -244,9 +239,9 @@ def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
 
 def note(text: str) -> None:
     """A line beside the result that is no warning."""
-    stderr.print(text, markup=False)
+    stderr.print(in_words(text), markup=False)
 
 
 def warn(text: str) -> None:
     """A line beside the result, red on a terminal: why the exit code is not 0."""
-    stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
+    stderr.print(in_words(text), markup=False, style="red" if stderr.is_terminal else None)

@@ -18,7 +18,7 @@ def baseline(job: CompileJob, out: Path) -> None:
     check_place(out, "gate")
     found = _take_baseline(job)
     gate.write_baseline(found, out)
-    output.say_written(out, f"{plural(len(found.groups), 'group')}, {_totals(found)}")
+    output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")
 
 
 def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:

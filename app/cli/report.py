@@ -62,7 +62,7 @@ def report(job: CompileJob, out: Path, records: Sequence[Path], details: int, ch
     write_whole(out, page, STAGE)
     told = plural(len(made.details), "group")
     size = amount(len(page.encode()))
-    output.say_written(out, f"{size}, {plural(len(made.model.nodes), 'kernel')}, {told} in full")
+    output.say(f"{out}: {size}, {plural(len(made.model.nodes), 'kernel')}, {told} in full")
 
 
 def _gather(job: CompileJob, searches: tuple[SearchDoc, ...], most: int, check: bool, step: Step) -> ReportDoc:

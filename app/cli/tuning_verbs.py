@@ -7,7 +7,12 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from app.cli.options import NOTHING, Dims, File, Group, Json, RecipeFile, Target, job
+from app.cli.options import NOTHING, Dims, File, Group, Json, RecipeFile, Target, job, one_of
+from app.cli.standard_streams import read_file, written_file, written_table
+
+Table = Annotated[
+    Path | None, Option("--export", metavar="FILE", parser=written_table, help="Trials as .csv or .json.")
+]
 
 
 def mappings(
@@ -33,12 +38,16 @@ def tune(
         int, Option(metavar="R", help="Rounds without gain after which a group gets no more.")
     ] = 8,
     strategy: Annotated[
-        str, Option(metavar="NAME", help="learned, model, evolution, random or exhaustive.")
+        str,
+        Option(
+            metavar="NAME", autocompletion=one_of("learned", "model", "evolution", "random", "exhaustive"),
+            help="learned, model, evolution, random or exhaustive.",
+        ),
     ] = "learned",
     runner: Annotated[
         str,
         Option(
-            metavar="NAME",
+            metavar="NAME", autocompletion=one_of("predicted", "measured", "replayed"),
             help="predicted: the model's times; measured: this GPU's; replayed: those measured in DB.",
         ),
     ] = "predicted",
@@ -48,8 +57,10 @@ def tune(
     cluster: Annotated[
         str | None, Option(metavar="ADDRESS", help="Dask scheduler; one GPU for each worker.")
     ] = None,
-    out: Annotated[Path | None, Option("-o", "--output", metavar="R.json", help="Recipe with the best.")] = None,
-    table: Annotated[Path | None, Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
+    out: Annotated[
+        Path | None, Option("-o", "--output", metavar="R.json", parser=written_file, help="Recipe with the best.")
+    ] = None,
+    table: Table = None,
     seed: Annotated[int, Option(metavar="N", help="Of everything that is drawn by chance.")] = 0,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
 ) -> None:  # fmt: skip
@@ -62,11 +73,15 @@ def tune(
 
 
 def trials(
-    records: Annotated[Path, Argument(metavar="DB", help="File of records that `tune` wrote.")],
+    records: Annotated[Path, Argument(metavar="DB", parser=read_file, help="File of records that `tune` wrote.")],
     run: Annotated[int | None, Option(metavar="N", help="The run to tell of, else the last.")] = None,
-    table: Annotated[Path | None, Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
+    table: Table = None,
     origin: Annotated[
-        str | None, Option(metavar="NAME", help="Of what is exported: predicted, measured or synthetic.")
+        str | None,
+        Option(
+            metavar="NAME", autocompletion=one_of("predicted", "measured", "synthetic"),
+            help="Of what is exported: predicted, measured or synthetic.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

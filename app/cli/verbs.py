@@ -94,7 +94,7 @@ def recipe(job: CompileJob, out: Path) -> None:
     advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
     made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
     engine.write_recipe(made, out)
-    output.say_written(out, plural(len(made.groups), "group"))
+    output.say(f"{out}: {plural(len(made.groups), 'group')}")
 
 
 def schedule(job: CompileJob, json: bool) -> bool:

@@ -11,7 +11,6 @@ from engine.support.files import MAX_FILE_BYTES
 from engine.support.leftovers import process_folder
 
 EXAMPLE = "example"
-STANDARD_INPUT = "-"
 MODEL = Path(__file__).resolve().parents[2] / "resources" / "models" / "bert_tiny.onnx"
 
 
@@ -24,15 +23,15 @@ def path_of(file: str) -> Path:
     """What the engine opens for a FILE argument: its own path or row of a suite, the built-in model's path, or that of
     a copy of standard input.
     """
-    if file == STANDARD_INPUT:
-        return _copy_of_standard_input()
+    if file == "-":
+        return copy_of_standard_input()
     return MODEL if file == EXAMPLE else Path(file)
 
 
 @cache
-def _copy_of_standard_input() -> Path:
+def copy_of_standard_input() -> Path:
     """A file with what is piped in, an AKG description where it begins with a brace, else an ONNX model."""
     data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-    path = process_folder() / f"stdin{'.json' if data.lstrip()[:1] == b'{' else '.onnx'}"
+    path = process_folder() / f"standard-input{'.json' if data.lstrip()[:1] == b'{' else '.onnx'}"
     path.write_bytes(data)
     return path

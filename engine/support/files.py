@@ -6,13 +6,10 @@ import errno
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 from engine.support.errors import BadInput, EngineError, MissingCapability
 
-STANDARD_OUTPUT = "-"
-"""In place of the name of a text file that is written."""
 MAX_FILE_BYTES = 2 * 2**30
 """Protocol buffers cannot hold more in one message."""
 MAX_TEXT_BYTES = 32 * 2**20
@@ -75,14 +72,8 @@ def _ends_early(error: json.JSONDecodeError) -> bool:
 
 
 def write_whole(path: str | Path, content: str, stage: str) -> None:
-    """Write a text file as `replace_whole` does, or to standard output for "-".
-
-    Raises what `unwritable` says where it cannot be written.
-    """
+    """Write a text file as `replace_whole` does; raises what `unwritable` says where it cannot be written."""
     check_place(path, stage)
-    if str(path) == STANDARD_OUTPUT:
-        sys.stdout.write(content)
-        return
     try:
         replace_whole(Path(path), content.encode())
     except OSError as error:
@@ -122,8 +113,6 @@ def replace_whole(path: Path, data: bytes) -> None:
 
 def check_place(path: str | Path, stage: str) -> None:
     """BadInput if no file can be written at a path; asked before minutes of work that end in that file."""
-    if str(path) == STANDARD_OUTPUT:
-        return
     place = Path(path).resolve()
     if place.is_dir():
         raise BadInput(stage, str(path), "cannot be written: it is a folder", "name a file in it")
