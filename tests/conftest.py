@@ -23,11 +23,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow-sentinels", action="store_true", help="of every slow loop over cases, one case")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--slow-sentinels`: one case of each slow test function that has several, and no other test.
+    """Of a loop that is marked `few(N)`, all but N cases are slow.  With `--slow-sentinels`, one case of each slow
+    test function that has several is run, and no other test.
 
     `slow(sentinel=False)` is for functions of which one case alone takes long, `slow(sentinel=True)` for single tests.
     """
+    loops: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            loops.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one in loops.values():
+        _mark_all_but_few(of_one)
     if not config.getoption("--slow-sentinels"):
         return
     cases: dict[str, list[pytest.Item]] = {}
@@ -38,3 +46,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = {of_one[len(of_one) // 2] for of_one in cases.values()}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
+
+
+def _mark_all_but_few(items: list[pytest.Item]) -> None:
+    """Evenly spread cases stay in the normal run, and stand for the others in that of the sentinels."""
+    marker = items[0].get_closest_marker("few")
+    assert marker is not None
+    normal = min(marker.args[0], len(items))
+    kept = {len(items) * place // normal for place in range(normal)}
+    for place, item in enumerate(items):
+        if place not in kept:
+            item.add_marker(pytest.mark.slow(sentinel=False))

@@ -99,6 +99,7 @@ def edited(draw: random.Random, group: FusionGroup) -> Recipe:
     return recipe.with_group(group.name, (*advice, Advice("user", Scenario(entries, alternatives))))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_schedule_and_compile_give_the_same_tree_and_no_edit_ends_in_a_traceback(name: str) -> None:
     draw = random.Random(f"edits of {name}")

@@ -38,6 +38,7 @@ def test_every_kernel_of_bert_passes(name: str) -> None:
         assert report.blocks_run and report.elements_compared and report.tolerance_because
 
 
+@pytest.mark.few(2)
 @needs_shared
 @pytest.mark.parametrize("path", sentinels(AKG, 5), ids=lambda p: p.stem[:60])
 def test_every_published_operator_passes(path: Path) -> None:
@@ -66,6 +67,7 @@ def test_no_kernel_of_bert_spills(name: str) -> None:
             assert compiled.spill_bytes == 0 and compiled.registers > 0, f"{group.name} on {architecture}"
 
 
+@pytest.mark.few(1)
 @needs_shared
 @pytest.mark.parametrize("name", HALVES)
 def test_every_product_of_a_model_in_halves_is_on_tensor_cores(name: str, tmp_path: Path) -> None:

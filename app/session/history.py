@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from engine.documents.model import Check, Time
+from engine.execution.nodes import ORDERS
 from engine.execution.statistics import FASTER, SLOWER, compare, in_rounds
-from views.format import plural
 
 FIRST = 0
 NO_STEP = -1
@@ -29,7 +29,7 @@ class Checked:
     blocks_run: int
     blocks_total: int
     orders: int
-    """Thread and copy orders that were run."""
+    """How many of `ORDERS`, the first of them, were run."""
     sectors: int
     """32-byte pieces of global memory touched."""
     requests: int
@@ -47,8 +47,8 @@ class Checked:
 
     @property
     def extent(self) -> str:
-        """What was run: "source and ptx, 2 orders"."""
-        return f"{' and '.join(self.levels) or 'source'}, {plural(self.orders, 'order')}"
+        """What was run, with its orders of threads and copies: "source and ptx, late and early"."""
+        return f"{' and '.join(self.levels) or 'source'}, {' and '.join(ORDERS[: self.orders])}"
 
 
 @dataclass(frozen=True, slots=True)

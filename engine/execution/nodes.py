@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 PREDICTED, MEASURED, SYNTHETIC = "predicted", "measured", "synthetic"
 """Origins of a time.  No series, table or plot mixes them."""
+ORDERS = ("late", "early")
+"""Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
+threads, warps and blocks run backwards, copies land when they are issued.  A missing barrier or wait shows in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class Check:
     blocks_total: int = 0
     elements_compared: int = 0
     orders: tuple[str, ...] = ()
+    """Of `ORDERS`, those that ran, at each level."""
     findings: tuple[Finding, ...] = ()
     message: str = ""
     """Why it failed or is unsupported."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.compilation import compile_group
-from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nodes import Check, Finding, SiteCount
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS, Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported

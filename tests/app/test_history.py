@@ -153,10 +153,10 @@ def test_figures_reach_every_step_with_the_advice() -> None:
     assert history.steps[3].checked == Checked("pass", 8, 16, 2, 104, 16)
     assert history.learn("1", checked=Checked.of(check)) == (), "no news"
     for outcomes, words in (
-        ({}, "source, 2 orders"),
-        ({"source": "pass", "ptx": "not run"}, "source, 2 orders"),
-        ({"source": "pass", "ptx": "pass"}, "source and ptx, 2 orders"),
-        ({"source": "pass", "ptx": "unsupported: foo"}, "source, 2 orders"),
+        ({}, "source, late and early"),
+        ({"source": "pass", "ptx": "not run"}, "source, late and early"),
+        ({"source": "pass", "ptx": "pass"}, "source and ptx, late and early"),
+        ({"source": "pass", "ptx": "unsupported: foo"}, "source, late and early"),
     ):
         assert Checked.of(replace(check, levels=outcomes)).extent == words
 

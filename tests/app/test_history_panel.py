@@ -136,7 +136,7 @@ def test_a_check_is_seen_on_the_chip(window: Window, qtbot: object) -> None:
     branched(window, qtbot)
     window.action("check").trigger()
     settle(window, qtbot)
-    assert "Checked 48 / 6,144 blocks, source and ptx, 2 orders" in window.panels.history.summary.texts()
+    assert "Checked 48 / 6,144 blocks, source and ptx, late and early" in window.panels.history.summary.texts()
 
 
 def test_a_remark_is_written_to_the_selected_step(window: Window, qtbot: object) -> None:

@@ -1,6 +1,6 @@
 """One figure a fact: whatever panel tells a kernel's time, share, shared memory, limit or type, all tell the same.
 
-All panels that the window declares are read after each of twenty edits: labels, descriptions for readers of the screen,
+All panels that the window declares are read after each of 23 edits: labels, descriptions for readers of the screen,
 and the rows of all tables.  A fact is known by its unit and by the words beside it, not by the panel that shows it.
 What it has to be, the engine says alone: plan and kernel are made anew under the advice that is in use.
 """
@@ -23,13 +23,14 @@ from pytestqt.exceptions import TimeoutError as Late
 import engine
 from app.session.fusion_constraints import fixed_now, fixed_of
 from app.shell.window import Window
-from engine.documents.exploration import SPLIT, FusionEdit
+from engine.documents.exploration import JOIN, SPLIT, FusionEdit
 from engine.documents.units import kib
 from engine.graph.nodes import DTYPES
 from engine.recipe_files import replace_advice
 from engine.target import target
 from tests.app.driving import PATIENCE, open_with_worker, select
 from tests.app.test_fusion import NODES, SHAPES, settled
+from tests.app.tuning_runs import attached, resting, write_run
 from tests.fusion.test_plan import model
 from views.format import duration
 from views.panel import Panel
@@ -166,10 +167,12 @@ WALK = (
     ("n4", r"mark thread \d+", "mark thread 4"), ("n6", r"mark stages \d+", "mark stages 4"),
     ("n6", r"mark block \d+", "mark block 64"), ("n6", r"mark tile \d+", "mark tile 8"), ("", "undo", ""),
     ("n1", r"mark block \d+", "mark block 2"), ("n1", r"mark block \d+", "mark block 1"), ("", "undo", ""),
-    ("n1", "split", ""), ("n4", r"mark stages \d+", "mark stages 1"), ("", "undo", ""), ("", "undo", ""),
-    ("", "redo", ""), ("n6", r"mark thread \d+", "mark thread 1"),
+    ("n1", SPLIT, "n2"), ("n4", r"mark stages \d+", "mark stages 1"), ("", "undo", ""), ("", "undo", ""),
+    ("", "redo", ""), ("n6", r"mark thread \d+", "mark thread 1"), ("n1", JOIN, "n2"), ("n4", "best", ""),
+    ("", "undo", ""),
 )  # fmt: skip
-"""(operator of the group, mark, instead); undo and redo are the window's, and a split is before the operator's next."""
+"""(operator of the group, mark, instead); undo and redo are the window's, a split and a join are of two operators, and
+"best" is that of a search."""
 
 
 @pytest.mark.slow(sentinel=True)
@@ -185,8 +188,15 @@ def test_every_panel_tells_the_engines_figures_after_each_edit(
     places: dict[str, set[str]] = defaultdict(set)
     group, seen = group_of(window, "n4"), set()
     for number, (operator, pattern, instead) in enumerate(WALK):
-        if pattern == "split":
-            window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
+        if pattern in (SPLIT, JOIN):
+            window.wiring.fusion_edits.carry_out(FusionEdit(pattern, (operator, instead)))
+        elif pattern == "best":
+            group = group_of(window, operator)
+            select(window, qtbot, group)
+            write_run(tmp_path / "night.db", window, group, (45.0, 49.0, None, 47.0)).store.close()
+            attached(window, qtbot, tmp_path / "night.db", 4)
+            window.action("tune-best").trigger()
+            resting(window, qtbot)
         elif operator:
             group = group_of(window, operator)
             select(window, qtbot, group)

@@ -143,6 +143,7 @@ def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest
     assert (tmp_path / "drawn.png").is_file()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "says"),
     [

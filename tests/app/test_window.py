@@ -247,6 +247,7 @@ def pixels(place: Path) -> set[int]:
     return {picture.pixel(x, y) for x in range(picture.width()) for y in range(picture.height())}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("wrong", [{name: "nothing"} for name in ("group", "panel", "tab", "theme", "perspective")])
 def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="nothing"):

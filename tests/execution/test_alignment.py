@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nodes import Finding
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS, Finding
 from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.execution.written_kernels import ALL, Written, matmul, vector_add
 from tests.support.needs import needs_compiler

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from engine.execution.emulate.build import host_compiler
-from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nodes import Finding
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS, Finding
 from engine.execution.nvrtc import CompileError
 from engine.support.errors import BadInput
 from engine.tile.source import CudaSource, Parameter

@@ -103,6 +103,7 @@ def test_a_file_in_the_place_of_a_folder_is_replaced(junk: bytes, kept: Path) ->
         assert (cache.keep_folder("emulator", "name", made) / "program").read_bytes() == b"x"
 
 
+@pytest.mark.few(6)
 @needs_compiler
 @needs_nvrtc
 @damages

@@ -154,6 +154,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.few(2)
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["product", "split", "softmax", "odd", "layernorm", "column", "transpose"])
 def test_compiled_code_is_right(name: str, kernels: Callable[[str], tuple[engine.Kernel, str]]) -> None:
@@ -164,6 +165,7 @@ def test_compiled_code_is_right(name: str, kernels: Callable[[str], tuple[engine
         assert report.elements_compared > 0
 
 
+@pytest.mark.few(24)
 @needs_nvrtc
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_with_its_lines(fault: Fault, kernels: Callable[[str], tuple[engine.Kernel, str]]) -> None:

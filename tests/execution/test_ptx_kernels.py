@@ -56,6 +56,7 @@ def assert_right(group: FusionGroup, recipe: engine.Recipe | None = None) -> eng
     return kernel
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", ["a100", "h200"])
 @pytest.mark.parametrize("path", shipped_models())
 def test_kernels_of_the_shipped_models(path: Path, target: str) -> None:
@@ -63,6 +64,7 @@ def test_kernels_of_the_shipped_models(path: Path, target: str) -> None:
     assert [assert_right(group) for group in plan.groups]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_of_every_type(tmp_path: Path, case: str, dtype: str) -> None:

@@ -21,6 +21,7 @@ def titled(moves: tuple[MoveDoc, ...], title: str) -> MoveDoc:
     return found
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("file", FILES)
 def test_applying_a_move_gives_exactly_what_it_quotes(file: str) -> None:
     group = group_of(file)

@@ -102,6 +102,7 @@ LONG_KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("heads", "keys", "batch", "parts"), LONG_KEYS)
 def test_keys_are_shared_where_queries_are_few(heads: int, keys: int, batch: int, parts: int, tmp_path: Path) -> None:
     """One query with long keys is one kernel, because its blocks share them; the advice says so with figures."""
@@ -148,6 +149,7 @@ SHARED = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.skipif(not MODELS.is_dir(), reason=f"{MODELS} is absent: the real graphs are not shipped")
 @pytest.mark.parametrize("name", SHARED)
 def test_attentions_of_real_models(name: str) -> None:

@@ -128,6 +128,7 @@ def reads_what_is_not_there(plan: FusionPlan) -> list[str]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_launch_reads_only_what_is_complete(policy: str, tmp_path: Path) -> None:
     for seed in range(40):
@@ -135,6 +136,7 @@ def test_a_launch_reads_only_what_is_complete(policy: str, tmp_path: Path) -> No
         assert not plan.unsupported and not reads_what_is_not_there(plan), seed
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", range(3))

@@ -89,6 +89,7 @@ def test_a_view_shares_the_tensors_memory() -> None:
     assert own.view(Array("b", (12,), "float64"), tensor).shape == (12,)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("kind", "gates", "launches"), [("LSTM", 4, 7), ("GRU", 3, 14)])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_the_steps_of_a_recurrence_share_their_kernels(

@@ -45,6 +45,7 @@ def _microseconds(group: engine.FusionGroup) -> float:
     return engine.predict(engine.compile(group)).microseconds
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", GPUS)
 def test_what_is_made_of_a_plan_is_for_its_gpu(name: str) -> None:
     plan = engine.fuse(engine.load(MODELS / "bert_tiny.onnx"), target=name)

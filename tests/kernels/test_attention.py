@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.tensor.index import Index
 from engine.tile.check import check_tile
 from engine.tile.nodes import BreakIf, For, MatrixMultiply, operations
@@ -83,6 +84,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(12)
 @needs_compiler
 @pytest.mark.parametrize(
     ("number", "dtype"),
@@ -112,6 +114,7 @@ def staged(stages: int, register_stages: int, dtype: str) -> object:
     return pytest.param(stages, register_stages, dtype, marks=marks)
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @pytest.mark.parametrize(
     ("stages", "register_stages", "dtype"), [staged(s, r, kind) for s, r in STAGES for kind in KINDS]
@@ -128,6 +131,7 @@ def test_stages(stages: int, register_stages: int, dtype: str, tmp_path: Path) -
     agrees(kernel, case)
 
 
+@pytest.mark.few(5)
 @needs_compiler
 @pytest.mark.parametrize(("mask", "queries", "leaves"), [
     ("triangle", 70, True), ("low triangle", 70, True), ("chosen triangle", 70, True), ("triangle", 170, True),
@@ -285,6 +289,7 @@ HEADS = [(h, "float16") for h in (32, 64, 80, 128, 160, 256, 320)] + [
 ]
 
 
+@pytest.mark.few(1)
 @needs_nvrtc
 @pytest.mark.parametrize(("head", "dtype"), sentinels(HEADS, 4))
 def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> None:
@@ -300,6 +305,7 @@ def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> No
 BANKS = [(32, "float16"), (48, "float16"), (64, "float16"), (64, "float32"), (32, "tf32"), (48, "tf32"), (64, "tf32")]
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @pytest.mark.parametrize(("depth", "dtype"), BANKS)
 def test_main_loop_reads_without_bank_conflicts(depth: int, dtype: str, tmp_path: Path) -> None:
@@ -363,6 +369,7 @@ def test_unedited_kernels_are_clean(mask: str, dtype: str) -> None:
     agrees(kernel, case)
 
 
+@pytest.mark.few(9)
 @needs_compiler
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_caught(name: str) -> None:

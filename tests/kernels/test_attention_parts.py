@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
 from engine.recipe import walk_entries
 from engine.target import ARCHITECTURES
@@ -56,6 +57,7 @@ def quick_or_slow(is_quick: bool, *values: object) -> object:
     return pytest.param(*values, marks=() if is_quick else (pytest.mark.slow,))
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize(
     ("number", "dtype"),
@@ -142,6 +144,7 @@ def test_decoding_from_file_to_checked_kernel(keys: int, tmp_path: Path) -> None
 QUICK = {(1, 64, "tf32"), (1, 128, "float16"), (64, 128, "float16")}
 
 
+@pytest.mark.few(1)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("queries", "head", "dtype"),
@@ -201,6 +204,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.few(6)
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:

@@ -48,6 +48,7 @@ def plan_of(name: str, folder: Path) -> engine.FusionPlan:
     return engine.fuse(engine.load(path))
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("name", CASES)

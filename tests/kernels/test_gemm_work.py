@@ -61,6 +61,7 @@ def products(file: str) -> list[engine.FusionGroup]:
     return [group for group in plan.groups if group.kind == "contraction"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("row", ROWS)
 def test_drawn_configurations_do_the_work_that_the_closed_form_says(row: str) -> None:
     kernels = list(configurations(products(f"suite:{row}")[-1], seed=len(row), count=SAMPLED))

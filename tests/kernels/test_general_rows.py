@@ -61,6 +61,7 @@ KINDS = (
 )  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wish_about_coefficients_gives_a_kernel_or_a_refusal(kind: str) -> None:
     group = groups()[kind]

@@ -25,6 +25,7 @@ def kernel_of(folder: Path, nodes: list[Node], shape: tuple[int, int], dtype: st
     return engine.compile(group)
 
 
+@pytest.mark.few(2)
 @needs_nvrtc
 @pytest.mark.parametrize(("nodes", "shape", "dtype"), [
     (SOFTMAX, (64, 50_000), "float32"),

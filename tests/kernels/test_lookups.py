@@ -155,6 +155,7 @@ def groups(case: tuple[str, ...], folder: Path) -> list[engine.Kernel]:
     return [engine.compile(group) for group in plan.groups]
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("case", chosen(10), ids="-".join)
 def test_lookups_agree_with_onnxruntime(case: tuple[str, ...], tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_one_part_or_a_matrix_product_is_no_pack() -> None:
     assert "is a matrix product" in str(packed_shape(product.statements, frozenset(product.outputs)))
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(12))
 def test_random_packs_are_exact(seed: int) -> None:

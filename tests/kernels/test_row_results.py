@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
 from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.nodes import Fixed
@@ -234,6 +235,7 @@ def _named(arrays: Arrays, name: str) -> str:
     return next(n for n in arrays if n == name or n.rpartition("_")[0] == name or name.rpartition("_")[0] == n)
 
 
+@pytest.mark.few(6)
 @needs_compiler
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -277,6 +279,7 @@ FAULTS = {
 TILE = ("all @ i: mark block 16", "all @ i: mark warp 16", "all @ j: mark warp 32")
 
 
+@pytest.mark.few(5)
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
@@ -337,6 +340,7 @@ def test_how_rows_come_together_is_told(case: Callable[[], Case], tmp_path: Path
     assert reduced and all("shuffle over" in kernel.tile.placements[name] for name in reduced)
 
 
+@pytest.mark.few(4)
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

@@ -148,6 +148,7 @@ def test_a_group_norm_is_one_kernel(sizes: tuple[int, int, int, int]) -> None:
     assert checked(kernel).status == "pass"
 
 
+@pytest.mark.few(8)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_are_exact(seed: int) -> None:

@@ -28,6 +28,7 @@ CONVOLUTIONS: list[tuple[Shape, Shape, dict[str, object], str]] = [
 ]
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
 from engine.kernels.gemm.advise import TILES as DEFAULT_TILES
 from engine.recipe import Advice, Entry
@@ -82,6 +83,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize(("rows", "columns", "depth", "widths"), SIZES)
 def test_ragged_sizes(rows: int, columns: int, depth: int, widths: list[int], tmp_path: Path) -> None:
@@ -149,6 +151,7 @@ def tiled(folder: Path, tile: tuple[int, int, int, int], size: int, **gemm: int)
     return advised(group, *(f"all @ {mark}" for mark in marks), "all @ k: mark tile 32", "all @ k: mark stages 4")
 
 
+@pytest.mark.few(2)
 @needs_nvrtc
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
 def test_default_tiles_do_not_spill(tile: tuple[int, int, int, int], tmp_path: Path) -> None:
@@ -160,6 +163,7 @@ def test_default_tiles_do_not_spill(tile: tuple[int, int, int, int], tmp_path: P
         assert compiled.registers * kernel.source.block[0] <= 65536
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("trans", [0, 1])
 @pytest.mark.parametrize("tile", TILES[:-1], ids=lambda tile: "x".join(map(str, tile)))
@@ -182,6 +186,7 @@ EPILOGUES: dict[str, list[Node]] = {
 }
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("name", EPILOGUES)
 @pytest.mark.parametrize("columns", [48, 37])
@@ -208,6 +213,7 @@ COMPUTED: dict[str, tuple[list[Node], bool]] = {
 }
 
 
+@pytest.mark.few(7)
 @needs_compiler
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 @pytest.mark.parametrize("depth", [48, 37])
@@ -237,7 +243,7 @@ PLACES = [
 
 
 @needs_compiler
-@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.slow) for n in range(10, 150))])
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 150))])
 def test_random_products_under_random_marks(seed: int, tmp_path: Path) -> None:
     source = random.Random(seed)
     rows, columns, depth = source.randint(16, 90), source.randint(16, 90), source.randint(16, 300)
@@ -252,6 +258,7 @@ def test_random_products_under_random_marks(seed: int, tmp_path: Path) -> None:
     check_against_numpy(kernel, a @ b, product_arrays(kernel, left, right))
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("trans_a", [0, 1])
 @pytest.mark.parametrize("trans_b", [0, 1])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda, compile_ptx
 from engine.target import ARCHITECTURES
 from engine.target.hardware import WARP

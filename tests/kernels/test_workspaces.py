@@ -14,7 +14,8 @@ import pytest
 
 import engine
 from engine.execution.cubin import read_cubin
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.addresses import dummy_inputs
 from engine.suite import read_suite, suite_names

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from tests.kernels.test_tensor_cores import ROUNDING, halves
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler
@@ -142,6 +143,7 @@ def check(case: Case, shared: int, register: int, folder: Path) -> None:
         assert (error <= 4 * ROUNDING * (np.abs(expected) + 1)).all()
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("number", range(2))

@@ -28,6 +28,7 @@ def tiled(folder: Path, tile: Tile, size: int, depth: int = 32, stages: int = 3,
     return kernel
 
 
+@pytest.mark.few(1)
 @needs_nvrtc
 @pytest.mark.parametrize("depth", [32, 64])
 @pytest.mark.parametrize("tile", [(128, 256, 64, 64), (256, 128, 64, 64)], ids=["128x256", "256x128"])
@@ -40,6 +41,7 @@ def test_the_widest_tiles_fit_the_registers(tile: Tile, depth: int, tmp_path: Pa
         assert compiled.registers <= 255
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @pytest.mark.parametrize("trans", [0, 1])
 @pytest.mark.parametrize(
@@ -63,6 +65,7 @@ def test_the_main_loop_has_no_bank_conflicts(tile: Tile, depth: int, trans: int,
     assert stored.sectors == tile[0] * tile[1] * 2 // 32  # every byte of every sector, once
 
 
+@pytest.mark.few(2)
 @needs_nvrtc
 @pytest.mark.parametrize("row", ["Conv2D_RN50_2", "Conv3D3", "MM_Conv1x1_1", "MM_RN50_FC", "BMM_GPT2_SV"])
 def test_what_is_advised_does_not_spill(row: str) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
 from engine.scheduling.nodes import NOT_REACHED
 from engine.target import ARCHITECTURES

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine.execution.emulate.emulate import ORDERS, emulate
-from engine.execution.nodes import Finding
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS, Finding
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.addresses import addresses
 from engine.target import ARCHITECTURES
@@ -51,6 +51,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @pytest.mark.parametrize(("parts", "slices", "stages", "kind", "gemm"), CASES)
 def test_parts_add_up(

@@ -329,6 +329,7 @@ def events(kernel: engine.Kernel) -> tuple[int, int]:
     return sum(c.sectors for c in outside), sum(c.requests for c in outside)
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("name", [name for name in GRAPHS if name != "gathered"])
 def test_what_a_warp_requests_is_what_the_emulator_counts(name: str, tmp_path: Path) -> None:

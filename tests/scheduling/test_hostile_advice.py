@@ -62,6 +62,7 @@ MANY = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MANY)
 def test_ten_thousand_entries_get_their_verdicts_at_once(name: str) -> None:
     entries, expected = MANY[name]

@@ -47,6 +47,7 @@ PROGRAMS = [
 SCANS = PROGRAMS[-2:]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
 def test_same_verdict_as_isl_on_random_edits(number: int) -> None:
     _compare_edits(PROGRAMS[number], random.Random(number), 16)
@@ -64,6 +65,7 @@ def test_same_verdict_as_isl_on_five_thousand_edits(number: int) -> None:
     _compare_edits(program, random.Random(seed), 130)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
 def test_same_verdict_as_isl_on_random_tile_bands(number: int) -> None:
     _compare_edits(PROGRAMS[number], random.Random(number), 6, tiles=True)
@@ -78,6 +80,7 @@ def test_same_verdict_as_isl_on_five_thousand_tile_bands(number: int) -> None:
     _compare_edits(program, random.Random(seed), 130, tiles=True)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
 def test_same_verdict_as_isl_on_random_launches(number: int) -> None:
     _compare_edits(PROGRAMS[number], random.Random(500 + number), 8, launches=True)

@@ -297,6 +297,7 @@ def _wish(program: TensorProgram, draw: random.Random) -> Entry:
 SPECIAL = [irregular.padded(), irregular.shift_in_place(), stencils.stencil_chain(), stencils.downwards()]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("program", [*map(random_program, range(24)), *SPECIAL], ids=lambda p: p.name)
 def test_schedules_under_random_wishes_pass_isl(program: TensorProgram) -> None:
     draw = random.Random(program.name)

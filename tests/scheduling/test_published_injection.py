@@ -123,6 +123,7 @@ def test_a_tile_of_two_axes_is_two_splits(bias: engine.FusionGroup, inner: tuple
     assert engine.check(kernel).status == "pass"
 
 
+@pytest.mark.few(2)
 @needs_advice
 @pytest.mark.parametrize(
     ("first", "second"),

@@ -43,6 +43,7 @@ MATMULS = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shapes", MATMULS.values(), ids=MATMULS.keys())
 def test_matrix_product(tmp_path: Path, shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str) -> None:
@@ -56,6 +57,7 @@ def test_matrix_product(tmp_path: Path, shapes: tuple[tuple[int, ...], tuple[int
     assert len(kernel.group.program.statements) == 2
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_pipeline_stages_and_transpositions(tmp_path: Path, stages: int, transposed: tuple[int, int]) -> None:
@@ -105,6 +107,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], list[int], str]] = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("case", REDUCTIONS.values(), ids=REDUCTIONS.keys())
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_reduction(tmp_path: Path, case: tuple[tuple[int, ...], list[int], str], dtype: str) -> None:
@@ -121,6 +124,7 @@ def test_reduction(tmp_path: Path, case: tuple[tuple[int, ...], list[int], str],
     check_all(path)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("shape", [(7, 5), (3, 4, 1000), (2, 3000), (2, 40_000)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_softmax_and_layer_normalisation(tmp_path: Path, shape: tuple[int, ...], dtype: str) -> None:
@@ -138,6 +142,7 @@ def test_softmax_and_layer_normalisation(tmp_path: Path, shape: tuple[int, ...],
     check_all(path)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("perm", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
 def test_transpose_with_a_reader(tmp_path: Path, perm: tuple[int, ...], dtype: str) -> None:

@@ -49,11 +49,13 @@ def cancellation(group: FusionGroup) -> float:
     return max(sizes.values()) / max(min(results), 1e-30) if results else 1.0
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_advisers_kernels_are_right(tmp_path: Path, seed: int) -> None:
     check_graph(seed, tmp_path, wishes=False)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(1000, 1020))
 def test_wishes_are_met_or_refused_with_a_reason(tmp_path: Path, seed: int) -> None:
     check_graph(seed, tmp_path, wishes=True)

@@ -80,6 +80,7 @@ def test_examples_agree_with_onnx_runtime(path: Path) -> None:
     compare(path)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", FILES)
 def test_akg_files_agree_with_their_meanings(name: str, tmp_path: Path) -> None:
     path = AKG / f"{name}.json"

@@ -101,6 +101,7 @@ def sampled(task: Task, count: int) -> list[Program]:
     return random.Random(task.name).sample(task.programs, min(count, len(task.programs)))
 
 
+@pytest.mark.few(4)
 def test_tasks_and_their_funnels(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     assert tuple(task.name for task in found.tasks) == chosen.mappings
@@ -117,6 +118,7 @@ def test_tasks_and_their_funnels(case: tuple[Case, SearchProblem]) -> None:
             assert all(value in task.dimensions[name] for name, value in program.values)
 
 
+@pytest.mark.few(4)
 def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     promised: list[float] = []
@@ -148,6 +150,7 @@ def test_work_is_known_before_compiling(case: tuple[Case, SearchProblem], count:
             assert differences(chosen, found, task, program) == {}, program
 
 
+@pytest.mark.few(4)
 @needs_compiler
 def test_kernels_are_right(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case

@@ -191,6 +191,7 @@ def test_what_is_left_is_compiled_as_asked(row: str) -> None:
             assert task.template.program_of(made) == program
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C9-b1"])
 def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
     """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""

@@ -99,6 +99,7 @@ def test_unedited_kernel_is_clean() -> None:
     assert (nested().tile.stages, nested().tile.register_stages) == (3, 2)
 
 
+@pytest.mark.few(9)
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:

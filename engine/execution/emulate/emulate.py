@@ -17,15 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from engine.execution.emulate.build import executable
-from engine.execution.nodes import Emulation, Finding, SiteCount, WarpAccess
+from engine.execution.nodes import ORDERS, Emulation, Finding, SiteCount, WarpAccess
 from engine.support.child_processes import start_child
 from engine.support.errors import BadInput, MissingCapability
 from engine.support.leftovers import MEMORY, temporary_folder
 from engine.tile.source import CudaSource, Parameter
-
-ORDERS = ("late", "early")
-"""Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
-threads, warps and blocks run backwards, copies land when they are issued.  A missing barrier or wait shows in one."""
 
 Arrays = dict[str, np.ndarray]
 

@@ -50,6 +50,7 @@ def check(seed: int, folder: Path) -> None:
         assert not wrong and report.max_error <= allowed, f"{report.message}\n{group.program}"
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("seed", range(NORMAL))
 def test_kernels_agree_with_numpy(seed: int, tmp_path: Path) -> None:

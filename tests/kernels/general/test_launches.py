@@ -9,7 +9,8 @@ import pytest
 
 import engine
 from engine.cost.estimate import model_microseconds
-from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import ORDERS
 from engine.kernels.general.launches import fastest
 from engine.kernels.nodes import Kernel
 from engine.tensor.nodes import TensorProgram

@@ -125,6 +125,7 @@ def test_values_that_threads_hand_on_go_through_memory_and_barriers() -> None:
     assert check_program(kernel).status == "pass"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_programs_under_random_coefficients_compute_the_same(seed: int) -> None:
     draw = random.Random(seed)

@@ -108,6 +108,7 @@ def test_a_tile_does_not_leave_its_sequence() -> None:
         compiled(softmax(), required("S0", split=8, at="j"), required("S0", pin="j_tile", at="outermost"))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_with_random_tiles_compute_the_same(seed: int) -> None:
     draw = random.Random(seed)

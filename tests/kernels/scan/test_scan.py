@@ -42,6 +42,7 @@ def config_of(kernel: Kernel) -> ScanConfig:
     return first
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((3, 2000), 1), ((40, 7), 0), ((2, 33, 5), 1)])
