@@ -56,6 +56,7 @@ def test_buffers_written_in_place_are_compared_and_placeholders_are_not() -> Non
     assert not graph.outputs, "its declared output is a fake_output"
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_shared
 @pytest.mark.parametrize("name", sentinels(BERTS, 1))
 def test_no_kernel_of_bert_spills(name: str) -> None:
@@ -67,7 +68,7 @@ def test_no_kernel_of_bert_spills(name: str) -> None:
             assert compiled.spill_bytes == 0 and compiled.registers > 0, f"{group.name} on {architecture}"
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow(sentinel=True)
 @needs_shared
 @pytest.mark.parametrize("name", HALVES)
 def test_every_product_of_a_model_in_halves_is_on_tensor_cores(name: str, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def test_a_model_is_read_from_standard_input_and_a_recipe_written_to_standard_ou
     assert b"standard output: 1 group" in done.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("verb", "begins"),
     [
@@ -63,6 +64,7 @@ def test_a_recipe_a_baseline_and_one_of_two_to_compare_are_read_from_standard_in
     assert refused.returncode == 2 and refused.stderr.startswith(b"standard input"), refused.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -77,6 +79,7 @@ def test_one_stream_is_not_two_files(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2 and b"two things at once" in done.stderr and not done.stdout, done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("data", "says"), [(b"", b"is empty"), (b"junk", b"ONNX"), (b"{}", b"AKG")])
 def test_what_is_no_model_is_told(data: bytes, says: bytes) -> None:
     done = piped(data, "inspect", "-")
@@ -91,6 +94,7 @@ def test_colours_are_left_out_on_demand(no_color: str) -> None:
     assert done.returncode == 2 and (b"\x1b[31m" in done.stderr) == (not no_color)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "completed"),
     [

@@ -193,6 +193,7 @@ def is_for_one_window(name: str) -> bool:
     return name == "quit" or name.startswith("tune-")
 
 
+@pytest.mark.few(34)
 @pytest.mark.parametrize("name", [info.name for info in ACTIONS])
 def test_every_action_has_an_effect(request: pytest.FixtureRequest, qtbot: object, name: str) -> None:
     window: Window = request.getfixturevalue("window" if is_for_one_window(name) else "cleared")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
@@ -217,6 +218,7 @@ def look_at_the_addresses(window: Window, qtbot: object) -> None:
     explored(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_legal_interchange_is_applied_and_taken_back(make: Callable[..., Window], qtbot: object) -> None:
     window = make(command=COMMAND)
     window.workspace.start()

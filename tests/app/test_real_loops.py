@@ -115,6 +115,7 @@ def undone(window: Window, qtbot: object, before: str) -> None:
         explored(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_softmax_skewed_tiled_and_cut_from_the_tree(opened: Callable[..., Window], qtbot: object) -> None:
     window = opened(MODELS / "softmax_96x512.onnx", "softmax_0")
     code, before = window.panels.code.text, advice(window)
@@ -190,6 +191,7 @@ def test_a_cut_of_attention_is_two_launches(opened: Callable[..., Window], qtbot
     assert check_passes(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize(
     ("make_model", "sweeps", "factor"),
     [

@@ -106,6 +106,7 @@ def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtb
     assert history.step.text == before
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_window_attaches_to_a_run_of_the_command_line(opened: Window, qtbot: object, tmp_path: Path) -> None:
     tuning, records, best = opened.wiring.tuning, tmp_path / "night.db", tmp_path / "best.json"
     group = opened.wiring.group

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 
 from app.session.client import COMMAND, ROOT
@@ -29,6 +30,7 @@ def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[bytes]:
     )  # fmt: skip
 
 
+@pytest.mark.slow(sentinel=True)
 def test_scripts_make_the_same_cuda_text(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     window = make(command=COMMAND)
     window.open_file(SOFTMAX)

@@ -128,6 +128,7 @@ def test_every_action_is_in_a_menu_and_tells_what_it_does() -> None:
     assert all(info.tip for info in ACTIONS)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [(1280, 800), (1440, 900)])
 @pytest.mark.parametrize("perspective", ["Explore", "Schedule"])
 def test_everything_fits(make: Callable[..., Window], qtbot: object, size: tuple[int, int], perspective: str) -> None:
@@ -229,6 +230,7 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     assert 240 < QPixmap(str(part)).width() < 1280
 
 
+@pytest.mark.slow(sentinel=True)
 def test_render_draws_a_tab_under_other_advice(tmp_path: Path) -> None:
     advice, drawn = tmp_path / "advice.txt", [tmp_path / f"{name}.png" for name in ("tree", "space", "wrong")]
     advice.write_text(with_lines(ADVICE, [ILLEGAL]), encoding="utf-8")

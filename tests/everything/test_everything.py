@@ -51,6 +51,7 @@ def test_kernels_that_differ_otherwise_are_not_one(tmp_path: Path) -> None:
     assert len(found) == 6, "the text, the launch, the maps and what the reference goes by all count"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = shared / "rows.json"
     for cached in (0, 1):

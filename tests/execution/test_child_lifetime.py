@@ -163,6 +163,7 @@ def test_a_childs_child_ends_as_well(how: str) -> None:
     raise AssertionError("it runs on")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_fork_keeps_nothing_alive() -> None:
     """Pool processes that are forked hold copies of the pipe to the reaper, unless they close it."""
     group = start_and_die("os.fork() or subprocess.run(['sleep', '3']); os._exit(0)")

@@ -107,6 +107,7 @@ def test_a_search_that_fails_or_does_not_end_leaves_the_row_as_it_was(
     assert not call.document(ROW).exists()
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_nvrtc
 def test_a_search_that_its_time_ended_goes_on_and_its_row_is_timed_again(
     call: tuning.Call, monkeypatch: pytest.MonkeyPatch

@@ -51,6 +51,7 @@ def test_attributes_that_cannot_be_meant_are_refused(groups: int, equation: str,
         engine.fuse(load(save(tmp_path / "m.onnx", proto)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["Sum", "Max", "Mean", "Concat"])
 def test_operators_take_thousands_of_operands(kind: str, tmp_path: Path) -> None:
     names = [f"x{at}" for at in range(1500)]

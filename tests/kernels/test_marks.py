@@ -86,6 +86,7 @@ TABLE: list[tuple[str, str, tuple[int, int], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(24)
 @needs_compiler
 @pytest.mark.parametrize(("name", "wish", "launch", "reason"), TABLE, ids=[f"{k}: {e}" for k, e, *_ in TABLE])
 def test_marks(name: str, wish: str, launch: tuple[int, int], reason: str, tmp_path: Path) -> None:

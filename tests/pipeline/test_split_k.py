@@ -146,6 +146,7 @@ FAULTS = (
 )  # fmt: skip
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:

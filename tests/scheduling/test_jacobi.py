@@ -37,6 +37,7 @@ def time_tiled(group: FusionGroup, factor: int) -> Kernel:
     return compiled(group, SKEW, split, entry(cut=parts, at=f"after {tile}", required=True))
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize(
     ("make", "sweeps", "factor"),
     [

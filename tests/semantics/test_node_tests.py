@@ -14,6 +14,7 @@ SAMPLE = 22
 """Every so many tests by name: about 60 of them, so that compiling their kernels takes half a minute."""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_tests_are_those_that_were_counted() -> None:
     if not SHARED.is_file():
         pytest.skip(f"{SHARED} is absent: the count is not shipped")

@@ -84,6 +84,7 @@ def test_a_cluster_without_workers_is_refused() -> None:
         assert "dask worker tcp://" in caught.value.hint
 
 
+@pytest.mark.few(1)
 @needs_dask
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "no such host:1", "nonsense://here", ""])
 def test_an_address_that_nobody_answers_at_is_refused(address: str) -> None:

@@ -111,6 +111,7 @@ def kill_and_resume(records: Path, kills: int, trials: int, seed: int) -> None:
     check(found, records, trials)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     kill_and_resume(tmp_path / "killed.db", kills=2, trials=160, seed=0)
 

@@ -150,6 +150,7 @@ def test_unedited_kernel_is_clean(of: Callable[[], engine.Kernel]) -> None:
     assert report.orders == ("late", "early")
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:
     assert_caught(fault)

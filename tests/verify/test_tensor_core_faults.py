@@ -84,6 +84,7 @@ def test_unedited_kernel_is_clean() -> None:
     assert product().tile.intrinsic == "mma_m16n8k16_f16"
 
 
+@pytest.mark.few(8)
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:
