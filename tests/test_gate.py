@@ -152,7 +152,7 @@ def test_a_missing_baseline_and_a_place_that_is_none_are_told(tmp_path: Path) ->
 
 
 def test_large_arrays_are_compiled_and_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "MAX_BYTES", 1000)
+    monkeypatch.setattr(gate, "MAX_COUNTED_BYTES", 1000)
     group = engine.fuse(engine.load(SOFTMAX)).groups[0]
     found = gate.figures(engine.compile(group))
     assert "no block ran" in found.counted

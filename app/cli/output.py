@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -47,7 +48,7 @@ stdout = _Console(highlight=False, soft_wrap=True, width=None if _is_terminal el
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-_csv: Path | None = None
+_csv: ContextVar[Path | None] = ContextVar("csv", default=None)
 """Where the rows of the next document go instead of standard output."""
 
 
@@ -56,13 +57,12 @@ def rows_to(path: Path) -> Iterator[None]:
     """While it is open, the first list of rows in a document is written to a CSV file, whole or not at all."""
     from engine.support.files import check_place
 
-    global _csv
     check_place(path, "command line")
-    _csv = path
+    before = _csv.set(path)
     try:
         yield
     finally:
-        _csv = None
+        _csv.reset(before)
 
 
 def _write_rows(path: Path, document: Mapping[str, Any]) -> None:
@@ -88,8 +88,9 @@ def _cell(value: Any) -> Any:
 
 def document(**keys: Any) -> None:
     """The one document of a `--json` run."""
-    if _csv is not None:
-        _write_rows(_csv, keys)
+    path = _csv.get()
+    if path is not None:
+        _write_rows(path, keys)
         return
     is_narrow = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     with _writing():

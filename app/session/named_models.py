@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from engine.suite import is_reference
-from engine.support.files import MAX_FILE_BYTES
+from engine.support.budgets import MAX_FILE_BYTES
 from engine.support.leftovers import process_folder
 
 EXAMPLE = "example"

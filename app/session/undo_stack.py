@@ -16,6 +16,9 @@ from app.session.fusion_edits import FusionEdits
 from app.session.history import FIRST, History
 from app.session.workspace import Workspace
 
+KEPT = 2_000
+"""Histories of former groups whose times of edits are kept: a split that is taken back brings its group again."""
+
 
 class UndoStack(QObject):
     """Takes back what was done last in any group, and makes again what was taken back last."""
@@ -131,6 +134,9 @@ class UndoStack(QObject):
                 continue  # its last step led to these groups, and is told of after them
             for step in range(len(history.steps)):
                 self._times(history).setdefault(step, 0)
+        present = {id(history) for history in self.workspace.histories.values()}
+        for former in [each for each in self._made if each not in present][:-KEPT]:
+            del self._made[former]
 
     def _times(self, history: History) -> dict[int | str, int]:
         """When each step or draft of a history was made; one of other groups goes on where one of equal steps ended."""

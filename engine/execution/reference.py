@@ -21,14 +21,13 @@ from engine.graph.nodes import BFLOAT16, INPUT_DTYPES, Fill, Operator, OperatorG
 from engine.graph.onnx import read_model
 from engine.graph.subgraphs import captured_tensors
 from engine.graph.weights import element_of, is_number, metadata
+from engine.support.budgets import MAX_REFERENCE_BYTES
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.operators import rule_of
 from engine.tensor.operators.attributes import integer
 
 Values = dict[str, np.ndarray]
 
-MAX_BYTES = 5 * 2**30
-"""Bytes of values that are computed at once."""
 RUNTIME_IR = 10
 """File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
 added (element types below one byte, device placement) is in no graph of ours."""
@@ -75,7 +74,7 @@ def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str
         if name not in graph.tensors:
             raise BadInput("reference", f"tensor {name}", "is not in the graph")
     size = sum(graph.tensors[name].bytes for name in names)
-    if size > MAX_BYTES:
+    if size > MAX_REFERENCE_BYTES:
         reason = f"the values of {len(names)} tensors are {size / 2**30:.1f} GiB"
         raise OverBudget("reference", graph.name, reason, "ask for fewer tensors at a time")
     given = input_values(graph, seed)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
-from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
+from engine.graph.limits import checked_name, checked_shape
 from engine.graph.nodes import INPUT_DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
+from engine.support.budgets import MAX_OPERATORS
 from engine.support.errors import BadInput, Unsupported
 from engine.support.files import read_json
 

@@ -14,14 +14,13 @@ import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
-from engine.graph.limits import MAX_COMPUTED, MAX_READ, checked_shape
+from engine.graph.limits import checked_shape
 from engine.graph.nodes import Tensor
 from engine.graph.results import Inference, Result
 from engine.graph.subgraphs import has_subgraphs
+from engine.support.budgets import MAX_COMPUTED, MAX_PRODUCTS, MAX_READ
 from engine.support.errors import BadInput
 
-MAX_WORK = 1 << 24
-"""Largest number of multiplications for one folded operator."""
 _NEVER = (
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
     "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv", "Col2Im", "Det", "DFT", "STFT",
@@ -103,8 +102,8 @@ class Folder:
             return f"{_node_label(node)} has results of unknown size"
         if size > MAX_COMPUTED:
             return f"{_node_label(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
-        if node.op_type in _PRODUCTS and math.prod(operands) > MAX_WORK:
-            return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
+        if node.op_type in _PRODUCTS and math.prod(operands) > MAX_PRODUCTS:
+            return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_PRODUCTS} are computed"
         return ""
 
     def _opset(self, node: onnx.NodeProto) -> int:

@@ -13,9 +13,9 @@ import onnx.inliner
 import onnx.shape_inference
 from onnx import defs
 
-from engine.graph.limits import MAX_OPERATORS
 from engine.graph.subgraphs import subgraphs
 from engine.graph.unroll import unroll
+from engine.support.budgets import MAX_OPERATORS
 from engine.support.errors import BadInput
 
 WRITTEN_OUT = (

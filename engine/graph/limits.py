@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.support.budgets import MAX_ELEMENTS, MAX_NAME, MAX_RANK
 from engine.support.errors import BadInput
-
-MAX_ELEMENTS = 2**31
-"""Elements of one tensor."""
-MAX_RANK = 8
-MAX_NAME = 4096
-"""Characters of a tensor's or operator's name."""
-MAX_OPERATORS = 200_000
-MAX_READ = 4096
-"""Largest constant treated as shape arithmetic and evaluated; larger ones are data."""
-MAX_COMPUTED = 1 << 20
-"""Largest value computed by folding, in elements."""
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:

@@ -14,14 +14,15 @@ from onnx import defs, shape_inference
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import Folder
 from engine.graph.functions import write_out
-from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
+from engine.graph.limits import checked_name, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
 from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
+from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
-from engine.support.files import MAX_FILE_BYTES, read_bytes
+from engine.support.files import read_bytes
 
 _STANDARD = ("", "ai.onnx")
 MAX_SCOPE = 512

@@ -14,10 +14,10 @@ import onnx
 from onnx import defs, helper, shape_inference
 
 from engine.graph.functions import absent_attributes, body_of
-from engine.graph.limits import MAX_READ
 from engine.graph.nodes import Tensor
 from engine.graph.subgraphs import has_subgraphs
 from engine.graph.weights import element_of
+from engine.support.budgets import MAX_READ
 from engine.support.errors import BadInput
 
 Result = tuple[int, tuple[int, ...]] | None

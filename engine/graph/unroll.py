@@ -10,9 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from engine.graph.subgraphs import subgraphs
+from engine.support.budgets import MAX_SCAN_NODES
 
-MOST_NODES = 10_000
-"""Largest number of nodes that all unrolled scans of a file may add."""
 FIRST_OPSET = 9
 """First operator set with today's Scan; version 8 has a batch axis and sequence lengths."""
 AXES_AS_INPUT = 13
@@ -141,13 +140,13 @@ def left_out(node: onnx.NodeProto, operands: Mapping[str, onnx.TypeProto]) -> st
         return "Scan walks a length that is not known, or runs a loop in each step"
     return (
         f"Scan takes {scan.steps} steps, {scan.nodes} operators when it is written out; all scans of a file may be "
-        f"{MOST_NODES} together"
+        f"{MAX_SCAN_NODES} together"
     )
 
 
 def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProto]) -> None:
-    """Unroll the scans of a model in place, as many as `MOST_NODES` allows."""
-    nodes, room = [], MOST_NODES
+    """Unroll the scans of a model in place, as many as `MAX_SCAN_NODES` allows."""
+    nodes, room = [], MAX_SCAN_NODES
     for node in model.graph.node:
         scan = Scan.of(node, types) if node.op_type == "Scan" and opset >= FIRST_OPSET else None
         # A long scan does not keep shorter ones behind it from being written out.

@@ -10,8 +10,9 @@ from typing import Any
 from engine.cost.nodes import Work
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
 from engine.measurements.nodes import OURS, Launched, MeasuredRow, Measurements, SystemTime
+from engine.support.budgets import MAX_FILE_BYTES
 from engine.support.errors import BadInput
-from engine.support.files import MAX_FILE_BYTES, read_json
+from engine.support.files import read_json
 from engine.support.serialization import from_json
 
 HINT = "give a file that `measure --json`, `predict --json` or `python -m tests.benchmarks.gpu` wrote"

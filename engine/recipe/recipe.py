@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.recipe.entries import Entry, checked_entry
 from engine.support import serialization as text
+from engine.support.budgets import MAX_ENTRIES
 from engine.support.errors import BadInput
 
 VERSION = 2
@@ -18,7 +19,6 @@ AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune"
 
 NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
 """Why `_check_scenario`, the text form and `compose` refuse such an entry."""
-_MAX_ENTRIES = 100_000
 
 Path = tuple[int, ...]
 """Place of an entry in the advice of a group: number of the advice, of the alternative at each level, of the entry."""
@@ -168,8 +168,8 @@ def _without_version(data: Mapping[str, object], version: int) -> dict[str, obje
 def _check_advice(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """The advice of one group with every entry checked."""
     count = sum(1 for _ in walk_entries(advice))
-    if count > _MAX_ENTRIES:
-        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {_MAX_ENTRIES} are read")
+    if count > MAX_ENTRIES:
+        raise BadInput("recipe", f"groups.{group}", f"holds {count} entries", f"at most {MAX_ENTRIES} are read")
     found: list[Advice] = []
     for number, one in enumerate(advice):
         where = f"groups.{group}[{number}]"

@@ -16,6 +16,7 @@ from engine.execution.nvrtc import compile_cuda, nvrtc_version
 from engine.explore.addresses import dummy_inputs
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.nodes import Kernel
+from engine.support.budgets import MAX_COUNTED_BYTES
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import read_json, write_whole
 from engine.support.serialization import from_json, to_json
@@ -26,8 +27,6 @@ from engine.verify.values import group_values
 FORMAT, VERSION = "loomscope-baseline", 1
 WHOLE = ""
 """The group's name in changes of the whole model."""
-MAX_BYTES = 2**31
-"""Largest launch, in bytes of its buffers, that is emulated and counted."""
 COUNTED = ("sectors", "conflicts")
 COMPILED = tuple(f"{what} {name}" for name in ARCHITECTURES for what in ("registers", "spill bytes"))
 
@@ -131,7 +130,7 @@ def figures(kernel: Kernel) -> GroupFigures:
 def _counts(kernel: Kernel) -> tuple[dict[str, int], str]:
     """Sectors and conflicts of one launch, and which blocks they were counted in."""
     size = sum(array.bytes for array in kernel.group.program.arrays.values())
-    if size > MAX_BYTES:
+    if size > MAX_COUNTED_BYTES:
         return {}, f"its arrays are {size / 2**30:.1f} GiB: no block ran"
     values = dummy_inputs(kernel)
     if values is None:

@@ -17,8 +17,9 @@ from engine.execution.statistics import FASTER, SAME, SLOWER, Difference, in_rou
 from engine.execution.statistics import compare as compare_rounds
 from engine.measurements import read_measurements
 from engine.regression.baseline import FORMAT as BASELINE_FORMAT
+from engine.support.budgets import MAX_FILE_BYTES
 from engine.support.errors import BadInput
-from engine.support.files import MAX_FILE_BYTES, read_json
+from engine.support.files import read_json
 
 RECIPE, TIMES, MANIFEST = "recipe", "file of times", "manifest"
 """Kinds of files that `compare` accepts."""

@@ -10,21 +10,20 @@ from engine.scheduling.address import Address
 from engine.scheduling.nodes import PlacedEntry
 from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients
 from engine.scheduling.terms import COEFFICIENT_FIELDS, Demand, demand_of
+from engine.support.budgets import MAX_RULES
 from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 
 STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
 """Fields that the search obeys; the others are attached or checked afterwards."""
-MOST_RULES = 1_000
-"""Different entries that one search obeys, at most."""
 
 
 def check_number(program: TensorProgram, entries: Iterable[PlacedEntry]) -> None:
     """BadInput for more different entries than a search can obey in reasonable time."""
     wishes = (placed.entry for placed in entries if placed.entry.field in STEERING)
     number = len({(e.field, e.dimension, e.value, e.statements) for e in wishes})
-    if number > MOST_RULES:
-        hint = f"at most {MOST_RULES:,} are taken; one entry may speak of many statements"
+    if number > MAX_RULES:
+        hint = f"at most {MAX_RULES:,} are taken; one entry may speak of many statements"
         raise BadInput("schedule", program.name, f"{number:,} different entries steer its search", hint)
 
 

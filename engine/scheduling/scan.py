@@ -8,16 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.recipe import Value
+from engine.support.budgets import MAX_ADVICE_LINES, MAX_BRACKET_DEPTH, MAX_DIGITS
 from engine.support.errors import BadInput
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[-+]?[A-Za-z0-9_.][\w.\-+/]*|[@:,|()])', re.ASCII)
 _ROW = re.compile(r'((?:[^"#]|"(?:[^"\\]|\\.)*(?:"|\\?$))*)(?:#(.*))?', re.DOTALL)
 """Content, and a comment from the first # outside a quoted name; a quotation may lack its end."""
 _NUMBER = re.compile(r"[-+]?(\d+|\d*\.?\d+(e[-+]?\d+)?|\d+\.(e[-+]?\d+)?)", re.ASCII)
-_MAX_LINES = 10_000
-_MAX_DIGITS = 400
-"""Of one number: more than any float has before its point."""
-_MAX_NESTING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +50,8 @@ class TextLine:
 def lines_of(text: str, source: str) -> list[TextLine]:
     """The lines that hold more than a comment.  BadInput for a text that is too long."""
     rows = text.split("\n")
-    if len(rows) > _MAX_LINES:
-        raise BadInput("recipe", source, f"has {len(rows)} lines", f"at most {_MAX_LINES} are read")
+    if len(rows) > MAX_ADVICE_LINES:
+        raise BadInput("recipe", source, f"has {len(rows)} lines", f"at most {MAX_ADVICE_LINES} are read")
     result = []
     for number, row in enumerate(rows, 1):
         row = row.expandtabs(2).rstrip()
@@ -139,15 +136,15 @@ class Scanner:
     def value(self, depth: int = 0) -> Value:
         """A number, true, false, a name, or values in brackets."""
         if self.peek() == "(":
-            if depth > _MAX_NESTING:
-                raise self.line.error(f"brackets are nested deeper than {_MAX_NESTING}")
+            if depth > MAX_BRACKET_DEPTH:
+                raise self.line.error(f"brackets are nested deeper than {MAX_BRACKET_DEPTH}")
             return self._tuple(depth)
         token = self.peek()
         if token in ("true", "false"):
             self.position += 1
             return token == "true"
         if _NUMBER.fullmatch(token):
-            if len(token) > _MAX_DIGITS:
+            if len(token) > MAX_DIGITS:
                 raise self.line.error(f"a number has {len(token)} digits")
             self.position += 1
             return int(token) if token.lstrip("+-").isdigit() else float(token)

@@ -35,9 +35,8 @@ from engine.recipe import (
     checked_entry,
 )
 from engine.scheduling.scan import Scanner, TextLine, lines_of
+from engine.support.budgets import MAX_ADVICE_DEPTH
 from engine.support.errors import BadInput
-
-_MAX_DEPTH = 32
 
 
 def to_text(advice: Sequence[Advice]) -> str:
@@ -90,8 +89,8 @@ def from_text(text: str, source: str = "recipe") -> tuple[Advice, ...]:
 
 def _parse_scenario(lines: list[TextLine], label: str, depth: int) -> Scenario:
     """Entries at one indentation, then at most one either/or block."""
-    if lines and depth > _MAX_DEPTH:
-        raise lines[0].error(f"alternatives are nested deeper than {_MAX_DEPTH}")
+    if lines and depth > MAX_ADVICE_DEPTH:
+        raise lines[0].error(f"alternatives are nested deeper than {MAX_ADVICE_DEPTH}")
     entries: list[Entry] = []
     alternatives: list[Scenario] = []
     position = 0

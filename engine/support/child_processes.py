@@ -7,14 +7,16 @@ however it ended.  What a child starts itself (a compiler's passes, its linker) 
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 from threading import Event, Lock, Timer
@@ -46,22 +48,30 @@ def start_child(command: Sequence[str], *, seconds: float = 0, memory: int = 0, 
     seconds, memory: most processor time and address space in bytes, also of each process that it starts; 0: no limit.
     Raises OSError where it cannot be started.
     """
-    process = Popen(command, process_group=_reaper_group(), **options)
-    # A process that has ended already needs no limit.
-    with suppress(ProcessLookupError):
-        if seconds:
-            _limit(process.pid, resource.RLIMIT_CPU, int(seconds) + 1)
-        if memory:
-            _limit(process.pid, resource.RLIMIT_AS, memory)
-    return process
+    return Popen(_with_limits(command, seconds, memory), process_group=_reaper_group(), **options)
 
 
-def _limit(process: int, kind: int, most: int) -> None:
-    if not hasattr(resource, "prlimit"):
-        return  # another process's limits can be set on Linux alone
-    _, hard = resource.prlimit(process, kind)
-    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.prlimit(process, kind, (allowed, hard))
+def _with_limits(command: Sequence[str], seconds: float, memory: int) -> list[str]:
+    """A command that sets its own limits before its program begins.
+
+    The shell does it: limits that the parent sets come after the child has started, and between fork and exec no code
+    of ours may run in a process with threads.
+    """
+    wanted = ((resource.RLIMIT_CPU, "-t", int(seconds) + 1 if seconds else 0), (resource.RLIMIT_AS, "-v", memory >> 10))
+    limits = [f"ulimit -S {option} {_allowed(kind, most)}" for kind, option, most in wanted if most]
+    if not limits or sys.platform != "linux":
+        return list(command)
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    return ["/bin/sh", "-c", f'{"; ".join(limits)}; exec "$@"', "sh", *command]
+
+
+def _allowed(kind: int, most: int) -> int:
+    """The limit in the shell's unit, seconds or KiB, or the hard limit of this process where that is lower."""
+    hard = resource.getrlimit(kind)[1]
+    if hard == resource.RLIM_INFINITY:
+        return most
+    return min(most, hard >> 10 if kind == resource.RLIMIT_AS else hard)
 
 
 def _reaper_group() -> int:

@@ -8,12 +8,9 @@ import os
 import shutil
 from pathlib import Path
 
+from engine.support.budgets import MAX_TEXT_BYTES
 from engine.support.errors import BadInput, EngineError, MissingCapability
 
-MAX_FILE_BYTES = 2 * 2**30
-"""Protocol buffers cannot hold more in one message."""
-MAX_TEXT_BYTES = 32 * 2**20
-"""Largest JSON or advice file.  The largest real one has 40 kB; parsed, a text takes up to twenty times its size."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Error numbers that blame the disk, not the file name."""
 _NO_FOLDER = "name a file in a folder that exists"

@@ -15,13 +15,13 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, ForwardRef, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from engine.support.budgets import MAX_JSON_DEPTH
 from engine.support.errors import BadInput
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Reader = Callable[[Any, int], Any]
 """Reads plain data at a nesting depth; raises _Misfit where it does not fit."""
 
-_MAX_DEPTH = 100
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 _UNCHANGED = (str, int, types.NoneType)
@@ -244,8 +244,8 @@ def _plain(data: Any, depth: int) -> object:
 
 
 def _check(data: Any, kind: type, what: str, depth: int) -> None:
-    if depth > _MAX_DEPTH:
-        misfit = _Misfit(f"is nested deeper than {_MAX_DEPTH}")
+    if depth > MAX_JSON_DEPTH:
+        misfit = _Misfit(f"is nested deeper than {MAX_JSON_DEPTH}")
         misfit.is_too_deep = True
         raise misfit
     if not isinstance(data, kind):

@@ -15,6 +15,7 @@ from itertools import chain
 import numpy as np
 
 from engine.graph.nodes import Operator, OperatorGraph
+from engine.support.budgets import MAX_RECURRENT_STEPS
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.check import check_statement, check_writes
 from engine.tensor.index import Index
@@ -24,8 +25,6 @@ from engine.tensor.terms import NARROW, Term, cast, compare, number, select
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
 CONTRADICTION = "its declared shapes contradict each other"
-MOST_STEPS = 750
-"""Largest number of unrolled steps of a graph's recurrent layers; each step adds statements."""
 FEW = 64
 """Largest integer constant that is part of the key of equal operators; shapes, axes and pads are shorter."""
 
@@ -162,11 +161,11 @@ class StatementBuilder:
         return constant.value if constant else None
 
     def take_steps(self, count: int) -> None:
-        """Count the steps of an unrolled operator; Unsupported past `MOST_STEPS` of the graph."""
+        """Count the steps of an unrolled operator; Unsupported past `MAX_RECURRENT_STEPS` of the graph."""
         self.is_particular = True  # how many may be taken depends on the operators before
-        if self._steps + count > MOST_STEPS:
+        if self._steps + count > MAX_RECURRENT_STEPS:
             others = f", {self._steps} were taken before" if self._steps else ""
-            reason = f"takes {count} steps one after the other{others}; {MOST_STEPS} of a graph are compiled"
+            reason = f"takes {count} steps one after the other{others}; {MAX_RECURRENT_STEPS} of a graph are compiled"
             raise Unsupported("tensor", f"operator {self._operator}", reason, "shorter sequences are compiled")
         self._steps += count
 

@@ -6,11 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.execution.reference import MAX_BYTES, input_values, reference_values
+from engine.execution.reference import input_values, reference_values
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.plan import fold_program
 from engine.fusion.split_reductions import in_parts
 from engine.graph.nodes import OperatorGraph
+from engine.support.budgets import MAX_REFERENCE_BYTES
 from engine.support.errors import BadInput
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower_supported
@@ -53,7 +54,7 @@ def _reference(
     Of a graph whose tensors do not fit into memory, those in `kept`.
     """
     wanted = None
-    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
+    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_REFERENCE_BYTES:
         wanted = sorted(kept & graph.tensors.keys())
     updated = {update.target for update in graph.updates}
     before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}

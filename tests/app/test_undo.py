@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from app.session.history import NO_STEP, History, HistoryRecord, HistoryStep
 from app.shell.window import Window
 from tests.app.driving import advice, select, settle
 
@@ -74,3 +77,24 @@ def test_a_new_edit_ends_what_could_be_made_again(quiet: Window, qtbot: object) 
     select(quiet, qtbot, a)
     edit(quiet, qtbot, a, "S0 @ i: mark block 16")
     assert not quiet.action("redo").isEnabled()
+
+
+def test_times_of_former_groups_are_kept_up_to_a_number(
+    quiet: Window, qtbot: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = groups(quiet)
+    select(quiet, qtbot, a)
+    edit(quiet, qtbot, a, "S0 @ i: mark block 16")
+    stack = quiet.undo_stack
+    present = {id(history) for history in quiet.workspace.histories.values()}
+    former = [History.of(HistoryRecord((HistoryStep(f"advice {n}", "", NO_STEP),))) for n in range(5)]
+    for history in former:
+        stack._times(history)[0] = 7
+    monkeypatch.setattr("app.session.undo_stack.KEPT", 3)
+    monkeypatch.setattr(quiet.workspace, "is_regrouping", True)
+    stack._begin()
+    kept = {id(history) for history in former[2:]}
+    assert kept <= set(stack._made) and not {id(history) for history in former[:2]} & set(stack._made)
+    assert present <= set(stack._made)
+    trigger(quiet, qtbot, "undo")
+    assert not quiet.action("undo").isEnabled()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
 
 import pytest
 
@@ -182,23 +179,20 @@ def test_a_dead_reaper_is_replaced() -> None:
     second.wait()
 
 
-def test_limits() -> None:
-    child = start_child(["sleep", "60"], seconds=7, memory=1 << 30)
-    try:
-        assert resource.prlimit(child.pid, resource.RLIMIT_AS)[0] == 1 << 30
-        assert resource.prlimit(child.pid, resource.RLIMIT_CPU)[0] == 8
-    finally:
-        child.kill()
-        child.wait()
+def test_a_child_begins_with_its_limits() -> None:
+    command = ["/bin/sh", "-c", "ulimit -t; ulimit -v"]
+    child = start_child(command, seconds=7, memory=1 << 30, stdout=subprocess.PIPE, text=True)
+    assert child.communicate()[0].split() == ["8", str(1 << 20)]
+
+
+def test_a_program_that_is_not_there_is_told_with_and_without_limits() -> None:
+    for seconds in (0, 7):
+        with pytest.raises(FileNotFoundError, match="no-such-program"):
+            start_child(["/no-such-program"], seconds=seconds)
 
 
 @needs_compiler
 def test_no_memory_for_the_emulator_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start_late(command: Sequence[str], **options: Any) -> Popen[Any]:
-        # A child's limit is set once it has started: one that is as quick as this may have its memory by then.
-        return start_child(["/bin/sh", "-c", 'sleep 0.2; exec "$0" "$@"', *command], **options)
-
-    monkeypatch.setattr("engine.execution.emulate.emulate.start_child", start_late)
     monkeypatch.setattr("engine.execution.emulate.emulate._memory_limit", lambda source: 24 << 20)
     done = loomscope("verify", SOFTMAX, "--level", "source")
     assert done.returncode == 3 and "fail" not in done.stdout, done.stdout + done.stderr

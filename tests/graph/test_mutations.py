@@ -16,8 +16,8 @@ import onnx
 import pytest
 
 import engine
+from engine.support.budgets import MAX_TEXT_BYTES
 from engine.support.errors import BadInput, EngineError
-from engine.support.files import MAX_TEXT_BYTES
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written
 from tests.graph.seeds import Seed, seeds

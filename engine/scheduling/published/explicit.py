@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from engine.scheduling.published.nodes import Loops, PublishedRow, StatementRows, contradiction, unreadable
-from engine.scheduling.published.pattern import MAX_DEPTH, MAX_TEXT, Tree, filter_statements, parse_tree
+from engine.scheduling.published.pattern import Tree, filter_statements, parse_tree
+from engine.support.budgets import MAX_PATTERN_CHARACTERS, MAX_PATTERN_DEPTH, MAX_ROW_CHARACTERS
 
-MAX_ROW = 1_000
-"""Characters of one row."""
 _MAP = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*->\s*\[(.*)\]\s*", re.ASCII | re.DOTALL)
 _PRODUCT = re.compile(r"(\d)\s*(?=[A-Za-z_(])", re.ASCII)
 _MODULO = re.compile(r"\bmod\b")
@@ -38,8 +37,8 @@ def rows_of_maps(data: Sequence[object], pattern: Sequence[Loops], name: str) ->
 
 def rows_of_tree(text: str, pattern: Sequence[Loops], name: str) -> tuple[StatementRows, ...]:
     """The rows of a schedule tree; a sequence becomes a row of constants."""
-    if len(text) > MAX_TEXT:
-        raise unreadable(name, f"its tree has {len(text)} characters", f"at most {MAX_TEXT} are read")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise unreadable(name, f"its tree has {len(text)} characters", f"at most {MAX_PATTERN_CHARACTERS} are read")
     rows: dict[str, list[PublishedRow]] = {one.statement: [] for one in pattern}
     _descend(parse_tree(text, name).get("child"), tuple(rows), rows, pattern, name)
     bare = next((statement for statement, of in rows.items() if not of), None)
@@ -51,7 +50,7 @@ def rows_of_tree(text: str, pattern: Sequence[Loops], name: str) -> tuple[Statem
 def _descend(
     node: object, here: Sequence[str], rows: Mapping[str, list[PublishedRow]], pattern: Sequence[Loops], name: str
 ) -> None:
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_PATTERN_DEPTH):
         if not isinstance(node, dict) or "schedule" not in node:
             break
         found = _band(node["schedule"], pattern, "a band of its tree", name)
@@ -107,7 +106,7 @@ def _row(text: str, names: Sequence[str], where: str, name: str) -> PublishedRow
     """A sum of iterators, or quotients and remainders of one."""
     python = _MODULO.sub("%", _PRODUCT.sub(r"\1*", text.strip()))
     try:
-        if len(python) > MAX_ROW:
+        if len(python) > MAX_ROW_CHARACTERS:
             raise ValueError
         (coefficients, constant), operations = _quotient(ast.parse(python, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

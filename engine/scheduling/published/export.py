@@ -19,8 +19,8 @@ from engine.recipe import DEPTH, Advice, Entry, Value
 from engine.scheduling.published.axes import fused_axes
 from engine.scheduling.published.match import written_statements
 from engine.scheduling.published.nodes import Free, PublishedRow
-from engine.scheduling.published.parse import MAX_NUMBER
 from engine.scheduling.terms import CONST
+from engine.support.budgets import MAX_PUBLISHED_NUMBER
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 
@@ -221,7 +221,7 @@ def _dimensions(
         first = number == ranked[0]
         inside = [c for c in cuts if inner < c and (c < inner * extent or (first and c >= inner * extent))]
         for cut in inside:
-            if cut % inner or (not first and extent % (cut // inner)) or cut > MAX_NUMBER:
+            if cut % inner or (not first and extent % (cut // inner)) or cut > MAX_PUBLISHED_NUMBER:
                 role = next(role for role, end in ends.items() if end == cut)
                 raise _cannot(f"mark {role}", f"{cut} elements end inside a row, where no dimension of a file can end")
         starts = [1, *(c // inner for c in inside)]

@@ -23,14 +23,14 @@ from engine.scheduling.published.nodes import (
     unreadable,
 )
 from engine.scheduling.published.pattern import parse_domain, parse_pattern
+from engine.support.budgets import (
+    MAX_PUBLISHED_CHARACTERS,
+    MAX_PUBLISHED_NAME,
+    MAX_PUBLISHED_NUMBER,
+    MAX_PUBLISHED_ROWS,
+    MAX_PUBLISHED_STATEMENTS,
+)
 from engine.support.errors import BadInput, Unsupported
-
-MAX_CHARACTERS = 4_000_000
-MAX_NAME = 200
-MAX_STATEMENTS = 1_000
-MAX_ROWS = 32
-"""Schedule dimensions of one statement."""
-MAX_NUMBER = 2**31 - 1
 
 KEYS = (
     "name", "pattern", "operator", "domain", "schedule", "tree", "soft constraints", "gpu", "disable", "check schedule",
@@ -59,8 +59,8 @@ def parse(text: str, source: str) -> Published:
     """
     data = _expect_type(_json(text, source), dict, "the file", source)
     name = _expect_type(data.get("name", source), str, "name", source)
-    if len(name) > MAX_NAME or not name.isprintable():
-        raise unreadable(source, f"its name is not one line of up to {MAX_NAME} characters")
+    if len(name) > MAX_PUBLISHED_NAME or not name.isprintable():
+        raise unreadable(source, f"its name is not one line of up to {MAX_PUBLISHED_NAME} characters")
     _check_keys(data, KEYS, "", name)
     if data.get("attrs"):
         hint = "use `soft constraints`, `gpu` and `disable`"
@@ -93,8 +93,8 @@ def parse(text: str, source: str) -> Published:
 
 
 def _json(text: str, source: str) -> object:
-    if len(text) > MAX_CHARACTERS:
-        raise unreadable(source, f"has {len(text)} characters", f"at most {MAX_CHARACTERS} are read")
+    if len(text) > MAX_PUBLISHED_CHARACTERS:
+        raise unreadable(source, f"has {len(text)} characters", f"at most {MAX_PUBLISHED_CHARACTERS} are read")
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -126,12 +126,12 @@ def _said_outright(data: Object, pattern: Sequence[Loops], name: str) -> tuple[S
     if data.get("tree"):
         return rows_of_tree(_expect_type(data["tree"], str, "tree", name), pattern, name)
     if data.get("schedule"):
-        return rows_of_maps(_list(data["schedule"], "schedule", MAX_ROWS, name), pattern, name)
+        return rows_of_maps(_list(data["schedule"], "schedule", MAX_PUBLISHED_ROWS, name), pattern, name)
     return ()
 
 
 def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[StatementRows, ...]:
-    items = _list(data, "soft constraints", MAX_STATEMENTS, name)
+    items = _list(data, "soft constraints", MAX_PUBLISHED_STATEMENTS, name)
     if not items:
         raise unreadable(name, "has no soft constraints", "there is nothing to do")
     found: dict[str, StatementRows] = {}
@@ -166,7 +166,7 @@ def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Sta
         raise contradiction(name, reason, f"write meta [{len(loops.axes)}, {meta[1]}]")
     if meta[1]:
         raise contradiction(name, f"{statement} declares {_count(meta[1], 'parameter')} (meta), its domain has none")
-    rows = _list(data.get("coefficients"), f"{where}.coefficients", MAX_ROWS, name)
+    rows = _list(data.get("coefficients"), f"{where}.coefficients", MAX_PUBLISHED_ROWS, name)
     if not rows:
         raise unreadable(name, f"{where}.coefficients is empty")
     parsed = tuple(_row(row, f"{statement}, dimension {k}", name) for k, row in enumerate(rows))
@@ -188,16 +188,16 @@ def _row(data: object, where: str, name: str) -> PublishedRow:
     operations = []
     for part in match[2].split(",") if match[2] is not None else ():
         operation = _OPERATION.fullmatch(part)
-        if operation is None or not 1 <= int(operation[2]) <= MAX_NUMBER:
+        if operation is None or not 1 <= int(operation[2]) <= MAX_PUBLISHED_NUMBER:
             reason = f"{where}: {part.strip()[:40]!r} is no division or remainder"
-            raise unreadable(name, reason, f"“/4” or “%4”, by 1 to {MAX_NUMBER}")
+            raise unreadable(name, reason, f"“/4” or “%4”, by 1 to {MAX_PUBLISHED_NUMBER}")
         operations.append((operation[1], int(operation[2])))
     return PublishedRow(coefficients, tuple(operations))
 
 
 def _coefficient(text: str, where: str, name: str) -> Coefficient:
     number, free = _INTEGER.fullmatch(text), _FREE.fullmatch(text)
-    if number is not None and abs(int(number[1])) <= MAX_NUMBER:
+    if number is not None and abs(int(number[1])) <= MAX_PUBLISHED_NUMBER:
         return int(number[1])
     if free is not None:
         return Free(int(free[1]) if free[1] else None)
@@ -207,7 +207,8 @@ def _coefficient(text: str, where: str, name: str) -> Coefficient:
 
 def _dimensions(gpu: Object, key: str, wishes: Sequence[StatementRows], name: str) -> tuple[int, ...]:
     """A list of schedule dimensions, each of which the rows must have."""
-    found = tuple(_integer(n, f"gpu.{key}", name) for n in _list(gpu.get(key, []), f"gpu.{key}", MAX_ROWS, name))
+    numbers = _list(gpu.get(key, []), f"gpu.{key}", MAX_PUBLISHED_ROWS, name)
+    found = tuple(_integer(n, f"gpu.{key}", name) for n in numbers)
     count = max(len(wish.rows) for wish in wishes)
     for number in found:
         if not 0 <= number < count:
@@ -252,7 +253,7 @@ def _integer(data: object, what: str, name: str) -> int:
     """A whole number, which published files also write as text."""
     text = data if isinstance(data, str) else str(data) if type(data) is int else ""
     match = _INTEGER.fullmatch(text)
-    if match is None or abs(int(match[1])) > MAX_NUMBER:
+    if match is None or abs(int(match[1])) > MAX_PUBLISHED_NUMBER:
         raise _wrong(data, what, "a whole number below 2147483648", name)
     return int(match[1])
 

@@ -15,11 +15,8 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 from engine.scheduling.published.nodes import Loops, contradiction, unreadable
+from engine.support.budgets import MAX_PATTERN_CHARACTERS, MAX_PATTERN_DEPTH, MAX_PATTERN_EXTENT
 from engine.tensor.nodes import Iterator
-
-MAX_TEXT = 100_000
-MAX_DEPTH = 64
-MAX_EXTENT = 2**31
 
 _TEXT_OR_WORD = re.compile(r'"([^"]*)"|([A-Za-z_]\w*)', re.ASCII)
 _TUPLE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
@@ -62,8 +59,9 @@ def _loops(part: str, name: str) -> Loops:
     if open_ones:
         raise unreadable(name, f"the domain of {statement} does not bound {', '.join(open_ones)}")
     for iterator, extent in extents.items():
-        if not 1 <= extent <= MAX_EXTENT:
-            raise unreadable(name, f"{iterator} of {statement} takes {extent} values", f"from 1 to {MAX_EXTENT}")
+        if not 1 <= extent <= MAX_PATTERN_EXTENT:
+            hint = f"from 1 to {MAX_PATTERN_EXTENT}"
+            raise unreadable(name, f"{iterator} of {statement} takes {extent} values", hint)
     return Loops(statement, tuple(Iterator(i, extents[i]) for i in iterators))
 
 
@@ -144,8 +142,8 @@ def parse_tree(text: str, name: str) -> Tree:
     """The nodes of a tree in isl's notation, which is JSON but for the quotes around its keys; BadInput for no tree."""
     bare = _TEXT_OR_WORD.sub("", text)
     depth = max(accumulate((sign in "{[") - (sign in "}]") for sign in bare), default=0)
-    if depth > 2 * MAX_DEPTH:
-        raise unreadable(name, f"its pattern is nested deeper than {MAX_DEPTH}")
+    if depth > 2 * MAX_PATTERN_DEPTH:
+        raise unreadable(name, f"its pattern is nested deeper than {MAX_PATTERN_DEPTH}")
     try:
         tree = json.loads(_TEXT_OR_WORD.sub(lambda found: json.dumps(found[1] or found[2] or ""), text))
     except ValueError as error:
@@ -160,8 +158,8 @@ def _names(text: str) -> list[str]:
 
 
 def _limit(text: str, what: str, name: str) -> None:
-    if len(text) > MAX_TEXT:
-        raise unreadable(name, f"its {what} has {len(text)} characters", f"at most {MAX_TEXT} are read")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise unreadable(name, f"its {what} has {len(text)} characters", f"at most {MAX_PATTERN_CHARACTERS} are read")
 
 
 def _first_repeated(names: list[str]) -> str:
