@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from PySide6.QtCore import Qt
 
 from app.session.client import COMMAND
@@ -30,6 +31,7 @@ def compared(make: Callable[..., Window], qtbot: object) -> Window:
     return window
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot: object) -> None:
     window = compared(make, qtbot)
     shown = window.diff
@@ -63,6 +65,7 @@ def test_figures_of_the_history_stand_under_their_origin(make: Callable[..., Win
     assert {"predicted", "measured", "counted", "compiled"} <= titles.keys()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_step_that_does_not_compile_any_more_is_said(make: Callable[..., Window], qtbot: object) -> None:
     window = compared(make, qtbot)
     history = window.workspace.histories[GROUP]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+import pytest
 
 from app.shell.window import Window
 from engine.documents.difference import CHANGED
@@ -26,6 +27,7 @@ def compare(window: Window, qtbot: object, path: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow(sentinel=True)
 def test_edits_that_no_file_holds_are_compared(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     window = open_with_worker(make, qtbot, SOFTMAX)
     select(window, qtbot, GROUP, LONG)

@@ -45,6 +45,7 @@ def write(window: Window, qtbot: object, action: str, out: Path) -> None:
     assert not window.workspace.problems, window.workspace.problems
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_report_and_sources_tell_the_edits_that_no_file_holds(
     edited: Window, qtbot: object, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_p
     assert float(row["predicted µs"]) < document("predict", SOFTMAX)["microseconds"], "the time of the edit"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_panel_has_a_picture_in_both_formats(edited: Window, tmp_path: Path) -> None:
     for info in PANELS:
         edited.docks[info.name].show()
@@ -124,6 +126,7 @@ def test_actions_ask_where_and_stand_in_one_menu(edited: Window, qtbot: object) 
     assert len(titles["P&icture"].actions()) == len(PANELS)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_render_writes_vectors_and_refuses_other_formats(tmp_path: Path) -> None:
     render(SOFTMAX, tmp_path / "code.svg", PictureOptions(panel="code"))
     texts = [each.text for each in ElementTree.parse(tmp_path / "code.svg").iter() if each.tag.endswith("text")]

@@ -309,6 +309,7 @@ def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) 
     assert OpenRequest("", "h200", trails=left.content.groups).arguments()["apart"] == [["n2", "n3"]]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_cancelling_leaves_the_groups_as_they_are(window: Window, qtbot: object) -> None:
     fusing = window.wiring.fusion_edits
     fusing.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
@@ -321,6 +322,7 @@ def test_cancelling_leaves_the_groups_as_they_are(window: Window, qtbot: object)
     assert groups(window)[0] == {"n0", "n1"}
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_history_of_the_groups_is_a_tree_that_one_can_walk(window: Window, qtbot: object) -> None:
     fusing = window.wiring.fusion_edits
     for wish in (FusionEdit(SPLIT, ("n1", "n2")), FusionEdit(TAKE_OUT, ("n0",))):

@@ -93,6 +93,7 @@ SIDES: list[Node] = [
 """n0 beside all others; n2 and n3 are one kernel."""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_nothing_connects_is_packed_by_keys(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     shapes = {"x": (FLOAT, (64, 96)), "z": (FLOAT, (32, 64)), "w": (FLOAT, (64, 320))}
     window = shown(make, qtbot, model(tmp_path, SIDES, shapes, "a", "y"))

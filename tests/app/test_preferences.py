@@ -44,6 +44,7 @@ def test_theme_and_colour_map_change_at_once_and_stay(dialog: Preferences, make:
     assert make(theme=None).theme == window.theme, "the next window is the same"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_system_theme_follows_the_desktop(dialog: Preferences, monkeypatch: pytest.MonkeyPatch) -> None:
     window = dialog.parent()
     assert isinstance(window, Window)

@@ -120,6 +120,7 @@ def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path
     assert totals[4] == totals[6] == totals[1] and len({totals[0], totals[4], totals[5]}) == 3
 
 
+@pytest.mark.slow(sentinel=True)
 def test_on_another_machine_the_present_advice_is_timed_again(window: Window, qtbot: object) -> None:
     """Nobody has to select a group that was edited for its time to be that of the edit."""
     workspace = window.workspace

@@ -91,6 +91,7 @@ def session(window: Window, qtbot: object, tmp_path: Path) -> None:
     assert "broken.onnx" in str(window.workspace.problems[-1][1])
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_real_conflict_is_repaired_by_a_click(make: Callable[..., Window], qtbot: object) -> None:
     window = make(command=COMMAND)
     window.set_perspective("Schedule")
@@ -122,6 +123,7 @@ def test_a_real_conflict_is_repaired_by_a_click(make: Callable[..., Window], qtb
     assert window.workspace.kernel("softmax_0") is legal
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_real_documents_fit_every_panel(make: Callable[..., Window], qtbot: object) -> None:
     window = opened(make, qtbot)
     model = window.workspace.model
@@ -136,6 +138,7 @@ def test_the_real_documents_fit_every_panel(make: Callable[..., Window], qtbot: 
         assert all(1 <= link.line <= lines and set(link.statements) <= names for link in kernel.lines)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "here.onnx").write_bytes(Path(MODEL).read_bytes())
     monkeypatch.chdir(tmp_path)

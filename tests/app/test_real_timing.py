@@ -76,6 +76,7 @@ def test_samples_and_clock_come_from_the_measuring_process(window: Window, qtbot
     assert "against pinned samples" in "\n".join(page.headline.texts())
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_kernel_with_a_wrong_result_gets_no_time(window: Window, qtbot: object, tmp_path: Path) -> None:
     group = measured(window, qtbot, model(tmp_path, "Abs", "x"))  # a copy of x is not its size
     page = window.panels.timing.live

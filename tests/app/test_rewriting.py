@@ -37,6 +37,7 @@ def titles(window: Window) -> list[str]:
     return [step.title for step in window.workspace.histories[GROUP].steps]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_conflict_is_repaired_by_a_rewrite_in_one_step(opened: Window, qtbot: object) -> None:
     tree, before = opened.panels.constraints.tree, advice(opened)
     opened.workspace.edit(GROUP, before + f"advice user\n  {BACKWARDS}\n")
@@ -81,6 +82,7 @@ def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Win
     ]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_form_writes_a_rewrite_of_one_statement(opened: Window, qtbot: object) -> None:
     form, before = opened.panels.constraints.form, advice(opened)
     form.show()

@@ -92,6 +92,7 @@ def test_a_thousand_samples_a_second_never_stop_the_window(
     assert_fluent(work)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_long_replay_never_stops_the_window(window: Window, qtbot: object, tmp_path: Path) -> None:
     document = of_suite(loomscope=20.0)
     document["rows"][0]["systems"]["loomscope"] = entry(20.0, 40_000)
@@ -320,6 +321,7 @@ def test_synthetic_dots_are_hollow_and_measured_ones_filled(window: Window, qtbo
     assert filled["measured"] > 4 * filled["synthetic"]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_each_step_of_the_history_keeps_its_measured_gain(
     make: Callable[..., Window], qtbot: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.benchmarks import edits
 
 
+@pytest.mark.slow(sentinel=True)
 def test_one_round_writes_its_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "edits.json"
     edits.main(["--rounds", "1", "--random", "12", "--json", str(file)])

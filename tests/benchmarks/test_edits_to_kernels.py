@@ -11,6 +11,7 @@ from tests.benchmarks import edits_to_kernels
 from tests.support.needs import needs_compiler
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_legal_edits_of_some_groups_have_kernels_that_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "edits.json"

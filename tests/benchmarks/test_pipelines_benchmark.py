@@ -14,6 +14,7 @@ from tests.support.needs import needs_compiler, needs_nvrtc
 pytestmark = [needs_compiler, needs_nvrtc]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_one_operator_is_ranked_compiled_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pipelines.json"
     assert pipelines.main(["--quick", "--operator", "MM_BERT_FC1", "--processes", "1", "--json", str(file)]) == 0

@@ -134,6 +134,7 @@ def test_a_file_that_cannot_be_read_fails_the_run_by_name(shared: Path, capsys: 
     assert "fail: broken" in capsys.readouterr().out
 
 
+@pytest.mark.slow(sentinel=True)
 def test_whole_models_run_up_to_their_size(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--whole"]) == 0
     assert command.main(["--whole", "--work", "0"]) == 0

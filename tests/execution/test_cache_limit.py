@@ -33,6 +33,7 @@ def disk_usage(folder: Path) -> int:
     return int(done.stdout.split()[0]) * 1024
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_limit_holds_over_a_thousand_kernels(kept: Path) -> None:
     for number in range(1000):
         cache.write_entry("cubin", f"{number:040x}", bytes(2000 + number))

@@ -354,6 +354,7 @@ def _emulated(kernel: Written) -> float:
     return error_of(kernel, emulate(kernel.source, kernel.inputs)[1])
 
 
+@pytest.mark.slow(sentinel=True)
 def test_processes_may_build_the_same_emulator_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOMSCOPE_CACHE", str(tmp_path))
     with multiprocessing.get_context("spawn").Pool(2) as pool:

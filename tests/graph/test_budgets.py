@@ -97,6 +97,7 @@ def scrambled(count: int) -> onnx.ModelProto:
     return model([*nodes, node("Relu", last, "y")], {"x": (6, 35, 22)}, ["y"], constants)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.timeout(120)
 def test_dependences_of_scrambled_places_are_found_in_seconds(tmp_path: Path) -> None:
     plan = engine.fuse(load(save(tmp_path / "m.onnx", scrambled(22))))

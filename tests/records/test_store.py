@@ -120,6 +120,7 @@ def test_a_killed_writer_loses_no_finished_trial_and_the_next_repeats_none(tmp_p
     assert len(found) - len(kept) <= 20, "at most one trial of each process was kept and not told"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_many_trials_are_quick_and_all_or_none(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "r.db") as store:
         started = time.process_time()

@@ -38,6 +38,7 @@ def test_the_window_asks_the_worker_for_the_row_itself() -> None:
     assert OpenRequest(ROW, "h200").arguments()["path"] == ROW
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_window_draws_a_row(tmp_path: Path) -> None:
     picture = tmp_path / "row.png"
     done = program("render", ROW, "-o", str(picture), QT_QPA_PLATFORM="offscreen")

@@ -36,6 +36,7 @@ def two() -> Iterator[Any]:
     made.close()
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_dask
 def test_a_cluster_finds_what_one_process_finds(two: Any, tmp_path: Path) -> None:
     alone = {(a.mapping, a.values): a.microseconds for a in run(tmp_path / "one.db", 8, runner=Synthetic())[1]}

@@ -147,6 +147,7 @@ def test_only_the_same_search_goes_on(tmp_path: Path) -> None:
         assert reader.run().state == FINISHED, "who was refused changes nothing"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_time_that_is_up_ends_a_search_and_all_is_kept(tmp_path: Path) -> None:
     one, attempts = run(tmp_path / "r.db", trials=5000, minutes=0.02)
     assert one.why_ended == LATE and 0 < len(attempts) < 5000
@@ -245,6 +246,7 @@ def test_a_wrong_kernel_is_never_the_best(tmp_path: Path, monkeypatch: pytest.Mo
     assert not asked, "verdicts are kept under the kernels' texts"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_ten_best_are_timed_again_beside_each_other(tmp_path: Path) -> None:
     given: list[int] = []
 
