@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.session.client import COMMAND, Client
 from app.session.workspace import Workspace
+from app.shell.faults import report_faults
 from app.shell.gc_control import Collector
 from app.shell.preferences import memory_limit, preferred_target
 from app.shell.sigint import note_interrupts
@@ -80,7 +81,8 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         poll = QTimer()
         poll.timeout.connect(lambda: program.quit() if interrupts.any else None)
         poll.start(INTERRUPT_POLL_MS)
-        code = program.exec()
+        with report_faults(window.notice):
+            code = program.exec()
         if window.isVisible():
             window.close()
     return code
