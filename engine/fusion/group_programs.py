@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
-from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION, Kind
+from engine.fusion.kinds import COLUMN_REDUCTION, CONTRACTION, ROW_REDUCTION, Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
-from engine.fusion.shape import Shape
+from engine.fusion.shape import Shape, is_contraction
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Statement, TensorProgram
 from engine.tensor.rewrite import inline, rename_statement, rewrite_loops, rewrite_reads
@@ -98,7 +98,9 @@ class GroupBuilder:
             statements={s.name: s.operator for s in named},
             parts={short[a]: part for a, part in parts.items()},
         )
-        kind = reduction_kind(named) if shape.kind.goes_by_axis else shape.kind
+        # What a factor is computed from may not move with the product's own iterators: then it is a sum like any other.
+        is_sum = shape.kind is CONTRACTION and not any(map(is_contraction, named))
+        kind = reduction_kind(named) if shape.kind.goes_by_axis or is_sum else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, structure_of(program, kind.name))
 

@@ -12,7 +12,9 @@ from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
+from engine.tensor.rewrite import inline
 
+NO_FACTORS = "what its factors are computed from, computed as they are read, leaves no product of two arrays"
 OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
 """Why what such a kernel reads is made in another one."""
 
@@ -134,7 +136,11 @@ class _RowJoiner:
         key = likeness(statements, kept)
 
         def find() -> Shape | str:
-            return common_shape(statements, kept)
+            shape = common_shape(statements, kept)
+            if isinstance(shape, str):
+                return shape
+            left = inline([s for s in statements if s.name in shape.inlined], statements)
+            return shape if any(map(is_contraction, left)) else NO_FACTORS
 
         return self._before.times.faster_shape(key, statements, parts, find, "one kernel would be slower")
 

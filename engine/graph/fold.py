@@ -207,5 +207,7 @@ def _fill_shape(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
     given = (onnx.numpy_helper.to_array(attribute.t) for attribute in node.attribute if attribute.name == "value")
     value = next(given, np.zeros(1, np.float32))
     sizes = [] if shape is None else [int(size) for size in shape.reshape(-1)]
-    dims = checked_shape(f"operator {node.name}", sizes) if 0 not in sizes else tuple(sizes)
+    if value.size != 1:
+        raise BadInput("graph", f"operator {node.name}", f"fills with {value.size} values", "one is allowed")
+    dims = checked_shape(f"operator {node.name}", sizes, least=0 if 0 in sizes else 1)
     return np.broadcast_to(value.reshape(()), dims)

@@ -19,7 +19,7 @@ from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
-from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
+from engine.graph.weights import dtype_name, input_dtype_name, light_fills, read_inner_tensors, tensor_value
 from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
 from engine.support.files import read_bytes
@@ -68,6 +68,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
     for name in _names(model):
         checked_name(str(path), name)
+    read_inner_tensors(model, path.parent)
     return write_out(model, str(path))
 
 
@@ -234,7 +235,7 @@ class _Import:
             own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
-        if _is_copy(op) and inputs and op.outputs and not public:
+        if _is_copy(op) and any(inputs[:1]) and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
         results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TypeGuard
 
@@ -12,6 +14,8 @@ import onnx
 
 from engine.graph.limits import checked_shape
 from engine.graph.nodes import DTYPES, INPUT_DTYPES, Fill, dtype_text
+from engine.graph.subgraphs import subgraphs
+from engine.support.budgets import MAX_COMPUTED
 from engine.support.errors import BadInput, Unsupported
 
 LONGEST_NAME = 255
@@ -51,11 +55,37 @@ def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
     subject = f"tensor {proto.name}" if proto.name else "a constant"
     dtype = dtype_name(subject, proto.data_type)
     shape = tuple(proto.dims)
-    if 0 not in shape:
-        checked_shape(subject, shape)
+    checked_shape(subject, shape, least=0 if 0 in shape else 1)
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         return _map_file(proto, subject, dtype, shape, folder)
     return _read_stored(proto, subject)
+
+
+def read_inner_tensors(model: onnx.ModelProto, folder: Path) -> None:
+    """Bring external data of attributes, subgraphs and functions into the message.
+
+    ONNX's library, which evaluates these, would look for the files in the working directory.
+    Raises BadInput as `tensor_value` does, and for more than `MAX_COMPUTED` elements.
+    """
+    of_functions = (_inner_tensors(function.node, is_inner=True) for function in model.functions)
+    for tensor in chain(_inner_tensors(model.graph.node, is_inner=False), *of_functions):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            if math.prod(tensor.dims) > MAX_COMPUTED:
+                reason = f"has {math.prod(tensor.dims)} elements in a file, and stands in an attribute or a subgraph"
+                raise BadInput("graph", f"tensor {tensor.name}", reason, f"at most {MAX_COMPUTED} are read there")
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(tensor_value(tensor, folder)), tensor.name))
+
+
+def _inner_tensors(nodes: Iterable[onnx.NodeProto], is_inner: bool) -> Iterator[onnx.TensorProto]:
+    """Tensors of subgraphs and of attributes, but for the values of a graph's own Constant nodes."""
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t") and (is_inner or node.op_type != "Constant"):
+                yield attribute.t
+            yield from attribute.tensors
+        for graph in subgraphs(node):
+            yield from graph.initializer
+            yield from _inner_tensors(graph.node, is_inner=True)
 
 
 def _read_stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:

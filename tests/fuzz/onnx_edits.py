@@ -207,7 +207,7 @@ def edit_type(model: onnx.ModelProto, random: Random) -> None:
 
 def edit_constant(model: onnx.ModelProto, random: Random) -> None:
     """Other values, another shape, type or place of the data of a stored tensor."""
-    tensors = _of_kind(model, "TensorProto")
+    tensors = [each for each in _of_kind(model, "TensorProto") if each.data_location != TensorProto.EXTERNAL]
     if not tensors:
         return
     tensor = random.choice(tensors)
