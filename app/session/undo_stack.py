@@ -160,7 +160,7 @@ class UndoStack(QObject):
         self._forget(now - LIMIT)
 
     def _forget(self, until: int) -> None:
-        """Edits made at `until` or before count as made before everything; those of groups that are gone are dropped."""
+        """Edits made at `until` or before count as made before everything; histories that are gone are dropped."""
         held = {id(history) for histories in self._undone for history in histories}
         held |= {id(history) for history in self.workspace.histories.values()}
         has_forgotten = False
