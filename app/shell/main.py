@@ -21,10 +21,10 @@ from app.shell.window import Window
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
-LATER = ("engine.explore.what_if", "views.plots.chart")
+LATER = ("views.plots.chart", "engine.explore.what_if")
 """Modules that nothing needs before a model is open: imported beside the event loop, once the window is there.
 
-The second loads pyqtgraph: imported when the first plot is shown, it stops the window for a third of a second.
+The first loads pyqtgraph: imported when the first plot is shown, it stops the window for a third of a second.
 """
 
 
