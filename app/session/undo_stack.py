@@ -6,6 +6,7 @@ Edits of several groups that were made as one are taken back as one.  What is se
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
 
@@ -16,8 +17,9 @@ from app.session.fusion_edits import FusionEdits
 from app.session.history import FIRST, History
 from app.session.workspace import Workspace
 
-KEPT = 2_000
-"""Histories of former groups whose times of edits are kept: a split that is taken back brings its group again."""
+LIMIT = 500
+"""Edits whose order is known.  Older ones are taken back after them, each group's own in their order, as those of an
+opened file are."""
 
 
 class UndoStack(QObject):
@@ -34,8 +36,10 @@ class UndoStack(QObject):
         """Identity of a history -> itself, so that no other gets its identity, and when each step or draft was made."""
         self._undone: list[tuple[History, ...]] = []
         """What was taken back, the oldest first."""
-        self._ties: list[Mapping[str, str]] = []
+        self._ties: deque[Mapping[str, str]] = deque(maxlen=LIMIT)
         """Group -> its advice after edits that are one, the oldest first."""
+        self._has_told = False
+        """Whether it was said that the order of old edits is forgotten."""
         workspace.history_changed.connect(self._note)
         workspace.model_changed.connect(self._begin)
 
@@ -134,9 +138,6 @@ class UndoStack(QObject):
                 continue  # its last step led to these groups, and is told of after them
             for step in range(len(history.steps)):
                 self._times(history).setdefault(step, 0)
-        present = {id(history) for history in self.workspace.histories.values()}
-        for former in [each for each in self._made if each not in present][:-KEPT]:
-            del self._made[former]
 
     def _times(self, history: History) -> dict[int | str, int]:
         """When each step or draft of a history was made; one of other groups goes on where one of equal steps ended."""
@@ -152,9 +153,31 @@ class UndoStack(QObject):
         history = self.workspace.histories.get(group)
         if history is None or _key(history) in self._times(history):
             return
-        self._times(history)[_key(history)] = next(self._clock)
+        now = next(self._clock)
+        self._times(history)[_key(history)] = now
         if history.draft_shown or history.current != FIRST:
             self._undone.clear()
+        self._forget(now - LIMIT)
+
+    def _forget(self, until: int) -> None:
+        """Edits made at `until` or before count as made before everything; histories that are gone are dropped."""
+        held = {id(history) for histories in self._undone for history in histories}
+        held |= {id(history) for history in self.workspace.histories.values()}
+        has_forgotten = False
+        for identity, (history, times) in list(self._made.items()):
+            old = [key for key, when in times.items() if when <= until]
+            has_forgotten |= any(times[key] > 0 and key != FIRST for key in old)
+            if identity not in held and len(old) == len(times):
+                del self._made[identity]
+                continue
+            for key in old:
+                if key == history.draft or isinstance(key, int):
+                    times[key] = 0  # not gone: who comes back to the step makes no new edit
+                else:
+                    del times[key]
+        if has_forgotten and not self._has_told:
+            self._has_told = True
+            self.acted.emit(f"Undo: the order of edits before the last {LIMIT:,} is forgotten")
 
     def _tell(self, verb: str, what: str, group: str) -> None:
         found = self.workspace.group(group)

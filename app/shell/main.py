@@ -21,8 +21,11 @@ from app.shell.window import Window
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
-LATER = ("engine.explore.what_if",)
-"""Modules that nothing needs before a model is open: imported beside the event loop, once the window is there."""
+LATER = ("views.plots.chart", "engine.explore.what_if")
+"""Modules that nothing needs before a model is open: imported beside the event loop, once the window is there.
+
+The first loads pyqtgraph: imported when the first plot is shown, it stops the window for a third of a second.
+"""
 
 
 def application() -> QApplication:
@@ -60,10 +63,11 @@ def make_window(
     return Window(workspace, theme, journals)
 
 
-def import_later() -> None:
-    """Imports what the window will need soon; on a thread of its own, as none of it makes widgets."""
-    for name in LATER:
-        import_module(name)
+def import_later() -> Thread:
+    """Imports what the window will need soon on the thread that it gives, as none of it makes widgets."""
+    thread = Thread(target=lambda: list(map(import_module, LATER)), name="imports")
+    thread.start()
+    return thread
 
 
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
@@ -74,7 +78,7 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         window.restore_layout()
         window.show()
         window.workspace.start()
-        QTimer.singleShot(0, Thread(target=import_later, name="imports").start)
+        QTimer.singleShot(0, import_later)
         window.document.look_for_orphans()
         if path:
             window.open_file(path)

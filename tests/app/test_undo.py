@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.session.history import NO_STEP, History, HistoryRecord, HistoryStep
+from app.session import undo_stack
 from app.shell.window import Window
 from tests.app.driving import advice, select, settle
 
@@ -79,22 +79,31 @@ def test_a_new_edit_ends_what_could_be_made_again(quiet: Window, qtbot: object) 
     assert not quiet.action("redo").isEnabled()
 
 
-def test_times_of_former_groups_are_kept_up_to_a_number(
+def test_the_order_of_old_edits_is_forgotten_and_said_once_and_none_is_lost(
     quiet: Window, qtbot: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, _ = groups(quiet)
-    select(quiet, qtbot, a)
-    edit(quiet, qtbot, a, "S0 @ i: mark block 16")
-    stack = quiet.undo_stack
-    present = {id(history) for history in quiet.workspace.histories.values()}
-    former = [History.of(HistoryRecord((HistoryStep(f"advice {n}", "", NO_STEP),))) for n in range(5)]
-    for history in former:
-        stack._times(history)[0] = 7
-    monkeypatch.setattr("app.session.undo_stack.KEPT", 3)
-    monkeypatch.setattr(quiet.workspace, "is_regrouping", True)
-    stack._begin()
-    kept = {id(history) for history in former[2:]}
-    assert kept <= set(stack._made) and not {id(history) for history in former[:2]} & set(stack._made)
-    assert present <= set(stack._made)
-    trigger(quiet, qtbot, "undo")
+    monkeypatch.setattr(undo_stack, "LIMIT", 3)
+    stack, said = quiet.undo_stack, []
+    stack._has_told = False
+    stack.acted.connect(said.append)
+    a, b = groups(quiet)
+    for group in (a, b):
+        select(quiet, qtbot, group)
+    texts = {a: [advice(quiet, a)], b: [advice(quiet, b)]}
+    order = (a, b, a, b, a, b)
+    for number, group in enumerate(order):
+        texts[group].append(edit(quiet, qtbot, group, f"S0 @ i: mark block {8 << number}"))
+        assert len({when for _, times in stack._made.values() for when in times.values()} - {0}) <= 3
+        assert len(said) == (number >= 3)
+    assert said == ["Undo: the order of edits before the last 3 is forgotten"]
+    for group in reversed(order[3:]):
+        texts[group].pop()
+        trigger(quiet, qtbot, "undo")
+        assert advice(quiet, group) == texts[group][-1], "of the newest ones the order is known"
+    for _ in order[:3]:
+        trigger(quiet, qtbot, "undo")
+    assert [advice(quiet, group) for group in (a, b)] == [texts[group][0] for group in (a, b)]
     assert not quiet.action("undo").isEnabled()
+    trigger(quiet, qtbot, "redo")
+    assert quiet.action("redo").isEnabled(), "coming back to an old step was no new edit"
+    stack.acted.disconnect(said.append)
