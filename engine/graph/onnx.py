@@ -39,8 +39,7 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
     that no output depends on are left out.  Operators that ONNX does not know, and those behind them whose shapes
     nobody can tell, are entries of `unsupported`.  Raises BadInput, and Unsupported for element types.
     """
-    model = read_model(path)
-    return _Import(model, path, dimensions).run()
+    return _Import(read_model(path), path, dimensions).run()
 
 
 def symbolic_dimensions(path: Path) -> dict[str, list[str]]:

@@ -58,7 +58,7 @@ def _with_limits(command: Sequence[str], seconds: float, memory: int) -> list[st
     of ours may run in a process with threads.
     """
     wanted = ((resource.RLIMIT_CPU, "-t", int(seconds) + 1 if seconds else 0), (resource.RLIMIT_AS, "-v", memory >> 10))
-    limits = [f"ulimit -S {option} {_allowed(kind, most)}" for kind, option, most in wanted if most]
+    limits = [f"ulimit -S {option} {_soft_limit(kind, most)}" for kind, option, most in wanted if most]
     if not limits or sys.platform != "linux":
         return list(command)
     if shutil.which(command[0]) is None:
@@ -66,7 +66,7 @@ def _with_limits(command: Sequence[str], seconds: float, memory: int) -> list[st
     return ["/bin/sh", "-c", f'{"; ".join(limits)}; exec "$@"', "sh", *command]
 
 
-def _allowed(kind: int, most: int) -> int:
+def _soft_limit(kind: int, most: int) -> int:
     """The limit in the shell's unit, seconds or KiB, or the hard limit of this process where that is lower."""
     hard = resource.getrlimit(kind)[1]
     if hard == resource.RLIM_INFINITY:
