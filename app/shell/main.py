@@ -63,11 +63,9 @@ def make_window(
     return Window(workspace, theme, journals)
 
 
-def import_later() -> Thread:
-    """Imports what the window will need soon on the thread that it gives, as none of it makes widgets."""
-    thread = Thread(target=lambda: list(map(import_module, LATER)), name="imports")
-    thread.start()
-    return thread
+def later_imports() -> Thread:
+    """A thread, not started, that imports what the window will need soon; none of it makes widgets."""
+    return Thread(target=lambda: list(map(import_module, LATER)), name="imports")
 
 
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
@@ -78,7 +76,8 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         window.restore_layout()
         window.show()
         window.workspace.start()
-        QTimer.singleShot(0, import_later)
+        imports = later_imports()
+        QTimer.singleShot(0, imports.start)
         window.document.look_for_orphans()
         if path:
             window.open_file(path)
@@ -89,4 +88,6 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
             code = program.exec()
         if window.isVisible():
             window.close()
+        if imports.is_alive():
+            imports.join()  # here, where another interrupt is only noted: Python's own wait at the end prints it
     return code

@@ -27,7 +27,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from rich.console import Console
 
-from app.shell.main import application, import_later, make_window
+from app.shell.main import application, later_imports, make_window
 from app.shell.watchdog import Watchdog, own_time
 from app.shell.window import Window
 from tests.benchmarks import report
@@ -100,7 +100,8 @@ def measured(count: int, rate: int, stopped: int) -> Figures:
         try:
             window.resize(1440, 900)
             window.show()
-            imports = import_later()  # as the program does when its window is shown
+            imports = later_imports()
+            imports.start()  # as the program does when its window is shown
             window.set_perspective("Tune")
             window.panels.trials.every.setChecked(True)
             _until(lambda: window.isVisible() and not imports.is_alive())
