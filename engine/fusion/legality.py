@@ -19,7 +19,7 @@ from engine.target.registers import MAX_PRIVATE, VALUE_REGISTERS
 from engine.tensor.index import Index
 from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import Access, Array, Statement
-from engine.tensor.rewrite import is_plain, looked_up, rewrite_index
+from engine.tensor.rewrite import inline, is_plain, looked_up, rewrite_index
 
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
@@ -171,9 +171,10 @@ def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]
 
     One value for a row needs no room to speak of; rows do, unless maker and reader walk them alike.
     """
-    makers = {s.write.array: s for s in statements}
+    left = inline([s for s in statements if s.name in shape.inlined], statements)
+    makers = {s.write.array: s for s in left}
     found = set()
-    for reader in statements:
+    for reader in left:
         for array in makers.keys() & set(reader.sources):
             maker = makers[array]
             kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)

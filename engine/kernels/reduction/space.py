@@ -227,7 +227,7 @@ def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
     """Both ways to share out a reduction, that of `kernel` first."""
     program, nest = kernel.program, loop_nest(kernel.program, kernel.schedule)
     loop = next(p for p in nest.phases if p.members)
-    element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs)
+    element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs or program.outputs)
     again = used_again(program, nest)
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
     ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
