@@ -7,11 +7,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import engine
+from engine.support.errors import EngineError
+from tests.fuzz.onnx import cases
 from tests.fuzz.processes import FOUND, run
 
 ROOT = Path(__file__).parents[2]
@@ -72,3 +75,16 @@ def test_what_must_not_happen_is_found(
     (outcome,) = run(failing(kind), [0], tmp_path)
     assert (outcome.result == FOUND) == (kind != "none")
     assert says in outcome.detail
+
+
+MENDED = ((30003, 62), (30004, 120), (30009, 221), (30010, 61), (30004, 39), (40004, 198), (40008, 2))
+"""Files that once ended in a traceback."""
+
+
+@pytest.mark.slow(sentinel=True)
+def test_what_was_found_stays_mended(tmp_path: Path) -> None:
+    for number, (seed, case) in enumerate(MENDED):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with suppress(EngineError):
+            cases(seed)(case, folder)
