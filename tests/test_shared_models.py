@@ -28,6 +28,7 @@ def checked(path: Path) -> list[engine.Check]:
     return [engine.check(engine.compile(group)) for group in plan.groups]
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_shared
 @pytest.mark.parametrize("name", sentinels(BERTS, 1))
 def test_every_kernel_of_bert_passes(name: str) -> None:

@@ -49,6 +49,7 @@ def test_what_is_written_goes_to_standard_output_alone(verb: tuple[str, ...], be
         json.loads(done.stdout)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_recipe_a_baseline_and_one_of_two_to_compare_are_read_from_standard_input(tmp_path: Path) -> None:
     recipe, baseline = (piped(b"", verb, SOFTMAX, "-o", "-").stdout for verb in ("recipe", "baseline"))
     (tmp_path / "r.json").write_bytes(recipe)

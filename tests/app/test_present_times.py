@@ -85,6 +85,7 @@ def act(window: Window, qtbot: object, name: str) -> None:
     settled(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path: Path) -> None:
     group = next(each.name for each in window.workspace.model.groups if "n1" in _operators(window, each.name))
     totals = [check_all(window, qtbot, group)]

@@ -60,6 +60,7 @@ def measured(window: Window, qtbot: object, path: str) -> str:
     return group.name
 
 
+@pytest.mark.slow(sentinel=True)
 def test_samples_and_clock_come_from_the_measuring_process(window: Window, qtbot: object, tmp_path: Path) -> None:
     group = measured(window, qtbot, model(tmp_path, "Max", "x", "x"))  # the greater of x and x is a copy of x
     assert not window.workspace.problems

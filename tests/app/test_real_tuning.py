@@ -59,6 +59,7 @@ def opened(
     window.deleteLater()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtbot: object) -> None:
     tuning, run = opened.wiring.tuning, opened.panels.run
     run.strategy.setCurrentText("model")

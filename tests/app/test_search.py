@@ -70,6 +70,7 @@ def test_what_cannot_be_found_is_said_in_both_places(window: Window, qtbot: obje
     assert outline.told.isHidden()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_large_graph_opens_level_by_level_and_search_opens_the_way(
     make: object, qtbot: object, tmp_path: Path
 ) -> None:
