@@ -10,7 +10,8 @@ from onnx import defs
 from engine.support.budgets import MAX_ELEMENTS, MAX_NAME, MAX_RANK
 from engine.support.errors import BadInput
 
-_STANDARD = ("", "ai.onnx")
+STANDARD = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:
@@ -42,7 +43,7 @@ def checked_name(subject: str, name: str | bytes) -> str:
 
 def checked_opsets(subject: str, model: onnx.ModelProto) -> dict[str, int]:
     """The version of each operator set that a model uses, ONNX's own under ""; BadInput for one that is not known."""
-    opsets = {"" if o.domain in _STANDARD else o.domain: o.version for o in model.opset_import}
+    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
     for domain, version in opsets.items():
         # The library holds the version of other sets in 32 bits.
         known = range(2**31) if domain else range(1, defs.onnx_opset_version() + 1)

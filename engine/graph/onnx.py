@@ -14,7 +14,7 @@ from onnx import defs, shape_inference
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import Folder
 from engine.graph.functions import write_out
-from engine.graph.limits import checked_name, checked_opsets, checked_shape
+from engine.graph.limits import STANDARD, checked_name, checked_opsets, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
@@ -24,7 +24,6 @@ from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
 from engine.support.files import read_bytes
 
-_STANDARD = ("", "ai.onnx")
 MAX_SCOPE = 512
 """Characters of a module's path that are kept."""
 _HINT = "give an .onnx or an AKG .json file, or `example`"
@@ -183,7 +182,7 @@ class _Import:
 
     def _describe(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
-        standard = node.domain in _STANDARD
+        standard = node.domain in STANDARD
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",

@@ -1,4 +1,4 @@
-"""What edited files found: tensors of subgraphs in files, empty and negative sizes, nameless operands, operator sets."""
+"""What edited files found: tensors in other files, empty and negative sizes, nameless operands, operator sets."""
 
 from __future__ import annotations
 
