@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
+from app.cli import output
 from app.shell.pictures import save_picture
 from engine.support.errors import BadInput, MissingCapability
 from engine.support.files import write_whole
@@ -121,3 +122,11 @@ def test_kernels_of_before_stay_whole_on_a_full_disk(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no folder"):
         write_whole(tmp_path / "no" / "file", "text", "recipe")
+
+
+def test_a_signal_before_a_verb_runs_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert output.run(interrupted, 141) == 130
+    assert capsys.readouterr() == ("", "")

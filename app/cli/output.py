@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from app.cli.standard_streams import in_words
+from app.exit_codes import INTERRUPTED
 
 if TYPE_CHECKING:
     # Only for the type: importing the engine takes a second that `--help` need not wait for.
@@ -142,6 +143,8 @@ def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
                 step()
         except SystemExit as end:
             code = end.code
+        except KeyboardInterrupt:  # a signal while the verbs are read, before one of them runs
+            code = INTERRUPTED
         except BrokenPipeError:
             discard()
             code = pipe_closed
