@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import onnx
+from onnx import defs
+
 from engine.support.budgets import MAX_ELEMENTS, MAX_NAME, MAX_RANK
 from engine.support.errors import BadInput
+
+STANDARD = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:
@@ -33,3 +39,16 @@ def checked_name(subject: str, name: str | bytes) -> str:
     if len(name) > MAX_NAME:
         raise BadInput("graph", subject, f"the name {name[:40]!r}... has {len(name)} characters", f"at most {MAX_NAME}")
     return name
+
+
+def checked_opsets(subject: str, model: onnx.ModelProto) -> dict[str, int]:
+    """The version of each operator set that a model uses, ONNX's own under ""; BadInput for one that is not known."""
+    opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in model.opset_import}
+    for domain, version in opsets.items():
+        # The library holds the version of other sets in 32 bits.
+        known = range(2**31) if domain else range(1, defs.onnx_opset_version() + 1)
+        if version not in known:
+            written = f"is written for operator set {version}{domain and f' of {domain}'}"
+            reason = f"{written}; this version knows {known[0]} to {known[-1]}"
+            raise BadInput("graph", subject, reason, "export it for an older operator set")
+    return opsets

@@ -14,7 +14,7 @@ from onnx import defs, shape_inference
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import Folder
 from engine.graph.functions import write_out
-from engine.graph.limits import checked_name, checked_shape
+from engine.graph.limits import STANDARD, checked_name, checked_opsets, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
@@ -24,7 +24,6 @@ from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
 from engine.support.files import read_bytes
 
-_STANDARD = ("", "ai.onnx")
 MAX_SCOPE = 512
 """Characters of a module's path that are kept."""
 _HINT = "give an .onnx or an AKG .json file, or `example`"
@@ -96,7 +95,7 @@ class _Import:
         self._unsupported: dict[str, str] = {}
         self._origin: dict[str, str] = {}
         """Tensor of unknown shape -> the operator that first made shapes unknown."""
-        self._opsets = self._checked_opsets()
+        self._opsets = checked_opsets(str(path), model)
         self._inference = Inference(model, self._values)
         self._folder = Folder(self._opsets, self._inference)
         self._fills = light_fills(model)
@@ -112,14 +111,6 @@ class _Import:
         for op, node in self._nodes(inputs):
             kept += self._operator(op, node)
         return self._graph(inputs, kept)
-
-    def _checked_opsets(self) -> dict[str, int]:
-        opsets = {"" if o.domain in _STANDARD else o.domain: o.version for o in self._model.opset_import}
-        newest = defs.onnx_opset_version()
-        if not 1 <= opsets.get("", 1) <= newest:
-            reason = f"is written for operator set {opsets['']}; this version knows 1 to {newest}"
-            raise BadInput("graph", str(self._path), reason, "export it for an older operator set")
-        return opsets
 
     def _inputs(self) -> tuple[str, ...]:
         """Declare the graph's inputs with their sizes bound."""
@@ -191,7 +182,7 @@ class _Import:
 
     def _describe(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
-        standard = node.domain in _STANDARD
+        standard = node.domain in STANDARD
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",

@@ -1,4 +1,4 @@
-"""Tensors in attributes and subgraphs: their files lie in the model's folder, wherever the program was started."""
+"""What edited files found: tensors in other files, empty and negative sizes, nameless operands, operator sets."""
 
 from __future__ import annotations
 
@@ -92,3 +92,19 @@ def test_an_identity_of_nothing_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path, helper.make_node("Identity", [""], ["c"], name="copy"))
     with pytest.raises(BadInput, match="copy"):
         engine.load(path)
+
+
+@pytest.mark.parametrize(
+    ("domain", "version", "accepted"), [("", 17, True), ("", 99, False), ("mine", 7, True), ("mine", 2**40, False)]
+)
+def test_versions_of_operator_sets(domain: str, version: int, accepted: bool, tmp_path: Path) -> None:
+    model = onnx.load(save(tmp_path, helper.make_node("Relu", ["x"], ["c"])))
+    del model.opset_import[:]
+    wanted = {"": 17, domain: version}
+    model.opset_import.extend(onnx.OperatorSetIdProto(domain=name, version=number) for name, number in wanted.items())
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    if accepted:
+        assert engine.load(tmp_path / "m.onnx").operators
+    else:
+        with pytest.raises(BadInput, match=f"operator set {version}"):
+            engine.load(tmp_path / "m.onnx")
