@@ -85,6 +85,8 @@ def test_what_never_ends_is_not_read(device: str) -> None:
         (b"[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "no text in UTF-8"),
         (b"9" * 5000, "thousands of digits"),
+        (b'["\\ud800"]', "half of a Unicode pair"),
+        (b'{"\\uDE00 \\ud83d": 1}', "half of a Unicode pair"),
     ],
 )
 def test_what_is_no_json_is_told_by_its_fault(tmp_path: Path, content: bytes, says: str) -> None:
@@ -93,3 +95,9 @@ def test_what_is_no_json_is_told_by_its_fault(tmp_path: Path, content: bytes, sa
     with pytest.raises(BadInput, match=says) as caught:
         read_json(place, "test", "write another one")
     assert caught.value.subject == str(place) and caught.value.hint == "write another one"
+
+
+def test_a_whole_unicode_pair_is_read_and_so_is_text_that_only_looks_like_half(tmp_path: Path) -> None:
+    place = tmp_path / "a.json"
+    place.write_text(r'["\ud83d\ude00", "C:\\ud800"]')
+    assert read_json(place, "test") == ["\N{GRINNING FACE}", r"C:\ud800"]

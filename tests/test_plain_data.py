@@ -82,6 +82,12 @@ def test_wrong_data_names_the_place(data: object, message: str) -> None:
         from_json(Sample, data)
 
 
+def test_a_whole_number_that_no_float_holds_is_refused() -> None:
+    assert from_json(tuple[float, ...], [10**308]) == (1e308,)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"\[1\]: must be a number below 1.8e308, not 1000"):
+        from_json(tuple[float, ...], [1, 10**309])  # type: ignore[arg-type]
+
+
 def test_values_that_are_not_plain_are_mistakes_of_the_program() -> None:
     with pytest.raises(TypeError, match="object"):
         to_json(object())

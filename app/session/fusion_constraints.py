@@ -10,6 +10,8 @@ from app.session.history import History, HistoryRecord, is_plain
 from engine.documents.model import ModelDoc
 from engine.fusion.choices import choices_of, fusion_of
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, Fixed
+from engine.support.files import parse_json
+from engine.support.serialization import from_json
 
 FUSION = "fusion"
 """Key of the history of what is fixed, among those of groups, whose names all end with a number."""
@@ -23,8 +25,9 @@ def fixed_text(groups: Iterable[tuple[str, ...]], apart: Iterable[tuple[str, str
 
 
 def fixed_of(text: str) -> Fixed:
-    """What such a text fixes.  BadInput where it is none."""
-    _, fixed = choices_of(json.loads(text or FREE))
+    """What such a text fixes.  BadInput or ValueError where it is none."""
+    plain = parse_json(text or FREE)
+    _, fixed = choices_of(from_json(dict[str, str], plain))
     return fixed
 
 

@@ -20,8 +20,9 @@ from app.session.history import History, HistoryRecord
 from app.session.named_models import is_name, path_of
 from engine.recipe import Recipe
 from engine.scheduling.text import from_text
+from engine.support.budgets import MAX_WORKSPACE_BYTES
 from engine.support.errors import BadInput
-from engine.support.files import replace_whole
+from engine.support.files import parse_json, replace_whole
 from engine.support.serialization import fields_to_json, from_json
 
 SUFFIX = ".loom"
@@ -30,8 +31,6 @@ VERSION = 1
 STAGE = "workspace"
 LARGE = 1 << 20
 """Bytes of JSON from which on it is stored compressed."""
-LARGEST = 1 << 26
-"""Bytes of JSON, once unfolded; ten thousand steps of a long recipe take a third."""
 MEMBER = "workspace.json"
 CHUNK = 1 << 20
 
@@ -78,8 +77,8 @@ def read_loom(path: Path) -> LoomFile:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(STAGE, path.name, "is no file")  # reading a pipe would wait for ever
-        if path.stat().st_size > LARGEST:
-            raise BadInput(STAGE, path.name, f"has more than {LARGEST >> 20} MB")
+        if path.stat().st_size > MAX_WORKSPACE_BYTES:
+            raise BadInput(STAGE, path.name, f"has more than {MAX_WORKSPACE_BYTES >> 20} MB")
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be read: {error.strerror}", f"looked for {path}") from error
@@ -121,7 +120,7 @@ def _check_fixed(trail: HistoryRecord, name: str) -> None:
     for number, step in enumerate(trail.steps):
         try:
             fixed_of(step.text)
-        except (BadInput, ValueError, AttributeError, TypeError) as error:
+        except (BadInput, ValueError) as error:
             raise BadInput(STAGE, name, f"step {number} of the groups is no choice of groups: {error}") from None
 
 
@@ -191,8 +190,8 @@ def _decompress(data: bytes, name: str) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             member = archive.getinfo(MEMBER)
-            if member.file_size > LARGEST:
-                raise BadInput(STAGE, name, f"unfolds to more than {LARGEST >> 20} MB")
+            if member.file_size > MAX_WORKSPACE_BYTES:
+                raise BadInput(STAGE, name, f"unfolds to more than {MAX_WORKSPACE_BYTES >> 20} MB")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
                 raise BadInput(STAGE, name, "is an archive of another kind", "take it from a backup")
             return archive.read(member)
@@ -202,7 +201,7 @@ def _decompress(data: bytes, name: str) -> bytes:
 
 def _parse(content: bytes, name: str) -> object:
     try:
-        return json.loads(content.decode())
+        return parse_json(content.decode())
     except UnicodeDecodeError:
         raise BadInput(STAGE, name, "is neither text nor an archive", "is it another kind of file?") from None
     except json.JSONDecodeError as error:
@@ -213,5 +212,5 @@ def _parse(content: bytes, name: str) -> object:
         ended = error.pos >= len(error.doc.rstrip()) or not text.endswith("}")
         reason = "is cut short" if ended and text.startswith("{") else f"is not JSON: {error.msg}"
         raise BadInput(STAGE, name, f"{reason}, line {error.lineno}", "take it from a backup") from None
-    except (RecursionError, ValueError) as error:
-        raise BadInput(STAGE, name, f"cannot be read: {str(error)[:80]}") from None
+    except ValueError as error:
+        raise BadInput(STAGE, name, f"cannot be read: it {error}") from None

@@ -11,13 +11,14 @@ import json
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from PySide6.QtCore import QLockFile, QStandardPaths
 
 from app.session.history import NO_STEP, History, HistoryRecord, HistoryStep
 from app.session.loom_file import LoomFile, as_plain, from_plain
 from engine.support.errors import BadInput
+from engine.support.files import parse_json
 from engine.support.serialization import from_json, to_json
 
 SUFFIX = ".journal"
@@ -144,9 +145,9 @@ def read_journal(path: Path) -> Left | None:
     """What a journal holds, up to the line that was being written; None where not even its first line is whole."""
     try:
         lines = path.read_bytes().split(b"\n")
-        header = json.loads(lines[0])
+        header: Any = parse_json(lines[0].decode())
         content = from_plain(header["workspace"], path.name)
-        loom, edits = str(header["loom"]), int(header["edits"])
+        loom, edits = from_json(str, header["loom"]), from_json(int, header["edits"])
         groups = dict(content.groups)
         for line in lines[1:]:
             change = _follow(groups, line)
@@ -175,7 +176,7 @@ def _change(group: str, old: HistoryRecord | None, new: HistoryRecord, edits: in
 def _follow(trails: dict[str, HistoryRecord], line: bytes) -> JournalEntry | None:
     """Applies one line of a journal; None for a line that is not whole."""
     try:
-        change = from_json(JournalEntry, json.loads(line))
+        change = from_json(JournalEntry, parse_json(line.decode()))
     except (ValueError, BadInput):
         return None
     before = trails.get(change.group, HistoryRecord(()))  # a group whose first kernel came after the journal began

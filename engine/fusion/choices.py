@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from engine.fusion.stitching.nodes import POLICIES, STITCH, Fixed
 from engine.support.errors import BadInput
+from engine.support.files import parse_json
 
 POLICY, GROUPS, APART = "policy", "groups", "apart"
 """Keys: a word; groups of operators, and pairs of operators kept apart, as JSON lists of lists of names."""
@@ -41,8 +42,8 @@ def choices_of(fusion: Mapping[str, str], source: str = "recipe") -> tuple[str, 
 
 def _list(fusion: Mapping[str, str], key: str, source: str) -> list[object]:
     try:
-        found = json.loads(fusion.get(key, "[]"))
-    except (ValueError, RecursionError):
+        found = parse_json(fusion.get(key, "[]"))
+    except ValueError:
         found = None
     if not isinstance(found, list):
         raise BadInput("recipe", f"{source}, fusion {key}", "is not a list in JSON", '[["Add_3", "Mul_4"]]')

@@ -12,7 +12,7 @@ import numpy as np
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.limits import checked_name, checked_shape
 from engine.graph.nodes import INPUT_DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
-from engine.support.budgets import MAX_OPERATORS
+from engine.support.budgets import MAX_COMPUTED, MAX_OPERATORS
 from engine.support.errors import BadInput, Unsupported
 from engine.support.files import read_json
 
@@ -140,6 +140,8 @@ class _AkgReader:
             raise self._bad(where, f"its value {_short(value)} is no number") from None
         if array.size not in (1, tensor.elements):
             raise self._bad(where, f"its value has {array.size} numbers for {tensor.elements} elements")
+        if tensor.elements > MAX_COMPUTED:
+            raise self._bad(where, f"its value fills {tensor.elements} elements, at most {MAX_COMPUTED} are computed")
         with np.errstate(over="ignore"):
             array = array.astype(tensor.dtype)
         shaped = array.reshape(tensor.shape) if array.size == tensor.elements else np.full(tensor.shape, array)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -17,6 +16,7 @@ from engine.graph.nodes import DTYPES, INPUT_DTYPES, Fill, dtype_text
 from engine.graph.subgraphs import subgraphs
 from engine.support.budgets import MAX_COMPUTED
 from engine.support.errors import BadInput, Unsupported
+from engine.support.files import parse_json
 
 LONGEST_NAME = 255
 """Bytes of a file's or a folder's name on Linux."""
@@ -157,8 +157,8 @@ def metadata(model: onnx.ModelProto, key: str) -> dict[str, object]:
     """A JSON object of the model's metadata, {} where there is none."""
     text = next((entry.value for entry in model.metadata_props if entry.key == key), "{}")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         raise BadInput("graph", f"metadata {key}", "is no JSON object")

@@ -10,6 +10,7 @@ from engine.recipe.entries import Entry, checked_entry
 from engine.support import serialization as text
 from engine.support.budgets import MAX_ENTRIES
 from engine.support.errors import BadInput
+from engine.support.files import parse_json
 
 VERSION = 2
 """Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
@@ -102,13 +103,11 @@ class Recipe:
     def loads(content: str, source: str = "recipe") -> Recipe:
         """Read the JSON text of a recipe; BadInput with the line where it is not JSON."""
         try:
-            data = json.loads(content)
+            data = parse_json(content)
         except json.JSONDecodeError as error:
             raise BadInput("recipe", f"{source}, line {error.lineno}", f"not JSON: {error.msg}") from None
-        except RecursionError:
-            raise BadInput("recipe", source, "is nested too deeply") from None
-        except ValueError:
-            raise BadInput("recipe", source, "holds a number with thousands of digits") from None
+        except ValueError as error:
+            raise BadInput("recipe", source, str(error)) from None
         return Recipe.from_json(data)
 
 

@@ -12,6 +12,8 @@ MAX_FILE_BYTES = 2 * 2**30
 MAX_TEXT_BYTES = 32 * 2**20
 """Bytes of any other JSON or advice file.  The largest real one has 40 kB; parsed, a text takes up to twenty times its
 size."""
+MAX_WORKSPACE_BYTES = 2**26
+"""Bytes of a workspace, once unfolded; ten thousand steps of a long recipe take a third."""
 MAX_JSON_DEPTH = 100
 """Levels of nesting in a JSON file of ours."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from engine.support.errors import BadInput, EngineError, MissingCapability
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 """Error numbers that blame the disk, not the file name."""
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""In JSON, half of a character that takes two: no UTF-8 can hold one alone."""
 _NO_FOLDER = "name a file in a folder that exists"
 
 
@@ -50,16 +53,35 @@ def read_text(path: str | Path, stage: str, hint: str = "") -> str:
 def read_json(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEXT_BYTES) -> object:
     """The parsed contents of a JSON file.  BadInput as of `read_bytes`, and with the line where it is not JSON."""
     try:
-        return json.loads(read_bytes(path, stage, hint, most).decode())
+        return parse_json(read_bytes(path, stage, hint, most).decode())
     except json.JSONDecodeError as error:
         reason = "is cut short" if _ends_early(error) else f"is no JSON: {error.msg} in line {error.lineno}"
-    except RecursionError:
-        reason = "is JSON that is nested too deeply"
     except UnicodeDecodeError:
         reason = "is no JSON: its bytes are no text in UTF-8"
-    except ValueError:
-        reason = "is JSON with a number of thousands of digits"
+    except ValueError as error:
+        reason = f"is JSON that {error}"
     raise BadInput(stage, str(path), reason, hint)
+
+
+def parse_json(text: str) -> object:
+    """What a JSON text says.
+
+    Raises JSONDecodeError where it is none, and ValueError ("is nested too deeply") for JSON that no file of ours
+    holds: a number of thousands of digits, or text that could not be written again.
+    """
+    try:
+        data = json.loads(text)
+        if _HALF.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a Unicode pair") from None
+    except ValueError:
+        raise ValueError("holds a number with thousands of digits") from None
+    return data
 
 
 def _ends_early(error: json.JSONDecodeError) -> bool:

@@ -109,7 +109,10 @@ def _number(data: Any, depth: int) -> float:
         return _SPECIAL[data]
     if isinstance(data, bool) or not isinstance(data, int | float):
         _refuse(data, "a number")
-    return float(data)
+    try:
+        return float(data)
+    except OverflowError:
+        _refuse(data, "a number below 1.8e308")
 
 
 def _exact_reader(kind: type, what: str) -> Reader:

@@ -88,7 +88,9 @@ def changed(**keys: object) -> bytes:
         (changed(target=7), "target must be text"),
         (changed(dimensions={"batch": "x"}), "dimensions.batch must be a whole number"),
         (changed(surprise=1), "surprise is unknown"),
-        (b"[" * 200_000, "cannot be read"),
+        (b"[" * 200_000, "cannot be read: it is nested too deeply"),
+        (json.dumps({**as_plain(content()), "selection": "\ud800"}).encode(), "half of a Unicode pair"),
+        (changed(dimensions={"batch": 4}, view={"x": 10**390}), "view.x must be text"),
         (b"PK\x03\x04 not really", "damaged or cut short"),
     ],
 )
@@ -106,6 +108,15 @@ def test_a_history_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bad.loom"
     write_loom(broken, file)
     with pytest.raises(BadInput, match="history of softmax_0 contradicts itself: current step 9"):
+        read_loom(file)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"groups": 7}', '["policy"]', "{", '{"apart": "[[]]"}'])
+def test_a_choice_of_groups_that_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
+    trail = HistoryRecord((HistoryStep("{}", "Free", NO_STEP), HistoryStep(text, "Fixed", 0)))
+    file = tmp_path / "bad.loom"
+    write_loom(replace(content(), groups={"fusion": trail}), file)
+    with pytest.raises(BadInput, match="step 1 of the groups is no choice of groups"):
         read_loom(file)
 
 

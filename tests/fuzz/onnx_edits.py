@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,49 +10,19 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-EDGES = (0, 1, -1, 2, 3, 5, 7, 16, 17, 255, 4097, 2**31 - 1, 2**31, -(2**31), 10**12, 2**62, 2**63 - 1, -(2**63))
-SMALL = (-3, -2, -1, 0, 1, 2, 3, 4, 8)
-REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e38, float("inf"), float("-inf"), float("nan"))
-NAMES = ("", " ", "x", "t0", "*/", "a\nb", "\\", "%s{}", "é", "😀", "\x00", "__class__", "S0", "int", "a" * 5000)
+from tests.fuzz.onnx_growth import grow
+from tests.fuzz.onnx_parts import NAMES, REALS, graph_of, messages_of, nodes_of, number_of, of_kind, tensor_names
+
 KINDS = "NoSuchOp Loop If Scan Constant ConstantOfShape SequenceEmpty QuantizeLinear NonZero MatMul Concat LSTM DFT"
-
-
-def _number(random: Random) -> int:
-    return random.choice((random.choice(SMALL), random.choice(SMALL), random.choice(EDGES)))
-
-
-def _messages(message: Message) -> Iterator[Message]:
-    """The message and every one inside it; the bulk of large tensors is no message."""
-    yield message
-    for field, value in message.ListFields():
-        if field.type == FieldDescriptor.TYPE_MESSAGE:
-            for inner in value if field.is_repeated else [value]:
-                yield from _messages(inner)
-
-
-def _of_kind(model: onnx.ModelProto, kind: str) -> list[Any]:
-    return [message for message in _messages(model) if message.DESCRIPTOR.name == kind]
-
-
-def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    return _of_kind(model, "NodeProto")
-
-
-def _tensor_names(model: onnx.ModelProto) -> list[str]:
-    graph = model.graph
-    return [*(v.name for v in graph.input), *(t.name for t in graph.initializer),
-            *(name for node in graph.node for name in node.output)] or [""]  # fmt: skip
-
 
 # -- fields, whatever they mean
 
 
 def edit_field(model: onnx.ModelProto, random: Random) -> None:
     """Another value for a scalar field, set or unset so far."""
-    holder = random.choice(list(_messages(model)))
+    holder = random.choice(list(messages_of(model)))
     fields = [f for f in holder.DESCRIPTOR.fields if f.type != FieldDescriptor.TYPE_MESSAGE]
     if not fields:
         return
@@ -71,24 +41,24 @@ def edit_field(model: onnx.ModelProto, random: Random) -> None:
 def _scalar(model: onnx.ModelProto, field: FieldDescriptor, random: Random) -> Any:
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_INT64:
-            return _number(random)
+            return number_of(random)
         case FieldDescriptor.CPPTYPE_INT32:
-            return max(-(2**31), min(2**31 - 1, _number(random)))
+            return max(-(2**31), min(2**31 - 1, number_of(random)))
         case FieldDescriptor.CPPTYPE_UINT64:
-            return abs(_number(random))
+            return abs(number_of(random))
         case FieldDescriptor.CPPTYPE_ENUM:
             return random.choice(field.enum_type.values).number
         case FieldDescriptor.CPPTYPE_STRING if field.type == FieldDescriptor.TYPE_BYTES:
             return random.choice((b"", b"\xff\xfe", b"abcd" * 3, random.choice(NAMES).encode()))
         case FieldDescriptor.CPPTYPE_STRING:
-            return random.choice((random.choice(NAMES), random.choice(_tensor_names(model))))
+            return random.choice((random.choice(NAMES), random.choice(tensor_names(model))))
         case _:
             return random.choice(REALS)
 
 
 def edit_messages(model: onnx.ModelProto, random: Random) -> None:
     """Clear, repeat, exchange or multiply what a repeated field of messages holds."""
-    places = [(holder, field) for holder in _messages(model) for field, _ in holder.ListFields()
+    places = [(holder, field) for holder in messages_of(model) for field, _ in holder.ListFields()
               if field.type == FieldDescriptor.TYPE_MESSAGE]  # fmt: skip
     if not places:
         return
@@ -118,7 +88,7 @@ def edit_messages(model: onnx.ModelProto, random: Random) -> None:
 def exchange(model: onnx.ModelProto, random: Random) -> None:
     """One message in the place of another of its kind."""
     kind = random.choice(("TensorProto", "AttributeProto", "ValueInfoProto", "TypeProto", "GraphProto", "NodeProto"))
-    found = _of_kind(model, kind)
+    found = of_kind(model, kind)
     if len(found) > 1:
         source, target = random.sample(found, 2)
         target.ParseFromString(source.SerializeToString())
@@ -129,7 +99,7 @@ def exchange(model: onnx.ModelProto, random: Random) -> None:
 
 def edit_attribute(model: onnx.ModelProto, random: Random) -> None:
     """Another value, length or type of an attribute, or one that the operator's definition knows and the node lacks."""
-    node = random.choice(_nodes(model) or [onnx.NodeProto()])
+    node = random.choice(nodes_of(model) or [onnx.NodeProto()])
     if not node.attribute or random.random() < 0.4:
         _add_attribute(node, random)
         return
@@ -142,13 +112,13 @@ def edit_attribute(model: onnx.ModelProto, random: Random) -> None:
         case 2 if attribute.ints:
             del attribute.ints[random.randrange(len(attribute.ints)) :]
         case 3:
-            attribute.ints.extend(_number(random) for _ in range(random.choice((1, 2, 40))))
+            attribute.ints.extend(number_of(random) for _ in range(random.choice((1, 2, 40))))
         case 4 if attribute.s:
             attribute.s = random.choice((b"", b"\xff", b"NOTSET", b"(((", b"a,b->", b"ab,bc->ac", attribute.s * 200))
         case _:
-            attribute.i = _number(random)
+            attribute.i = number_of(random)
             attribute.f = random.choice(REALS)
-            attribute.ints[:] = [_number(random) for _ in attribute.ints]
+            attribute.ints[:] = [number_of(random) for _ in attribute.ints]
             attribute.floats[:] = [random.choice(REALS) for _ in attribute.floats]
 
 
@@ -162,8 +132,8 @@ def _add_attribute(node: onnx.NodeProto, random: Random) -> None:
     kept = [a for a in node.attribute if a.name != definition.name]
     made = AttributeProto(name=definition.name, type=int(definition.type))
     count = random.choice((0, 1, 2, 4))
-    made.i, made.f, made.s = _number(random), random.choice(REALS), random.choice(NAMES).encode()
-    made.ints.extend(_number(random) for _ in range(count))
+    made.i, made.f, made.s = number_of(random), random.choice(REALS), random.choice(NAMES).encode()
+    made.ints.extend(number_of(random) for _ in range(count))
     made.floats.extend(random.choice(REALS) for _ in range(count))
     made.strings.extend(random.choice((b"Tanh", b"", b"Elu", b"\xff")) for _ in range(count))
     del node.attribute[:]
@@ -175,12 +145,12 @@ def _add_attribute(node: onnx.NodeProto, random: Random) -> None:
 
 def edit_shape(model: onnx.ModelProto, random: Random) -> None:
     """A dimension of an input or of a declared value: another size, a name, none, or one more."""
-    values = [v for v in _of_kind(model, "ValueInfoProto") if v.type.HasField("tensor_type")]
+    values = [v for v in of_kind(model, "ValueInfoProto") if v.type.HasField("tensor_type")]
     if not values:
         return
     dims = random.choice(values).type.tensor_type.shape.dim
     if not dims or random.random() < 0.15:
-        dims.add().dim_value = _number(random)
+        dims.add().dim_value = number_of(random)
         return
     dim = random.choice(dims)
     match random.randrange(4):
@@ -189,12 +159,12 @@ def edit_shape(model: onnx.ModelProto, random: Random) -> None:
         case 1:
             dims.remove(dim)
         case _:
-            dim.dim_value = random.choice((_number(random), 1, 33, 1025, 65536))
+            dim.dim_value = random.choice((number_of(random), 1, 33, 1025, 65536))
 
 
 def edit_type(model: onnx.ModelProto, random: Random) -> None:
     """Another element type, or none that is one; or no tensor at all."""
-    value = random.choice(_of_kind(model, "ValueInfoProto") or [onnx.ValueInfoProto()])
+    value = random.choice(of_kind(model, "ValueInfoProto") or [onnx.ValueInfoProto()])
     element = random.choice((*range(25), 99, -1))
     match random.randrange(5):
         case 0:
@@ -207,7 +177,7 @@ def edit_type(model: onnx.ModelProto, random: Random) -> None:
 
 def edit_constant(model: onnx.ModelProto, random: Random) -> None:
     """Other values, another shape, type or place of the data of a stored tensor."""
-    tensors = [each for each in _of_kind(model, "TensorProto") if each.data_location != TensorProto.EXTERNAL]
+    tensors = [each for each in of_kind(model, "TensorProto") if each.data_location != TensorProto.EXTERNAL]
     if not tensors:
         return
     tensor = random.choice(tensors)
@@ -215,7 +185,7 @@ def edit_constant(model: onnx.ModelProto, random: Random) -> None:
         case 0:
             tensor.data_type = random.choice((*TensorProto.DataType.values(), 99))
         case 1:
-            tensor.dims[:] = [_number(random) for _ in range(random.choice((0, 1, len(tensor.dims), 9)))]
+            tensor.dims[:] = [number_of(random) for _ in range(random.choice((0, 1, len(tensor.dims), 9)))]
         case 2:
             tensor.raw_data = tensor.raw_data[: random.randrange(len(tensor.raw_data) + 1)]
         case _ if tensor.data_type == TensorProto.INT64:
@@ -224,7 +194,9 @@ def edit_constant(model: onnx.ModelProto, random: Random) -> None:
             except (ValueError, TypeError):
                 return
             count = random.choice((len(old), len(old), 0, 1, 5, 9))
-            new = [_number(random) if at >= len(old) or random.random() < 0.5 else int(old[at]) for at in range(count)]
+            new = [
+                number_of(random) if at >= len(old) or random.random() < 0.5 else int(old[at]) for at in range(count)
+            ]
             dims = [count] if tensor.dims else []
             name = tensor.name
             if dims or count == 1:
@@ -239,7 +211,7 @@ LOCATIONS = ("weights", "weights", "weights", "loop", "", ".", "..", "/etc/passw
 
 def put_outside(model: onnx.ModelProto, random: Random) -> None:
     """The data of a tensor in a file beside the model, as it should be or in one of the ways it should not."""
-    tensors = _of_kind(model, "TensorProto")
+    tensors = of_kind(model, "TensorProto")
     if not tensors:
         return
     tensor = random.choice(tensors)
@@ -268,7 +240,7 @@ def prepare_outside(folder: Path) -> None:
 
 def rewire(model: onnx.ModelProto, random: Random) -> None:
     """Inputs and outputs of nodes and graphs: absent, doubled, of another tensor, in a circle, one too many."""
-    node, names = random.choice(_nodes(model) or [onnx.NodeProto()]), _tensor_names(model)
+    node, names = random.choice(nodes_of(model) or [onnx.NodeProto()]), tensor_names(model)
     match random.randrange(7):
         case 0 if node.input:
             node.input[random.randrange(len(node.input))] = random.choice((*names, "", "nowhere"))
@@ -292,13 +264,13 @@ def rewire(model: onnx.ModelProto, random: Random) -> None:
 
 def edit_kind(model: onnx.ModelProto, random: Random) -> None:
     """Another operator, operator set or domain."""
-    node = random.choice(_nodes(model) or [onnx.NodeProto()])
+    node = random.choice(nodes_of(model) or [onnx.NodeProto()])
     match random.randrange(4):
         case 0:
             node.domain = random.choice(("ai.onnx", "ai.onnx.ml", "com.microsoft", "own", *NAMES))
         case 1:
             for opset in model.opset_import:
-                opset.version = random.choice((*range(1, 30), _number(random)))
+                opset.version = random.choice((*range(1, 30), number_of(random)))
         case 2:
             node.op_type = random.choice(KINDS.split())
         case _:
@@ -307,10 +279,6 @@ def edit_kind(model: onnx.ModelProto, random: Random) -> None:
 
 
 # -- subgraphs and functions
-
-
-def _graph_of(nodes: list[onnx.NodeProto], inputs: list[Any], outputs: list[str]) -> onnx.GraphProto:
-    return helper.make_graph(nodes, "inner", inputs, [onnx.ValueInfoProto(name=name) for name in outputs])
 
 
 def put_inside(model: onnx.ModelProto, random: Random) -> None:
@@ -327,14 +295,14 @@ def put_inside(model: onnx.ModelProto, random: Random) -> None:
         given = [helper.make_tensor_value_info(name, element, []) for name, element in
                  (("i", TensorProto.INT64), ("go", TensorProto.BOOL))]  # fmt: skip
         if kind == "If":
-            graph = _graph_of([inner], [], outputs)
+            graph = graph_of([inner], [], outputs)
             inner = helper.make_node("If", ["fuzz_true"], outputs, then_branch=graph, else_branch=graph)
         elif kind == "Loop":
-            graph = _graph_of([inner], given, ["go", *outputs])
+            graph = graph_of([inner], given, ["go", *outputs])
             inner = helper.make_node("Loop", ["", "fuzz_true"], outputs, body=graph)
         else:
-            scanned = random.choice(_tensor_names(model))
-            graph = _graph_of([inner], [onnx.ValueInfoProto(name="row")], outputs)
+            scanned = random.choice(tensor_names(model))
+            graph = graph_of([inner], [onnx.ValueInfoProto(name="row")], outputs)
             scans = random.choice((1, 1, 0, 3))
             inner = helper.make_node("Scan", [scanned], outputs, body=graph, num_scan_inputs=scans)
         if inner.ByteSize() > 300_000:
@@ -362,107 +330,6 @@ def put_into_function(model: onnx.ModelProto, random: Random) -> None:
     node.input[:] = inputs[: random.choice((len(inputs), len(inputs), 1))]
     node.output[:] = outputs
 
-
-# -- growth
-
-
-def grow(model: onnx.ModelProto, random: Random) -> None:
-    """Few bytes that ask for much: long chains, wide operators, many outputs, long sequences, huge fills."""
-    names = [v.name for v in model.graph.input] or _tensor_names(model)
-    random.choice(GROWTHS)(model, random.choice(names), random)
-
-
-def _constant(model: onnx.ModelProto, *values: int) -> str:
-    name = f"grown{len(model.graph.initializer)}"
-    model.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
-    return name
-
-
-def _append(model: onnx.ModelProto, kind: str, inputs: list[str], **attributes: object) -> str:
-    name = f"grown_{len(model.graph.node)}"
-    model.graph.node.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-    return name
-
-
-def _out(model: onnx.ModelProto, name: str) -> None:
-    model.graph.output.add(name=name)
-
-
-def _chain(model: onnx.ModelProto, x: str, random: Random) -> None:
-    for _ in range(random.choice((5, 50, 300))):
-        x = _append(model, random.choice(("Relu", "Tanh", "Neg", "Exp")), [x])
-    _out(model, x)
-
-
-def _doubling(model: onnx.ModelProto, x: str, random: Random) -> None:
-    """x + x of x + x ...: text that doubles with each where it is written out."""
-    for _ in range(random.choice((8, 30, 90))):
-        x = _append(model, random.choice(("Add", "Mul", "Max")), [x, x])
-    _out(model, x)
-
-
-def _reshaping(model: onnx.ModelProto, x: str, random: Random) -> None:
-    flat = _append(model, "Reshape", [x, _constant(model, -1)])
-    x = _append(model, "Expand", [_append(model, "ReduceSum", [flat]), _constant(model, 6, 35)])
-    shapes = [(10, 21), (14, 15), (3, 70), (5, 42), (2, 3, 35), (7, 5, 6), (2, 7, 3, 5)]
-    for _ in range(random.choice((4, 20, 80))):
-        shape = random.choice(shapes)
-        x = _append(model, "Reshape", [x, _constant(model, *shape)])
-        x = _append(model, "Transpose", [x], perm=random.sample(range(len(shape)), len(shape)))
-        if random.random() < 0.2:
-            x = _append(model, "Relu", [x])
-    _out(model, x)
-
-
-def _wide(model: onnx.ModelProto, x: str, random: Random) -> None:
-    count = random.choice((100, 1000, 3000))
-    if random.random() < 0.5:
-        _out(model, _append(model, "Concat", [x] * count, axis=0))
-    else:
-        _out(model, _append(model, random.choice(("Sum", "Max", "Mean")), [x] * count))
-
-
-def _outputs(model: onnx.ModelProto, x: str, random: Random) -> None:
-    for _ in range(random.choice((50, 500, 2000))):
-        _out(model, _append(model, "Relu", [x]))
-
-
-def _huge(model: onnx.ModelProto, x: str, random: Random) -> None:
-    many = random.choice((10**5, 10**7, 10**9, 2**31, 10**12))
-    match random.randrange(4):
-        case 0:
-            ends = [_constant(model, value) for value in (0, many, random.choice((1, 1, 0, -1)))]
-            scalars = [_append(model, "Squeeze", [end]) for end in ends]
-            x = _append(model, "Range", scalars)
-        case 1:
-            x = _append(model, "Tile", [_append(model, "Reshape", [x, _constant(model, -1)]), _constant(model, many)])
-        case 2:
-            x = _append(model, "ConstantOfShape", [_constant(model, many, random.choice((1, 7)))])
-        case _:
-            x = _append(model, "Expand", [x, _constant(model, many, *[1] * random.randrange(6))])
-    _out(model, _append(model, random.choice(("Identity", "Shape", "ReduceSum", "CumSum")), [x]))
-
-
-def _steps(model: onnx.ModelProto, x: str, random: Random) -> None:
-    steps = random.choice((5, 100, 1000, 5000, 20_000))
-    flat = _append(model, "ReduceSum", [_append(model, "Reshape", [x, _constant(model, -1)])])
-    if random.random() < 0.5:
-        x = _append(model, "Expand", [flat, _constant(model, steps, 1, 4)])
-        weights = [_append(model, "ConstantOfShape", [_constant(model, 1, 8, width)]) for width in (4, 2)]
-        _out(model, _append(model, "LSTM", [x, *weights], hidden_size=2))
-        return
-    x = _append(model, "Expand", [flat, _constant(model, steps, 2)])
-    state = _append(model, "Expand", [flat, _constant(model, 2)])
-    row = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "se"]
-    body = _graph_of([helper.make_node("Add", ["s", "e"], ["o"]), helper.make_node("Identity", ["o"], ["p"])], row,
-                     ["o", "p"])  # fmt: skip
-    for at in range(random.choice((1, 4, 40))):
-        names = [f"last{at}_{len(model.graph.node)}", f"all{at}_{len(model.graph.node)}"]
-        model.graph.node.append(helper.make_node("Scan", [state, x], names, body=body, num_scan_inputs=1))
-        _out(model, names[1])
-
-
-GROWTHS = (_chain, _doubling, _reshaping, _wide, _outputs, _huge, _steps)
 
 EDITS: tuple[Callable[[onnx.ModelProto, Random], None], ...] = (
     edit_field, edit_field, edit_messages, exchange, edit_attribute, edit_attribute, edit_attribute, edit_shape,

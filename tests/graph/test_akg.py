@@ -124,6 +124,7 @@ DAMAGE = {
     "two shapes": (_set("input_desc", 0, 0, "shape", value=[6, 4]), "tensor g: is .* here and .* elsewhere"),
     "value is text": (_set(*NODE, "input_desc", 0, 0, "value", value="much"), "tensor c0: its value 'much'"),
     "many values": (_set(*NODE, "input_desc", 0, 0, "value", value=[1, 2, 3]), "3 numbers for 1 elements"),
+    "huge fill": (_set(*NODE, "input_desc", 0, 0, value=tensor("c0", [2048, 1024], value=2)), "fills 2097152 elements"),
     "no output": (_set(*NODE, "output_desc", value=[]), "Mul: has no output"),
     "dangling": (_set(*NODE, "input_desc", 1, 0, value=tensor("nowhere", [4, 6])), "reads nowhere"),
     "cycle": (_set(*NODE, "input_desc", 1, 0, value=tensor("t2", [4, 6])), "cycle"),

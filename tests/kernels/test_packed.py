@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +57,38 @@ def test_element_wise_parts_of_one_size_are_one_loop() -> None:
     assert [[s.name for s in part] for part in parts_of(statements)] == [["S0", "S1", "S3"], ["S2", "S5"], ["S4"]]
     text = kernel_of(independent()).source.text
     assert text.count("const int element = ") == 1
+
+
+def akg_tensor(name: str, shape: list[int], **more: object) -> dict[str, object]:
+    return {"tensor_name": name, "shape": shape, "data_type": "float32", "format": "DefaultFormat", **more}
+
+
+@needs_compiler
+def test_statements_of_one_loop_have_iterators_of_their_own_names(tmp_path: Path) -> None:
+    """Vectors run along each statement's own iterators: those of the last were taken for all."""
+    a, b, flat, scalar = [4, 6], [6, 4], [24, 1], akg_tensor("two", [1], value=2)
+    x, y, c, q, r, s, u, v, h, t = (
+        akg_tensor(name, shape)
+        for name, shape in zip("xycqrsuvht", (a, a, a, a, b, [6, 1], a, flat, b, b), strict=True)
+    )
+    operators = [
+        ("Ceil", {}, [y], c), ("RealDiv", {}, [c, x], q), ("Exp", {}, [q], u), ("Reshape", {"shape": b}, [c], r),
+        ("ReduceSum", {"axis": [1], "keep_dims": True}, [r], s), ("Reshape", {"shape": flat}, [x], v),
+        ("RealDiv", {}, [r, scalar], h), ("Transpose", {"perm": [1, 0]}, [c], t),
+    ]  # fmt: skip
+    described = [
+        {
+            "name": kind, "attr": [{"name": key, "value": value} for key, value in attributes.items()],
+            "input_desc": [[each] for each in inputs], "output_desc": [output],
+        }
+        for kind, attributes, inputs, output in operators
+    ]  # fmt: skip
+    path = tmp_path / "fused.json"
+    path.write_text(json.dumps({"op_desc": described, "input_desc": [[x], [y]], "output_desc": [u, s, v, h, t]}))
+    (group,) = engine.fuse(engine.load(path)).groups
+    one, other = (s for s in group.program.statements if [i.extent for i in s.parallel] == b)
+    assert one.iterators[1].name != other.iterators[1].name
+    assert engine.check(engine.compile(group)).status == "pass"
 
 
 def test_one_part_or_a_matrix_product_is_no_pack() -> None:

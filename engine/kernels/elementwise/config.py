@@ -146,5 +146,5 @@ VECTORS = 16
 
 def _iterators_along(nest: Nest, run: Sequence[Member]) -> Mapping[str, Sequence[str]]:
     """Statement -> its iterators along a run of dimensions."""
-    names = {s.name: (plain_iterator(m.rows[s.name]) for m in run) for s in nest.statements}
+    names = {s.name: [plain_iterator(m.rows[s.name]) for m in run] for s in nest.statements}
     return {statement: [n for n in found if n is not None] for statement, found in names.items()}

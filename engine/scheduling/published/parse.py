@@ -31,6 +31,7 @@ from engine.support.budgets import (
     MAX_PUBLISHED_STATEMENTS,
 )
 from engine.support.errors import BadInput, Unsupported
+from engine.support.files import parse_json
 
 KEYS = (
     "name", "pattern", "operator", "domain", "schedule", "tree", "soft constraints", "gpu", "disable", "check schedule",
@@ -96,13 +97,11 @@ def _json(text: str, source: str) -> object:
     if len(text) > MAX_PUBLISHED_CHARACTERS:
         raise unreadable(source, f"has {len(text)} characters", f"at most {MAX_PUBLISHED_CHARACTERS} are read")
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise unreadable(source, f"line {error.lineno}: not JSON: {error.msg}", "is the file whole?") from None
-    except RecursionError:
-        raise unreadable(source, "is nested too deeply") from None
-    except ValueError:
-        raise unreadable(source, "holds a number with thousands of digits") from None
+    except ValueError as error:
+        raise unreadable(source, str(error)) from None
 
 
 def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
