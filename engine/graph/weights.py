@@ -83,8 +83,12 @@ def _inner_tensors(nodes: Iterable[onnx.NodeProto], is_inner: bool) -> Iterator[
             if attribute.HasField("t") and (is_inner or node.op_type != "Constant"):
                 yield attribute.t
             yield from attribute.tensors
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
         for graph in subgraphs(node):
             yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
             yield from _inner_tensors(graph.node, is_inner=True)
 
 

@@ -60,6 +60,16 @@ def test_a_file_elsewhere_is_refused(location: str, tmp_path: Path) -> None:
         engine.load(path)
 
 
+def test_sparse_values_in_a_file_elsewhere_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    np.ones(2, np.float32).tofile(tmp_path / "w.bin")
+    indices = numpy_helper.from_array(np.array([0, 2]), "at")
+    sparse = onnx.SparseTensorProto(values=external("w", (2,), "../w.bin"), indices=indices, dims=[3])
+    node = helper.make_node("Constant", [], ["c"], sparse_value=sparse)
+    with pytest.raises(BadInput, match="outside"):
+        engine.load(save(tmp_path / "model", node))
+
+
 def test_a_large_one_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(4 << 21)
