@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
-from engine.fusion.kinds import COLUMN_REDUCTION, CONTRACTION, ROW_REDUCTION, Kind
+from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION, Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape, is_contraction
@@ -99,7 +99,7 @@ class GroupBuilder:
             parts={short[a]: part for a, part in parts.items()},
         )
         # What a factor is computed from may not move with the product's own iterators: then it is a sum like any other.
-        is_sum = shape.kind is CONTRACTION and not any(map(is_contraction, named))
+        is_sum = shape.kind.takes_reductions and not any(map(is_contraction, named))
         kind = reduction_kind(named) if shape.kind.goes_by_axis or is_sum else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, structure_of(program, kind.name))
