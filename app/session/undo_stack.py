@@ -161,6 +161,8 @@ class UndoStack(QObject):
 
     def _forget(self, until: int) -> None:
         """Edits made at `until` or before count as made before everything; histories that are gone are dropped."""
+        if until < 0:
+            return
         held = {id(history) for histories in self._undone for history in histories}
         held |= {id(history) for history in self.workspace.histories.values()}
         has_forgotten = False
