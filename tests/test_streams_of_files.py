@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,21 @@ def test_a_shell_completes_verbs_options_and_values(words: str, completed: set[s
         text=True, check=False, cwd=ROOT, timeout=60, env={**os.environ, **asked},
     )  # fmt: skip
     assert set(done.stdout.split()) == completed, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "says"),
+    [
+        ("recipe {} -o - > /dev/full", 3, "standard output: No space left on device"),
+        ("recipe {} -o - >&-", 3, "standard output: it is closed"),
+        ("recipe - -o - <&-", 2, "standard input: is closed"),
+        ("generate {} -o -", 2, "a place on disk"),
+        ("tune {} --records - --trials 1", 2, "a place on disk"),
+    ],
+)
+def test_a_stream_that_cannot_be_used_is_told(redirection: str, code: int, says: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m app {redirection.format(shlex.quote(str(SOFTMAX)))}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (ROOT / "-").exists()

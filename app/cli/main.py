@@ -37,7 +37,7 @@ from app.cli.options import (
     percentage,
     verb,
 )
-from app.cli.standard_streams import read_file, written_file
+from app.cli.standard_streams import place_on_disk, read_file, written_file
 from app.exit_codes import ENDS_WITH_PARENT, PIPE_CLOSED
 
 app = typer.Typer(
@@ -148,7 +148,7 @@ def schedule(
 @command("Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC.")
 def generate(
     file: File,
-    out: Annotated[Path, Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    out: Annotated[Path, Option("-o", "--output", metavar="DIR", parser=place_on_disk, help="Folder for .cu files.")],
     programs: Annotated[
         list[str],
         Option(
@@ -188,7 +188,10 @@ def predict(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     json: Json = False,
     trace: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Write one block of every kernel as trace events for Perfetto.")
+        Path | None,
+        Option(
+            metavar="FOLDER", parser=place_on_disk, help="Write one block of every kernel as trace events for Perfetto."
+        ),
     ] = None,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""

@@ -103,7 +103,7 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
         failed: EngineError
         try:
             sweep_leftovers()
-            with send_on({**options, "csv": csv}):
+            with send_on({**options, "csv": csv}, output.send):
                 if csv is None:
                     is_good = body(*arguments, **options)
                 else:

@@ -114,6 +114,15 @@ def flush() -> None:
         sys.stdout.flush()
 
 
+def send(data: bytes) -> None:
+    """A file as it is, on standard output."""
+    with _writing():
+        if isinstance(sys.stdout, _Closed):
+            sys.stdout.write("")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+
 class _Closed(io.TextIOBase):
     """Standard output of a program that was started with none."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+import typer
 
 STREAM = "-"
 _PRIVATE = re.compile(r"[^\s'\"]*/loomscope-\d+-\w+/standard-(input|output)(\.\w+)?")
@@ -31,14 +33,21 @@ def written_file(text: str | Path, ending: str = "") -> Path:
     return process_folder() / f"standard-output{ending}" if str(text) == STREAM else Path(text)
 
 
+def place_on_disk(text: str | Path) -> Path:
+    """The path of a folder, or of a file that is read and written: no stream can stand for it."""
+    if str(text) == STREAM:
+        raise typer.BadParameter("a stream cannot stand for this: name a place on disk")
+    return Path(text)
+
+
 def written_table(text: str | Path) -> Path:
     """The path of a table that is written, in standard output as comma-separated values."""
     return written_file(text, ".csv")
 
 
 @contextlib.contextmanager
-def send_on(operands: Mapping[str, object]) -> Iterator[None]:
-    """Run a verb in it: what it writes to `-` goes to standard output at its end, its words to standard error.
+def send_on(operands: Mapping[str, object], send: Callable[[bytes], None]) -> Iterator[None]:
+    """Run a verb in it: what it writes to `-` is sent to standard output at its end, its words go to standard error.
 
     BadInput where two files, or a file and the document of --json, are one stream.
     """
@@ -55,8 +64,7 @@ def send_on(operands: Mapping[str, object]) -> Iterator[None]:
             yield
     finally:  # a search that is interrupted has written its best
         if Path(written[0]).is_file():
-            sys.stdout.flush()
-            sys.stdout.buffer.write(Path(written[0]).read_bytes())
+            send(Path(written[0]).read_bytes())
 
 
 def in_words(text: str) -> str:

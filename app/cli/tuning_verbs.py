@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from app.cli.options import NOTHING, Dims, File, Group, Json, RecipeFile, Target, job, one_of
-from app.cli.standard_streams import read_file, written_file, written_table
+from app.cli.standard_streams import place_on_disk, read_file, written_file, written_table
 
 Table = Annotated[
     Path | None, Option("--export", metavar="FILE", parser=written_table, help="Trials as .csv or .json.")
@@ -30,7 +30,7 @@ def mappings(
 def tune(
     file: File,
     records: Annotated[
-        Path, Option(metavar="DB", help="Where trials are kept; those in it are not run again.")
+        Path, Option(metavar="DB", parser=place_on_disk, help="Where trials are kept; those in it are not run again.")
     ] = Path("loomscope.db"),
     trials: Annotated[int, Option(metavar="N", help="For each group on average.")] = 64,
     minutes: Annotated[float | None, Option(metavar="M", help="Stop after so long.")] = None,

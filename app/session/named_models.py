@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.suite import is_reference
 from engine.support.budgets import MAX_FILE_BYTES
+from engine.support.errors import BadInput
 from engine.support.leftovers import process_folder
 
 EXAMPLE = "example"
@@ -31,6 +32,8 @@ def path_of(file: str) -> Path:
 @cache
 def copy_of_standard_input() -> Path:
     """A file with what is piped in, an AKG description where it begins with a brace, else an ONNX model."""
+    if sys.stdin is None:
+        raise BadInput("graph", "standard input", "is closed", "pipe a file into it, or name one")
     data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     path = process_folder() / f"standard-input{'.json' if data.lstrip()[:1] == b'{' else '.onnx'}"
     path.write_bytes(data)
