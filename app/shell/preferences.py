@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from PySide6.QtCore import QSettings, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QKeySequence
@@ -32,6 +33,13 @@ GIGABYTE = 1 << 30
 MEMORY = (0, 4, 8, 16, 32, 64)
 """Gigabytes that the worker may take; 0 for no limit."""
 FILTERED = "Find an action"
+
+
+def keep_settings_in(folder: Path) -> None:
+    """Settings that are made from now on are kept in a folder, and this user's are neither read nor changed."""
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
+        QSettings.setPath(QSettings.Format.IniFormat, scope, str(folder))
 
 
 def preferred_target(settings: QSettings) -> str:

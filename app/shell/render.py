@@ -16,11 +16,13 @@ from app.session.client import COMMAND
 from app.shell.main import application, make_window
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.pictures import check_picture, save_picture
+from app.shell.preferences import keep_settings_in
 from app.shell.sigint import note_interrupts
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc, ProblemDoc
 from engine.support.errors import BadInput, OverBudget
 from engine.support.files import read_text
+from engine.support.leftovers import process_folder
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
@@ -79,6 +81,7 @@ def render(
     text = None if advice is None else read_text(advice, "window", "give entries as `loomscope schedule` shows them")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
     application()
+    keep_settings_in(process_folder())  # a picture leaves layout, theme and recent files of this user's window alone
     window = make_window(options.target, options.dimensions, options.theme, command)
     try:
         window.resize(*options.size)

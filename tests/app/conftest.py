@@ -11,21 +11,13 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 pytest.importorskip("PySide6", reason="the window needs PySide6")
 
-from PySide6.QtCore import QSettings
-
 from app.shell.main import application, make_window
+from app.shell.preferences import keep_settings_in
 from app.shell.window import Window
 from engine.records.nodes import STOPPED
 from tests.app.driving import COMMAND, MODEL, afresh, select, settle
 from tests.app.tuning_runs import GROUP, TIMES, attached, write_run
 from views.tuning.view import PROGRESS
-
-
-def keep_settings_in(folder: Path) -> None:
-    """Settings that are made from now on are kept in a folder."""
-    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
-        QSettings.setPath(QSettings.Format.IniFormat, scope, str(folder))
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ import pytest
 from app.controllers.tuning.tuning import TuningController
 from app.session.client import COMMAND, ROOT
 from app.shell.main import make_window
+from app.shell.preferences import keep_settings_in
 from app.shell.window import Window
 from engine.recipe import Recipe
 from engine.records.nodes import FINISHED, PAUSED, RUNNING, STOPPED
 from engine.records.reader import RunReader
-from tests.app.conftest import keep_settings_in
 from tests.app.driving import settle
 
 MODEL = ROOT / "resources" / "models" / "matmul_bias_gelu_128x256x512.onnx"

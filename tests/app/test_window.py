@@ -21,6 +21,7 @@ from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
 from tests.app.dropping import dragged, file_data
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, with_lines
+from tests.support.commands import SOFTMAX, program
 from tests.support.stalls import assert_fluent
 from views.notice import News
 from views.theme import load_theme
@@ -228,6 +229,17 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     render(MODEL, part, PictureOptions(panel="graph", group="softmax_0"), COMMAND)
     assert (QPixmap(str(whole)).width(), QPixmap(str(whole)).height()) == (1280, 800)
     assert 240 < QPixmap(str(part)).width() < 1280
+
+
+def test_a_picture_leaves_the_users_settings_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "Loomscope" / "Loomscope.conf"
+    kept.parent.mkdir()
+    kept.write_text("[General]\ntheme=dark\nperspective=Tune\n")
+    homes = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
+    asked = ["render", str(SOFTMAX), "-o", str(tmp_path / "p.png"), "--theme", "light", "--size", "1024x640"]
+    done = program(*asked, **homes)
+    assert done.returncode == 0, done.stderr
+    assert kept.read_text() == "[General]\ntheme=dark\nperspective=Tune\n"
 
 
 @pytest.mark.slow(sentinel=True)
