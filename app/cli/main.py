@@ -211,11 +211,15 @@ def measure(
     return verbs.measure(job(file, target, dim, group, recipe), json)
 
 
-@command("Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
+@command("Exit codes: 0 done, 2 bad input: other devices, no times, too few rows.")
 def calibrate(
     files: Annotated[
         list[Path],
-        Argument(metavar="FILE...", parser=read_file, help="What `measure --json` or the GPU benchmark wrote."),
+        Argument(
+            metavar="FILE...",
+            parser=read_file,
+            help="What `measure --json` or the GPU benchmark wrote, or a table like resources/published/times.csv.",
+        ),
     ],
     target: Annotated[
         str | None,
@@ -225,7 +229,7 @@ def calibrate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fit the model of times to measured ones. Predictions then say that they are calibrated."""
+    """Fit the model of times to measured or published ones. Predictions then say that they are calibrated."""
     from app.cli import verbs
 
     verbs.calibrate(files, target, json)

@@ -247,8 +247,9 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
 
 
 def calibrate(files: list[Path], target: str | None, json: bool) -> None:
-    """Figures fitted to measured times, kept for this user's predictions."""
-    found = engine.calibrate(files, target)
+    """Figures fitted to measured or published times, kept for this user's predictions."""
+    with output.steps("calibrate") as observe:
+        found = engine.calibrate(files, target, observe)
     path = engine.keep_calibration(found)
     if json:
         output.document(file=str(path), **fields_to_json(found))

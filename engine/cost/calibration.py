@@ -1,6 +1,6 @@
-"""Predictions with the figures that this user's measurements gave, where there are any.
+"""Predictions with the figures that the user's files of times gave, where there are any.
 
-`engine.calibration` fits figures of a target from files of measured times; this module keeps them in the user's data
+`engine.calibration` fits figures of a target to measured or published times; this module keeps them in the user's data
 folder, one file a target, and every prediction for that target uses them and says so.  What is compiled never depends
 on them: a recipe makes the same CUDA text everywhere.
 """
@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.execution.nodes import MEASURED, PUBLISHED
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json, to_json
 from engine.support.user_data import data_folder
@@ -57,7 +58,7 @@ class KindError:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Figures of one target, fitted to measured times of one device."""
+    """Figures of one target, fitted to times of one device."""
 
     target: str
     device: str
@@ -68,12 +69,15 @@ class Calibration:
     """Figure -> its fit; those that too few rows depend on are left out and stay what they are."""
     errors: tuple[KindError, ...]
     """By kind; the last is over all rows."""
+    origin: str = MEASURED
+    """Of the times; published ones are of other people's kernels."""
 
     @property
     def note(self) -> str:
         """What a prediction says of itself: "calibrated on a.json and 2 more, error 12 %"."""
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
-        return f"calibrated on {self.files[0]}{more}, error {self.errors[-1].after:.0%}"
+        whose = ": published times of others' kernels" if self.origin == PUBLISHED else ""
+        return f"calibrated on {self.files[0]}{more}{whose}, error {self.errors[-1].after:.0%}"
 
     def apply(self, target: Target) -> Target:
         """The target with the fitted figures in place of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-PREDICTED, MEASURED, SYNTHETIC = "predicted", "measured", "synthetic"
+PREDICTED, MEASURED, SYNTHETIC, PUBLISHED = "predicted", "measured", "synthetic", "published"
 """Origins of a time.  No series, table or plot mixes them."""
 ORDERS = ("late", "early")
 """Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
@@ -76,7 +76,9 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Comparison of a kernel with the reference implementation: which blocks ran, and how far the results differ."""
+    """Comparison of a kernel with the reference implementation: which blocks ran, and how far the results differ.
+
+    It passes where `max_error` is at most `tolerance` and no run found anything else (`findings`)."""
 
     group: str
     status: str
@@ -85,6 +87,7 @@ class Check:
     """Largest error of an element, in the unit of `tolerance`: relative to its own size plus the largest ordinary size
     of its array (`engine.verify.tolerance`); of a whole model's output, to the larger of its size and its spread."""
     tolerance: float = 0.0
+    """Largest error that right kernels of the group's roundings can have."""
     tolerance_because: str = ""
     blocks_run: int = 0
     blocks_total: int = 0
@@ -92,6 +95,7 @@ class Check:
     orders: tuple[str, ...] = ()
     """Of `ORDERS`, those that ran, at each level."""
     findings: tuple[Finding, ...] = ()
+    """What is wrong, each with its line of the CUDA text."""
     message: str = ""
     """Why it failed or is unsupported."""
     counts: tuple[SiteCount, ...] = ()

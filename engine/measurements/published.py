@@ -72,7 +72,7 @@ def published_times(group: FusionGroup, path: Path = TABLE) -> tuple[PublishedTi
     problem = problem_of(group)
     if problem is None:
         return ()
-    columns = _read(path).get((problem.operator, problem.dtype, problem.inputs), {})
+    columns = read_table(path).get((problem.operator, problem.dtype, problem.inputs), {})
     found = []
     for (who, device, source), times in columns.items():
         here = times.get(problem.sizes)
@@ -109,7 +109,8 @@ def _elsewhere(sizes: tuple[int, ...], place: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path) -> Table:
+def read_table(path: Path) -> Table:
+    """All times of a table.  Raises BadInput for a broken one."""
     table: dict[tuple[str, str, int], dict[Column, dict[tuple[int, ...], float]]] = defaultdict(dict)
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -6,20 +6,13 @@ A problem is an operator of the suites, or one of those below, with its type and
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import onnx
-
-import engine
 from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.suite.operators import OPERATORS
-from engine.suite.operators.sketch import GraphSketch
-
-Size = int | tuple[int, ...]
-Draw = Callable[..., str]
+from engine.suite.operators.single import SINGLE, Size, graph_of_operator
+from engine.suite.operators.sketch import Draw, GraphSketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +53,8 @@ def problem(operator: str, dtype: str, tf32: bool = False, **sizes: Size) -> Pro
 
 def graph_of(one: Problem) -> OperatorGraph:
     """The operator graph of a problem."""
-    sketch = GraphSketch(one.dtype)
-    outputs = (OWN.get(one.operator) or OPERATORS[one.operator])(sketch, **dict(one.sizes))
-    model = sketch.model(one.operator, (outputs,) if isinstance(outputs, str) else outputs)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "row.onnx"
-        onnx.save(model, path)
-        return engine.load(path)
+    draw = OWN.get(one.operator) or OPERATORS[one.operator]
+    return graph_of_operator(one.operator, draw, one.dtype, dict(one.sizes))
 
 
 def least_bytes(graph: OperatorGraph) -> int:
@@ -113,38 +101,10 @@ def is_above_ceiling(one: Problem, device: str, microseconds: float) -> bool:
 # Operators that no suite has
 
 
-def unary(kind: str, **attributes: float) -> Draw:
-    """An activation of every element."""
-    return lambda s, elements: s.node(kind, s.input("x", elements), to="y", **attributes)
-
-
-def with_scalar(kind: str, value: float) -> Draw:
-    """An operator with a constant."""
-    return lambda s, elements: s.node(kind, s.input("x", elements), s.number(value), to="y")
-
-
-def binary(kind: str) -> Draw:
-    """An operator of two tensors of one shape."""
-    between = (0.5, 2.0)
-    return lambda s, elements: s.node(
-        kind, s.input("a", elements, between=between), s.input("b", elements, between=between), to="y"
-    )
-
-
 def relu_squared(s: GraphSketch, elements: int) -> str:
     """relu(x) squared."""
     x = s.node("Relu", s.input("x", elements))
     return s.node("Mul", x, x, to="y")
-
-
-def log_softmax(s: GraphSketch, m: int, n: int) -> str:
-    """Over rows of n."""
-    return s.node("LogSoftmax", s.input("x", m, n), to="y", axis=-1)
-
-
-def softsign(s: GraphSketch, elements: int) -> str:
-    """x / (1 + |x|)."""
-    return s.node("Softsign", s.input("x", elements), to="y")
 
 
 def rmsnorm(s: GraphSketch, m: int, n: int) -> str:
@@ -172,13 +132,6 @@ def depthwise(s: GraphSketch, batch: int, channels: int, space: tuple[int, ...],
     )  # fmt: skip
 
 
-OWN: Mapping[str, Callable[..., str | tuple[str, str]]] = {
-    "relu": unary("Relu"), "tanh": unary("Tanh"), "gelu": unary("Gelu"), "sigmoid": unary("Sigmoid"),
-    "leaky-relu": unary("LeakyRelu", alpha=0.01), "selu": unary("Selu"), "elu": unary("Elu"),
-    "hard-sigmoid": unary("HardSigmoid"), "softplus": unary("Softplus"), "softsign": softsign,
-    "add-scalar": with_scalar("Add", 1.5), "mul-scalar": with_scalar("Mul", 1.5),
-    "div-scalar": with_scalar("Div", 1.5), "pow-scalar": with_scalar("Pow", 3.0), "hard-tanh": unary("Clip"),
-    "mul": binary("Mul"), "div": binary("Div"), "pow": binary("Pow"),
-    "relu-squared": relu_squared, "log-softmax": log_softmax, "rmsnorm": rmsnorm, "add-rmsnorm": add_rmsnorm,
-    "depthwise": depthwise,
+OWN: Mapping[str, Draw] = {
+    **SINGLE, "relu-squared": relu_squared, "rmsnorm": rmsnorm, "add-rmsnorm": add_rmsnorm, "depthwise": depthwise,
 }  # fmt: skip
