@@ -11,10 +11,14 @@
     times   = engine.predict(kernel), engine.measure(kernel)
     results = engine.run(kernel, engine.inputs(kernel))  # arrays by name; results.origin says where they ran
     run     = engine.tune(plan, trials=64, records="night.db")  # iterate for progress; run.best is a Recipe
+    engine.write_recipe(run.best, "best.json")  # engine.read_recipe("best.json") is equal to it
     known   = engine.transfer(run.best, engine.fuse(graph, target="a100"))  # known.recipe, known.taken, known.left
     op      = engine.torch_op(plan, run.best)  # a torch.nn.Module
 
-`help(engine.tune)` and so on show an example of each.  The command line and the window stand on these verbs.
+`help(engine.tune)` and so on show an example of each.  Every error is an `EngineError` that says what to do; catch it
+to go on with the next group.  `engine.complete_recipe` gives groups that a recipe does not speak of their advisers'
+entries.  What ends in `_doc`, `chart`, `listing`, `what_if_of_chart` and `launch_record` are the documents that the
+window shows: the command line and the window stand on these verbs.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ if TYPE_CHECKING:
     from engine.compilation import default_recipe
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
-    from engine.documents.exploration import FusionEdit
+    from engine.documents.exploration import DiffDoc, FusionEdit
     from engine.documents.model import time_doc
     from engine.execution.nodes import Check, Compiled, Failure, Timing
     from engine.explore.decisions import decisions
@@ -83,6 +87,7 @@ if TYPE_CHECKING:
         write_published,
         write_recipe,
     )
+    from engine.records.nodes import Attempt
     from engine.scheduling.nodes import Conflict, Scheduled
     from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
@@ -91,16 +96,17 @@ if TYPE_CHECKING:
     from engine.tuning.api import tune
     from engine.tuning.report import TuningReport
     from engine.tuning.tuning_run import TuningRun
+    from engine.verify.run import Results
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict",
-    "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal", "Kernel",
-    "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe", "Scheduled",
-    "Timing", "Transfer", "TuningReport", "TuningRun", "Unsupported", "ablate", "addresses", "calibrate", "chart",
-    "check", "check_model", "compare", "compare_models", "compare_plans", "compile", "compiled_doc",
-    "complete_recipe", "decisions", "default_recipe", "entry", "explain", "from_torch", "fuse", "fusion_choices",
-    "inputs", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings", "measure",
-    "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice",
+    "ARCHITECTURES", "Advice", "Attempt", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict",
+    "DiffDoc", "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal",
+    "Kernel", "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
+    "Results", "Scheduled", "Timing", "Transfer", "TuningReport", "TuningRun", "Unsupported", "ablate", "addresses",
+    "calibrate", "chart", "check", "check_model", "compare", "compare_models", "compare_plans", "compile",
+    "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry", "explain", "from_torch", "fuse",
+    "fusion_choices", "inputs", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings",
+    "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice",
     "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run", "schedule", "space",
     "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart", "why_apart",
     "write_published", "write_recipe", "write_sources",
@@ -128,4 +134,4 @@ def _defining_modules() -> dict[str, str]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -117,7 +117,7 @@ def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
 def check(
     kernel: Kernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
 ) -> Check:
-    """Run the kernel on the CPU in two orders and compare with the reference implementation.
+    """Run the kernel on the CPU in two orders and compare with the reference implementation; a model: `check_model`.
 
     >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
     >>> found = engine.check(kernel)
@@ -154,7 +154,8 @@ def check_model(
     progress: Callable[[str, int, int], None] | None = None,
     level: str = "source",
 ) -> ModelCheck:
-    """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
+    """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.  A kernel
+    alone: `check`.
 
     >>> graph = engine.load("suite:alcop/MM_RN50_FC")
     >>> engine.check_model(graph, engine.fuse(graph)).status
@@ -191,7 +192,8 @@ def run(
     draws where the file leaves weights out.
     recipe: of a plan, by default its advisers'.  A kernel has its own.
     device: "gpu" or "cpu"; None for the GPU where there is one.  On the CPU the CUDA text is emulated.
-    Returns arrays by the names of their tensors in the graph, with `.origin`: "emulated", or the GPU's name.
+    Returns arrays by the names of their tensors in the graph, with `.origin`: "emulated", or the GPU's name.  Of a
+    kernel they are all that it writes, also what later kernels read.
     Raises BadInput for a missing or unknown array and one of another shape or type, MissingCapability without a C++
     compiler, or where the GPU is asked for and is not there.
     """
@@ -211,6 +213,8 @@ def inputs(what: Kernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
     >>> {name: value.shape for name, value in engine.inputs(kernel).items()}
     {'a_2': (1024, 2048), 'b_2': (2048, 64)}
 
+    Their names, shapes and types alone are `group.program.inputs` and `group.program.arrays`, those of a plan
+    `plan.source.inputs` and `plan.source.tensors`.
     Of a kernel: by the names of its program's arrays, weights included; inputs that other kernels make have the values
     that the reference implementation gives them.  Of a plan: of its graph's inputs.
     Raises BadInput for what comes from no graph.

@@ -234,8 +234,21 @@ class DiffDoc:
     entries: tuple[str, ...]
     """ "- AUTHOR: ENTRY" and "+ AUTHOR: ENTRY", readable lines."""
     schedule: tuple[DiffLine, ...]
+    """Lines of the schedule, marked " ", "-" or "+"."""
     cuda: tuple[DiffLine, ...]
+    """The same of the CUDA text."""
     figures: tuple[FigureDoc, ...]
+    """Predicted terms and counts of both kernels, also those that are equal."""
+
+    def __str__(self) -> str:
+        """The entries, and the figures that differ: "time: 4.9 -> 4.7 µs, predicted"."""
+        differing = (one for one in self.figures if one.a != one.b)
+        said = (f"{f.name}: {_number(f.a)} -> {_number(f.b)} {f.unit}, {f.origin}" for f in differing)
+        return "\n".join([*self.entries, *said]) or f"{self.group}: no difference"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
 
 
 @dataclass(frozen=True, slots=True)

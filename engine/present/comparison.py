@@ -24,7 +24,12 @@ LARGER_IS_BETTER = ("occupancy",)
 
 
 def compare(a: Kernel, b: Kernel) -> DiffDoc:
-    """What changes from kernel `a` to kernel `b` of one group.
+    """What changes from kernel `a` to kernel `b` of one group: entries, schedule, CUDA text and figures.
+
+    >>> group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0")
+    >>> found = engine.compare(engine.compile(group, engine.Recipe("h200")), engine.compile(group))
+    >>> [one.partition(" (because")[0] for one in found.entries[:1]]  # print(found): all, and the figures that differ
+    ['+ tensorize: S0 @ k: mark intrinsic mma_m16n8k16_f16']
 
     Raises BadInput for kernels of two groups.
     """

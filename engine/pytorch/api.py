@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def torch_op(plan: FusionPlan, recipe: Recipe | None = None) -> PlanModule:
-    """All launches of a plan as a `torch.nn.Module` for inference.  Needs the extra `torch`.
+    """All launches of a plan as a `torch.nn.Module` for inference.  Needs the extra `torch`: without it, this raises
+    MissingCapability (`pip install 'loomscope[torch]'`).
 
     >>> plan = engine.fuse(engine.load("suite:alcop/MM_RN50_FC"))
     >>> op = engine.torch_op(plan, engine.default_recipe(plan))

@@ -69,7 +69,8 @@ def tune(
     recipe: what the search starts from, by default the advisers'; a user's entries stay fixed.
     trials: for each group on average.  minutes: after which it ends; None for no limit.  patience: rounds without gain
     after which a group gets no more.
-    records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.
+    records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.  The
+    recipe is kept by `engine.write_recipe(run.best, path)`.
     runner: "predicted" (the model's times), "measured" (this machine's GPU, or those of a cluster) or "replayed" (times
     that the records hold).  strategy: "learned", "model", "evolution", "random" or "exhaustive".
     jobs: processes of this machine; with more than one a script needs `if __name__ == "__main__":`.

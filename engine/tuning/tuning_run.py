@@ -21,9 +21,9 @@ class TuningRun(Iterator[Attempt]):
     """A search of a plan's groups, made by `engine.tune`.  Nothing runs until its result or its next attempt is asked
     for; every finished attempt is in the records, whatever happens.
 
-    for attempt in run:                       # one program at a time, as they finish
-        print(attempt.group, attempt.microseconds, run.spent, "of", run.budget)
-    run.best                                  # the Recipe; runs what is left first
+    for attempt in run:                       # an `engine.Attempt` for each program, as they finish
+        print(attempt.group, attempt.microseconds or attempt.failure, run.spent, "of", run.budget)
+    engine.write_recipe(run.best, "best.json")  # the Recipe; runs what is left first
     print(run.report())
 
     In a `with` block it ends with the block: a search that was left is kept as interrupted, for `resume=True`.
@@ -45,7 +45,10 @@ class TuningRun(Iterator[Attempt]):
 
     @property
     def best(self) -> Recipe:
-        """The recipe with the fastest program of each group that became faster; runs what is left of the search."""
+        """The recipe with the fastest program of each group that became faster; runs what is left of the search.
+
+        Groups that did not become faster have the entries that the search began with.
+        """
         for _ in self:
             pass
         return self.best_so_far

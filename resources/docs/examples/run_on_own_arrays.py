@@ -2,12 +2,14 @@
 
 import sys
 
+import numpy
+
 import engine
 
-plan = engine.fuse(engine.load(sys.argv[1]))
-kernel = engine.compile(plan.groups[0])
-arrays = engine.inputs(kernel, seed=1)  # any arrays of these names, shapes and types
-arrays = {name: value * 2 if value.dtype.kind == "f" else value for name, value in arrays.items()}
+kernel = engine.compile(engine.fuse(engine.load(sys.argv[1])).groups[0])
+values = numpy.random.default_rng(0)
+shapes = {name: (value.shape, value.dtype) for name, value in engine.inputs(kernel).items()}
+arrays = {name: values.integers(0, 2, shape).astype(dtype) for name, (shape, dtype) in shapes.items()}
 results = engine.run(kernel, arrays)
 for name, value in results.items():
     print(f"{name}: {value.dtype}{list(value.shape)}, mean {value.mean():.4g}, {results.origin}")
