@@ -1,12 +1,12 @@
 """Dependences between accesses that have no closed form, through isl: guards, divisions, partial and in-place writes.
 
-Sizes are constants here.  Each convex piece of the relation becomes one dependence whose generators are the rows of
-isl's `coefficients()`: the facets of the cone of valid inequalities.  A vertex may be rational, then `one` is its
-denominator.  islpy is imported by this module alone, and this module only when it is needed.
+Sizes are constants here, so every set is bounded.  Each convex piece of the relation becomes one dependence whose
+generators are its vertices.  A vertex may be rational, then `one` is its denominator.  islpy is imported by this module alone, and this module only when it is needed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -25,12 +25,11 @@ _OPERATIONS = 2_000_000
 """Budget of isl operations for one relation; a few seconds at most."""
 
 MOST_LIFTED = 4
-"""Largest number of divisions for which the dependence is exact: isl's dual cone takes seconds beyond it.  More
+"""Largest number of divisions for which the dependence is exact: sets of more have vertices by the thousand.  More
 divisions are projected out, which over-approximates: schedules then keep some pairs in order without need."""
 
 MOST_LOCAL = 2
-"""The same for the divisions that are left in one convex piece.  Those of real models have two at most; with three, the
-dual cone has been seen to take minutes, in which isl counts no operations."""
+"""The same for the divisions that are left in one convex piece.  Those of real models have two at most."""
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Iterator values of a source instance and a sink instance."""
@@ -149,22 +148,25 @@ def _limited_operations() -> Iterator[None]:
 
 
 def generators(piece: Any, split: int) -> tuple[Generator, ...]:
-    """Vertices and rays of one isl basic set whose first `split` dimensions are the source's iterators.
+    """Vertices of one bounded isl basic set whose first `split` dimensions are the source's iterators.
 
-    Local variables (of divisions) are lifted to dimensions and dropped from the generators, which projects them out.
+    Local variables (of divisions) are lifted to dimensions and dropped from the vertices, which projects them out.
     """
     width = piece.dim(islpy.dim_type.set)
-    # isl_basic_set_coefficients gives the cone of valid inequalities; its facets are the generators by duality.
-    cone = piece.lift().flatten().coefficients()
-    rows: list[list[int]] = []
-    for constraint in cone.get_constraints():
-        dims = cone.dim(islpy.dim_type.set)
-        row = [constraint.get_coefficient_val(islpy.dim_type.set, k).to_python() for k in range(dims)]
-        # An equality of the dual cone is a line: a ray in both directions.
-        rows += [row, [-value for value in row]] if constraint.is_equality() else [row]
-    found = {Generator(tuple(r[1 : 1 + split]), tuple(r[1 + split : 1 + width]), (), r[0]): None for r in rows}
-    # The all-zero ray carries no information.
-    return tuple(g for g in found if g.one or any(g.source) or any(g.sink))
+    points: list[list[Any]] = []
+
+    def keep(vertex: Any) -> None:
+        point = vertex.get_expr()
+        points.append([point.get_aff(k).get_constant_val() for k in range(width)])
+
+    # Not isl's coefficients(): dual cones of a dozen constraints take from milliseconds to minutes, uncounted.
+    piece.lift().flatten().compute_vertices().foreach_vertex(keep)
+    found = set()
+    for point in points:
+        one = math.lcm(*(value.get_den_val().to_python() for value in point))
+        row = [(value * one).to_python() for value in point]
+        found.add(Generator(tuple(row[:split]), tuple(row[split:]), (), one))
+    return tuple(sorted(found, key=lambda each: (each.source, each.sink, each.one)))
 
 
 def violating_pair(
