@@ -1,7 +1,8 @@
 """Dependences between accesses that have no closed form, through isl: guards, divisions, partial and in-place writes.
 
 Sizes are constants here, so every set is bounded.  Each convex piece of the relation becomes one dependence whose
-generators are its vertices.  A vertex may be rational, then `one` is its denominator.  islpy is imported by this module alone, and this module only when it is needed.
+generators are its vertices.  A vertex may be rational, then `one` is its denominator.  islpy is imported by this module
+alone, and this module only when it is needed.
 """
 
 from __future__ import annotations
