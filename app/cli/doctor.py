@@ -36,7 +36,7 @@ def examine() -> list[Capability]:
     # The verb `open` asks for the display alone: what only these rows need would delay its window.
     from engine.execution.machine import machine
     from engine.execution.measure import GPU_HINT
-    from engine.explore.listing import disassembler
+    from engine.execution.sass import disassembler
 
     has = machine()
     rows = [
@@ -47,7 +47,7 @@ def examine() -> list[Capability]:
         _cache_row(),
         Capability("GPU", has.gpu, "measure", GPU_HINT),
         Capability("PyCUDA", version_of("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
-        Capability("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
+        Capability("nvdisasm", disassembler() or "", "SASS, explain", "pip install nvidia-cuda-nvdisasm"),
         Capability("lightgbm", version_of("lightgbm"), "tune's ranking", "pip install 'loomscope[learned]'"),
         Capability("torch", version_of("torch"), "torch_op, from_torch", "pip install 'loomscope[torch]'"),
         Capability("distributed", version_of("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),

@@ -274,7 +274,7 @@ def explain(job: CompileJob) -> None:
 
     for group, kernel in job.kernels():
         assert not isinstance(kernel, EngineError), "a group asked for by name raises"
-        output.say(engine.explain(kernel))
+        output.say(engine.explain(kernel, with_machine_code=True))
         _say_published(group.name, published_times(group))
 
 

@@ -225,3 +225,5 @@ class ListingDoc:
     """(line of this text, line of the CUDA text) where the compiler says so, both from 1."""
     because: str = ""
     """Why there is no listing: what is missing, and how to get it."""
+    mix: tuple[str, ...] = ()
+    """Of SASS: its instructions by pipe, in sentences."""

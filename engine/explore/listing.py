@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from engine.documents.pipeline import ListingDoc
-from engine.execution.nvrtc import compile_cuda, compile_ptx
+from engine.execution.nvrtc import compile_ptx
+from engine.execution.sass import NO_TOOL, disassembler
 from engine.kernels.nodes import Kernel
+from engine.present.machine_code import LINE_INFO, machine_code, mix_sentences
 from engine.scheduling.text import to_text
-from engine.support.errors import BadInput, EngineError
+from engine.support.errors import BadInput
 
 PTX, SASS = LANGUAGES = ("PTX", "SASS")
-NO_TOOL = "SASS needs NVIDIA's disassembler nvdisasm, which is not on this machine: pip install nvidia-cuda-nvdisasm"
-LINE_INFO = "-lineinfo"
-"""NVRTC's option for line tables; unlike -G it leaves the generated code as it is."""
-SECONDS = 60.0
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 _SASS_LINE = re.compile(r'//##\s+File\s+"([^"]*)",\s+line\s+(\d+)')
@@ -36,45 +28,19 @@ def listing(kernel: Kernel, language: str) -> ListingDoc:
     """
     architecture = kernel.target.architecture
     text, because = "", ""
+    mix: tuple[str, ...] = ()
     match language:
         case "PTX":
             text = compile_ptx(kernel.source.text, architecture, (LINE_INFO,))
             links = tuple(_ptx_links(text))
         case "SASS":
-            tool = disassembler()
-            because = "" if tool else NO_TOOL
-            text = _disassemble(tool, kernel, architecture) if tool else ""
+            because = "" if disassembler() else NO_TOOL
+            text = machine_code(kernel) if disassembler() else ""
             links = tuple(_sass_links(text))
+            mix = tuple(mix_sentences(kernel, text)) if text else ()
         case _:
             raise BadInput("explore", f"language {language}", "is not known", f"one of {', '.join(LANGUAGES)}")
-    return ListingDoc(kernel.group.name, to_text(kernel.advice), language, architecture, text, links, because)
-
-
-@cache
-def disassembler() -> str | None:
-    """The path of nvdisasm: on the search path, or in NVIDIA's wheel."""
-    found = shutil.which("nvdisasm")
-    if found:
-        return found
-    packages = find_spec("nvidia")
-    folders = packages.submodule_search_locations or () if packages else ()
-    wheels = (path for folder in folders for path in Path(folder).glob("*/bin/nvdisasm"))
-    return next((str(path) for path in sorted(wheels)), None)
-
-
-def _disassemble(tool: str, kernel: Kernel, architecture: str) -> str:
-    cubin = compile_cuda(kernel.source.text, architecture, (LINE_INFO,)).cubin
-    with TemporaryDirectory(prefix="loomscope-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        try:
-            ran = subprocess.run(
-                [tool, "--print-code", "--print-line-info-inline", str(path)],
-                capture_output=True, text=True, timeout=SECONDS, check=True,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError) as error:
-            raise EngineError("explore", kernel.group.name, f"nvdisasm failed: {error}") from error
-    return ran.stdout
+    return ListingDoc(kernel.group.name, to_text(kernel.advice), language, architecture, text, links, because, mix)
 
 
 def _ptx_links(text: str) -> Iterator[tuple[int, int]]:

@@ -9,14 +9,30 @@ from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.kernels.family import GENERAL
 from engine.kernels.nodes import Kernel
+from engine.present.machine_code import machine_code, mix_sentences
 from engine.scheduling.nodes import Band, Verdict
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.tree_text import show
+from engine.support.errors import EngineError
 
 
-def explain(kernel: Kernel, prediction: Prediction | None = None) -> str:
-    """Why the group is fused, scheduled, placed and predicted so, as text.  prediction: by default the estimate."""
-    return "\n".join(_lines(kernel, prediction or estimate(kernel.facts, kernel.target))) + "\n"
+def explain(kernel: Kernel, prediction: Prediction | None = None, with_machine_code: bool = False) -> str:
+    """Why the group is fused, scheduled, placed and predicted so, as text.
+
+    prediction: by default the estimate.  with_machine_code: tell its instructions by pipe as well, which takes NVRTC
+    and nvdisasm a second; without them the text says what is missing.
+    """
+    lines = _lines(kernel, prediction or estimate(kernel.facts, kernel.target))
+    return "\n".join([*lines, *(_machine_code(kernel) if with_machine_code else ())]) + "\n"
+
+
+def _machine_code(kernel: Kernel) -> Iterator[str]:
+    yield ""
+    yield f"Machine code ({kernel.target.architecture})"
+    try:
+        yield from (f"  {line}" for line in mix_sentences(kernel, machine_code(kernel)))
+    except EngineError as error:
+        yield f"  none: {error.reason}"
 
 
 def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:

@@ -12,7 +12,7 @@ from app.session.client import COMMAND
 from app.shell.main import make_window
 from app.shell.preferences import keep_settings_in
 from app.shell.window import Window
-from engine.explore.listing import NO_TOOL, disassembler
+from engine.execution.sass import NO_TOOL, disassembler
 from tests.app.driving import PATIENCE
 from tests.support.needs import needs_nvrtc
 from views.code.view import CUDA, PTX, SASS

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.cost.alcop_nodes import GemmProblem
-from engine.explore.listing import NO_TOOL, disassembler
+from engine.execution.sass import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turn_knob, what_if
 from engine.kernels.gemm.nodes import Epilogue, EpilogueRequest, FusedGemm, PassRequests, Reach

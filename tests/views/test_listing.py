@@ -59,9 +59,11 @@ def test_a_listing_stands_for_its_lines_of_the_cuda_text(qtbot: object) -> None:
     assert heard == [4] and view.text.marked == {4} and view.listing.marked == {2}
     view.select_tab(SASS)
     view.show_listing(ListingDoc("softmax_0", "", SASS, "sm_80", "", (), "nvdisasm is missing"))
-    assert view.listing.lines == ["nvdisasm is missing"]
+    assert view.listing.lines == ["nvdisasm is missing"] and view.mix.isHidden()
+    view.show_listing(ListingDoc("softmax_0", "", SASS, "sm_80", "EXIT", (), "", ("1 instructions: 1 control",)))
+    assert view.mix.text() == "1 instructions: 1 control" and not view.mix.isHidden()
     view.select_tab(CUDA)
-    assert view.pages.currentWidget() is view.text
+    assert view.pages.currentWidget() is view.text and view.mix.isHidden()
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,13 @@ class CodeView(Panel):
         self.body_layout.addWidget(self._chips)
         self.listing = ListingText()
         self.listing.line_selected.connect(self._select_in_listing)
+        self.mix = label("", "note")
+        self.mix.setWordWrap(True)
+        self.mix.hide()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.text)
         self.pages.addWidget(self.listing)
+        self.body_layout.addWidget(self.mix)
         self.body_layout.addWidget(self.pages, 1)
         self.tab_selected.connect(lambda _: self._show_text())
         self.show_empty("Select a group to see its CUDA text")
@@ -91,9 +95,13 @@ class CodeView(Panel):
         self.copy_button.setToolTip(f"Copy the {language} text")
         self.pages.setCurrentWidget(self.text if language == CUDA else self.listing)
         self.listing.setAccessibleName(f"{language} text")
+        is_known = self._listing is not None and self._listing.language == language
+        self.mix.setText("\n".join(self._listing.mix) if self._listing and is_known else "")
+        self.mix.setVisible(bool(self.mix.text()))
         if language == CUDA:
+            self.mix.hide()
             return
-        if self._listing is None or self._listing.language != language:
+        if self._listing is None or not is_known:
             self.listing.show_listing(because or f"{language} is on its way…", {})
         else:
             labels = {own: f"{cuda}" for own, cuda in self._listing.lines}
