@@ -23,6 +23,7 @@ from engine.documents.model import ModelDoc, ProblemDoc
 from engine.support.errors import BadInput, OverBudget
 from engine.support.files import read_text
 from engine.support.leftovers import process_folder
+from views.code.view import LANGUAGES
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
@@ -36,7 +37,7 @@ LARGEST = 8192
 """Pixels of a side of the window, at most."""
 LIMIT_MS = 300_000
 _PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
-_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)} | {"promise": PROMISE}
+_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING, *LANGUAGES)} | {"promise": PROMISE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class PictureOptions:
     """Only this one: "graph", "code", ..."""
     perspective: str = "explore"
     tab: str = "tree"
-    """Of the schedule, the timing or the tuning panel."""
+    """Of the schedule, the code, the timing or the tuning panel."""
     group: str | None = None
     advice: Path | None = None
     """A file with entries to add to the group's advice, as text."""
@@ -89,7 +90,11 @@ def render(
         _open_model(window, path, options)
         if text is not None:
             _advise(window, text, str(advice))
-        _open_tab(window, PIPELINE if options.perspective == PIPELINE.lower() else _TABS[options.tab])
+        is_pipeline, tab = options.perspective == PIPELINE.lower(), _TABS[options.tab]
+        if is_pipeline:
+            _open_tab(window, PIPELINE)
+        if not is_pipeline or tab in LANGUAGES:
+            _open_tab(window, tab)
         _wait_idle(window)
         for name, value in options.what_if.items():
             window.wiring.pipeline.preview(name, value)
@@ -217,6 +222,9 @@ def _open_tab(window: Window, tab: str) -> None:
         window.panels.tuning.select_tab(tab)
         if tab == ABLATION:
             window.wiring.tuning.ablate()
+        return
+    if tab in LANGUAGES:
+        window.panels.code.select_tab(tab)
         return
     window.panels.schedule.select_tab(tab)
     if tab == ADDRESSES:

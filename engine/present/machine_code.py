@@ -22,7 +22,7 @@ def machine_code(kernel: Kernel) -> str:
 
 
 def mix_sentences(kernel: Kernel, text: str) -> Iterator[str]:
-    """ "main loop, lines 334 to 533: 8 tensor, 16 ALU, ...": what a listing of nvdisasm holds.
+    """ "Main loop, lines 334 to 533: 8 tensor, 16 ALU, ...": what a listing of nvdisasm holds.
 
     Of a kernel of several launches the text is all of them: nothing is said of loops and elements.
     """
@@ -33,12 +33,12 @@ def mix_sentences(kernel: Kernel, text: str) -> Iterator[str]:
     asked = main_loop_requests(kernel.tile)
     if mix.loop:
         first, last = mix.lines
-        yield f"main loop, lines {first:,} to {last:,}: {_in_words(mix.loop)}"
+        yield f"Main loop, lines {first:,} to {last:,}: {_in_words(mix.loop)}"
         if asked.in_loop:
             yield _comparison(asked, mix.loop)
         return
     if asked.in_loop:
-        yield "the compiler wrote all iterations of the main loop out"
+        yield "The compiler wrote all iterations of the main loop out"
         return
     yield _comparison(asked, mix.program)
     program = kernel.program
@@ -61,9 +61,11 @@ def _comparison(asked: LoopRequests, found: Mapping[str, int]) -> str:
     }
     own, theirs = next(((a, b) for a, b in pairs.values() if a), (1, 1))
     copies = theirs // own if theirs >= own and theirs % own == 0 and asked.in_loop else 1
-    told = f"{copies} iterations written out; Work counts for each" if copies > 1 else "Work counts"
     counted = ", ".join(f"{a:,} {what}" for what, (a, b) in pairs.items() if a or b)
-    differing = [f"{b:,} {what} in place of {a * copies:,}" for what, (a, b) in pairs.items() if b != a * copies]
     if not counted:
-        return "Work counts no requests of memory, and the machine code has none"
-    return f"{told} {counted}: the machine code has {', '.join(differing) or 'as many'}"
+        return "No requests of memory, and Work counts none"
+    differing = [f"{b:,} {what} in place of {a * copies:,}" for what, (a, b) in pairs.items() if b != a * copies]
+    where = f"Each of {copies} iterations written out" if copies > 1 else "One iteration" if asked.in_loop else "A warp"
+    return f"{where} has not what Work counts: {', '.join(differing)}" if differing else (
+        f"{where} has what Work counts: {counted}"
+    )

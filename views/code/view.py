@@ -14,7 +14,7 @@ from engine.documents.units import kib
 from views.code.editor import CodeText
 from views.code.listing import ListingText
 from views.format import plural
-from views.panel import ChipStrip, Panel, label
+from views.panel import PADDING, ChipStrip, Panel, label
 
 CUDA, PTX, SASS = LANGUAGES = ("CUDA", "PTX", "SASS")
 
@@ -39,8 +39,8 @@ class CodeView(Panel):
         self.body_layout.addWidget(self._chips)
         self.listing = ListingText()
         self.listing.line_selected.connect(self._select_in_listing)
-        self.mix = label("", "note")
-        self.mix.setWordWrap(True)
+        self.mix = label("", "second", wrap=True)
+        self.mix.setContentsMargins(PADDING, 6, PADDING, 6)
         self.mix.hide()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.text)
