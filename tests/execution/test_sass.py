@@ -81,8 +81,8 @@ def test_the_machine_code_does_what_work_counts_and_a_missing_load_is_told(targe
     told = list(mix_sentences(kernel, text))
     assert told[1].startswith("Main loop, lines ") and ": 8 tensor, " in told[1]
     assert told[2] == (
-        "Each of 2 iterations written out has what Work counts: 4 products on tensor cores, 2 requests of global memory, "
-        "4 requests of shared memory"
+        "Each of 2 iterations written out has what Work counts: 4 products on tensor cores, 2 requests of global "
+        "memory, 4 requests of shared memory"
     )
     assert "other" not in told[0], "every opcode is known"
     first = int(re.findall(r"\d[\d,]*", told[1])[0].replace(",", ""))
