@@ -112,13 +112,14 @@ def forced_config(schedule: Schedule, chosen: GemmConfig) -> GemmConfig | None:
     part = _part(schedule)
     if part is None or max(part) > CORE_PART or max(schedule.block) > CORE_BLOCK:
         return None
-    depth = schedule.depth or chosen.block[2]
-    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages))
+    # Where the name does not say the depth, a slice has as much of it as the whole of an unsliced tile.
+    depth = schedule.depth or chosen.block[2] * schedule.slices
+    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages), slices=schedule.slices)
 
 
 def _part(schedule: Schedule) -> tuple[int, int] | None:
     """Results of a thread, as square as they divide the tile, no fewer columns than rows."""
-    results = schedule.block[0] * schedule.block[1] // schedule.threads
+    results = schedule.block[0] * schedule.block[1] * schedule.slices // schedule.threads
     shapes = [(r, results // r) for r in (16, 8, 4, 2, 1) if results % r == 0]
     fitting = [(r, c) for r, c in shapes if schedule.block[0] % r == 0 and schedule.block[1] % c == 0]
     return min(fitting, key=lambda shape: (abs(shape[0] - shape[1]), shape[0]), default=None)
