@@ -44,8 +44,8 @@ def choices(problem: GemmProblem, knobs: GemmConfig, target: Target) -> tuple[Ch
         ("warps" if on_tensor_cores else "threads", knobs.parts, parts), ("stages", knobs.stages, stages),
     ]  # fmt: skip
     if on_tensor_cores:
-        offered += [("register_stages", knobs.register_stages, MOST_SETS), ("slices", knobs.slices, SLICES)]
-    offered.append(("split_k", knobs.split_k, SPLITS))
+        offered.append(("register_stages", knobs.register_stages, MOST_SETS))
+    offered += [("slices", knobs.slices, SLICES), ("split_k", knobs.split_k, SPLITS)]
     return tuple(
         ChoiceDoc(name, TITLES[name], value, tuple(sorted({*values, value}))) for name, value, values in offered
     )

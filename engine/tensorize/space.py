@@ -35,7 +35,8 @@ class GemmConfig(KernelConfig):
     register_stages: int = 1
     """Fragment sets in registers; 1 reads and multiplies in turn."""
     slices: int = 1
-    """Sets of warps of a block that share the depth of a tile and add their sums at the end."""
+    """Sets of warps (on CUDA cores of threads) of a block that share the depth of a tile and add their sums at the
+    end."""
     split_k: int = 1
     """Blocks that share the depth of the whole product; the last one adds their sums."""
 

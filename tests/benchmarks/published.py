@@ -5,7 +5,8 @@
 Every row that can be expressed is planned and given the default kernel of its device, whose time the estimate predicts
 with the target's own figures; nothing is compiled and nothing is sampled.  A prediction is of *our* kernel, a measured
 time of *theirs*: what is compared is model and kernel at once.  Where a library's kernel says tile and threads by its
-name, the row counts for the same schedule too: these are required entries of ours then.
+name, the row counts for the same schedule too: these are required entries of ours then.  What a source's way of
+measuring adds (`published_method`) is added to ours, and shown.
 
 `--half` takes the rows whose name has an even or an odd digest: what the targets' descriptions call fitted was fitted
 to even rows.
@@ -25,6 +26,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tensorize.space import GemmConfig
 from tests.benchmarks import report
+from tests.benchmarks.published_method import added_microseconds
 from tests.benchmarks.published_problems import Problem, floor_microseconds, graph_of, is_above_ceiling, least_bytes
 from tests.benchmarks.published_rows import Row, Schedule, read_rows
 
@@ -112,13 +115,14 @@ def forced_config(schedule: Schedule, chosen: GemmConfig) -> GemmConfig | None:
     part = _part(schedule)
     if part is None or max(part) > CORE_PART or max(schedule.block) > CORE_BLOCK:
         return None
-    depth = schedule.depth or chosen.block[2]
-    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages))
+    # Where the name does not say the depth, a slice has as much of it as the whole of an unsliced tile.
+    depth = schedule.depth or chosen.block[2] * schedule.slices
+    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages), slices=schedule.slices)
 
 
 def _part(schedule: Schedule) -> tuple[int, int] | None:
     """Results of a thread, as square as they divide the tile, no fewer columns than rows."""
-    results = schedule.block[0] * schedule.block[1] // schedule.threads
+    results = schedule.block[0] * schedule.block[1] * schedule.slices // schedule.threads
     shapes = [(r, results // r) for r in (16, 8, 4, 2, 1) if results % r == 0]
     fitting = [(r, c) for r, c in shapes if schedule.block[0] % r == 0 and schedule.block[1] % c == 0]
     return min(fitting, key=lambda shape: (abs(shape[0] - shape[1]), shape[0]), default=None)
@@ -155,14 +159,21 @@ def predict_rows(rows: Sequence[Row], processes: int) -> list[tuple[Row, Predict
     ]
 
 
-def documents(found: Sequence[tuple[Row, Predicted]]) -> list[dict[str, Any]]:
-    """The rows of the JSON document: a row of a schedule that our kernel can have stands for that schedule alone."""
+def documents(
+    found: Sequence[tuple[Row, Predicted]], added: Mapping[str, float] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """The rows of the JSON document: a row of a schedule that our kernel can have stands for that schedule alone.
+
+    added: source -> microseconds that its way of measuring adds to a kernel.
+    """
     rows = []
     for row, one in found:
-        same = one.forced is not None
+        same, more = one.forced is not None, added.get(row.source, 0.0)
+        kernel = one.forced if same else one.own
         rows.append({
             "class": row.kind, "row": row.name, "device": row.device, "measured": row.microseconds,
-            "predicted": one.forced if same else one.own, "default": one.own, "floor": one.floor or None,
+            "predicted": None if kernel is None else kernel + more, "kernel": kernel, "measuring": more,
+            "default": one.own, "floor": one.floor or None,
             "same_schedule": same, "tile": row.schedule.name if row.schedule else None, "because": one.why or None,
             "above_ceiling": bool(
                 row.problem and one.own and is_above_ceiling(row.problem, row.device, one.own)
@@ -185,7 +196,7 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "rows": len(rows),
         "classes": {name: _class_summary(classes[name], missing[name]) for name in sorted(classes)},
         "same_schedule": {name: {"rows": len(r), "median": median(r)} for name, r in sorted(tiles.items())},
-        "below_floor": sum(row["predicted"] < row["floor"] for row in expressed),
+        "below_floor": sum(row["kernel"] < row["floor"] for row in expressed),
         "above_ceiling": sum(row["above_ceiling"] for row in expressed),
         "not_expressed": len(rows) - len(expressed),
         "why_not": dict(Counter(str(row["because"]) for row in rows if row["predicted"] is None).most_common(20)),
@@ -207,15 +218,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 where a prediction breaks its floor or a published ceiling."""
     options = _parser().parse_args(arguments)
     started = time.monotonic()
-    rows = [row for row in read_rows(options.measured) if options.only in row.kind and in_half(row.name, options.half)]
-    found = documents(predict_rows(rows, options.processes))
-    summary = summarize(found) | {"seconds": round(time.monotonic() - started, 1)}
+    published = read_rows(options.measured)
+    added = added_microseconds(published)
+    rows = [row for row in published if options.only in row.kind and in_half(row.name, options.half)]
+    found = documents(predict_rows(rows, options.processes), added)
+    summary = summarize(found) | {"measuring": added, "seconds": round(time.monotonic() - started, 1)}
     for name, figures in summary["classes"].items():
         print(f"{name:45} {', '.join(report.figures_in_words(figures))}")
     for name, figures in summary["same_schedule"].items():
         if figures["rows"] >= FEWEST:
             print(f"same schedule {name:31} {', '.join(report.figures_in_words(figures))}")
-    for name in ("rows", "below_floor", "above_ceiling", "not_expressed", "why_not", "seconds"):
+    for name in ("rows", "below_floor", "above_ceiling", "not_expressed", "why_not", "measuring", "seconds"):
         print(f"{name:20} {summary[name]}")
     if options.json:
         report.write(options.json, NAME, report.environment("numpy"), found, summary)

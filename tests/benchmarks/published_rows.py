@@ -34,6 +34,8 @@ class Schedule:
     threads: int
     depth: int | None = None
     stages: int | None = None
+    slices: int = 1
+    """Of the block's threads along the depth, each of which computes the whole tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,10 @@ def _neusight(folder: Path) -> Iterator[Row]:
 
 
 def _schedule(kernel: str, grid: str, block: str, m: int, n: int) -> Schedule | None:
-    """The tile of a named kernel of a library; None where the name says none, or several sets of warps share it."""
+    """The tile of a named kernel of a library; None where the name says none, or several blocks share its depth."""
     found = re.search(r"tilesize(\d+)x(\d+)x(\d+)_stage(\d+)", kernel)
     found = found or re.search(r"gemm_(\d+)x(\d+)(?:_(\d+)x(\d+))?", kernel)
-    if found is None or "sliced" in kernel or "splitK" in kernel or not block:
+    if found is None or "splitK" in kernel or not block:
         return None
     first, second = int(found[1]), int(found[2])
     depth, stages = (int(found[3]), int(found[4])) if found[3] else (None, None)
@@ -157,7 +159,11 @@ def _schedule(kernel: str, grid: str, block: str, m: int, n: int) -> Schedule | 
     launched = {int(part) for part in grid.split("x")[:2]}
     turned = {-(-n // first), -(-m // second)} != launched and {-(-m // first), -(-n // second)} == launched
     sides = (first, second) if turned else (second, first)
-    return Schedule(f"{first}x{second}", sides, threads, depth, stages)
+    # "sliced1x4": one part of the tile's depth, four of the block's threads along it.
+    sliced = re.search(r"_sliced1x(\d+)", kernel)
+    slices = int(sliced[1]) if sliced else 1
+    name = f"{first}x{second}{sliced[0] if sliced else ''}"
+    return Schedule(name, sides, threads, depth, stages, slices)
 
 
 # Liger

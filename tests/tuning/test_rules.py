@@ -105,9 +105,12 @@ def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
     made, _ = sketch(situation(cores))
     said = told(CORES)
     assert "no instruction" in said["partial multi-level tiling"].because and is_applied(said["multi-level tiling"])
-    assert len(made) == len(set(made.points())) == 4 * (5 * 3) * 4**2 * 6**2
+    assert len(made) == len(set(made.points())) == 2 * 4 * (5 * 3) * 4**2 * 6**2
     assert {program.number("register_stages") for program in made.points()} == {1}
     assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
+    assert {program.number("slices") for program in made.points()} == {1, 4}
+    standing = GemmConfig((64, 64, 16), (4, 4), slices=2)
+    assert sketch(situation(cores, standing))[0].dimensions["slices"] == (1, 2, 4)
     left = [cores.config(program) for program in prune_programs(cores, made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)

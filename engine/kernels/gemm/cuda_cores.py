@@ -1,15 +1,20 @@
-"""Blocked contractions on CUDA cores: a thread owns rows and columns of the block's tile and multiplies registers."""
+"""Blocked contractions on CUDA cores: a thread owns rows and columns of the block's tile and multiplies registers.
+
+Where slices of the block share the depth of the tile, a thread of each owns the same rows and columns.
+"""
 
 from __future__ import annotations
 
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
+from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
@@ -21,43 +26,58 @@ from engine.tile.nodes import Slot, TileProgram
 from engine.tile.source import Line
 
 
-def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
+def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks, machine: Target) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
     gemm = GemmLowering(group, nest)
-    config, raster = choose_for_cuda_cores(gemm, marks)
+    config, raster = choose_for_cuda_cores(gemm, marks, machine)
     return marks.describe(_emit(gemm, config, raster), config)
 
 
 def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
     operands = gemm.begin(config, config.parts, raster)
     emitter = gemm.emitter
-    step = min(config.block[2], *(fragment_elements(operand.copy.element_bytes) for operand in operands))
-    slots = _bind_thread(gemm)
+    step = min(config.block[2] // config.slices, *(fragment_elements(o.copy.element_bytes) for o in operands))
+    slice_, thread, slots = _bind_thread(gemm)
     factors = tuple(
         part_of(emitter, operand, owned, slot, step)
         for operand, owned, slot in zip(operands, config.part, slots, strict=True)
     )
     accumulator = emitter.register("acc", "float32", config.part)
     emitter.declare(accumulator, Literal(0.0, "float32"))
-    gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, tile))
-    if config.split_k > 1:
-        add_parts(gemm, _held_sums(accumulator, config))
-    rows, columns = factors
-    results = Owned(
+    gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, (tile, slice_)))
+    of_thread, across = config.part
+    parts = Sliced(
+        slices=config.slices,
+        slice=slice_,
+        group=Index(),
+        groups=1,
+        lane=thread,
+        lanes=config.parts_of_slice,
+        sums=accumulator,
         shape=config.part,
+        width=min(across, SUMS_AT_ONCE),
+    )
+    sums = add_slices(gemm, parts) if config.slices > 1 else accumulator
+    if config.split_k > 1:
+        add_parts(gemm, _held_sums(sums, parts))
+    rows, columns = factors
+    first = parts.share * parts.rows
+    results = Owned(
+        shape=(parts.rows, across),
         vector=columns.run,
-        row=lambda r: rows.operand.side.start + rows.local(emitter, r, rows.run),
+        row=lambda r: rows.operand.side.start + rows.local(emitter, first + r, rows.run),
         column=lambda s: columns.operand.side.start + columns.local(emitter, s, columns.run),
-        sums=lambda r, s: Access(accumulator, (r, s)),
+        sums=lambda r, s: Access(sums, (r, s)),
     )
     if gemm.has_whole_rows:
-        store_rows(gemm, results, _sharers(gemm, rows.operand.side.start))
+        store_rows(gemm, results, _sharers(gemm, rows.operand.side.start, parts.has_share))
     else:
-        gemm.epilogue(results)
-    of_thread, across = config.part
+        gemm.epilogue(results, parts.has_share)
+    sliced = {"SLICES": config.slices} if config.slices > 1 else {}
+    all_slices = "SLICES * " if sliced else ""
     return gemm.finish(
-        constants={"OWNED": of_thread * across},
-        assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
+        constants={**sliced, "OWNED": of_thread * across},
+        assertions=((f"THREADS * OWNED == {all_slices}TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
         requests=pipeline_requests(
             config.stages, config.register_stages, (operand.tile for operand in operands),
@@ -66,46 +86,57 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
     )
 
 
-def _held_sums(accumulator: str, config: GemmConfig) -> Held:
-    """A thread's sums as vectors of neighbouring columns."""
-    rows, columns = config.part
-    width = min(columns, SUMS_AT_ONCE)
-    return Held(config.parts, rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
+def _held_sums(sums: str, parts: Sliced) -> Held:
+    """The sums that a thread finishes as vectors of neighbouring columns."""
+    width, (vectors,) = parts.width, parts.vectors
+    threads = parts.shares * parts.lanes
+    return Held(threads, parts.rows, vectors, width, lambda r, s, v: Slot(sums, (r, s * width + v)))
 
 
-def _bind_thread(gemm: GemmLowering) -> tuple[Index, Index]:
-    """Which part of the block's tile this thread owns."""
-    emitter, thread = gemm.emitter, Index.of("thread")
+def _bind_thread(gemm: GemmLowering) -> tuple[Index, Index, tuple[Index, Index]]:
+    """This thread's slice, its number there, and which part of the block's tile it owns, by rows and columns."""
+    emitter, config, slice_, thread = gemm.emitter, gemm.config, Index(), Index.of("thread")
     link = Line((gemm.statement.name,), gemm.names)
-    across = gemm.config.block[1] // gemm.config.part[1]
-    return (
+    across = config.block[1] // config.part[1]
+    if config.slices > 1:
+        slice_ = emitter.bind("slice", thread.floordiv(config.parts_of_slice, emitter.extents), link)
+        thread = emitter.bind("slice_thread", thread.mod(config.parts_of_slice, emitter.extents), link)
+    slots = (
         emitter.bind("thread_row", thread.floordiv(across, emitter.extents), link),
         emitter.bind("thread_column", thread.mod(across, emitter.extents), link),
     )
+    return slice_, thread, slots
 
 
-def _sharers(gemm: GemmLowering, first: Index) -> RowThreads:
+def _sharers(gemm: GemmLowering, first: Index, is_ours: tuple[Index, ...]) -> RowThreads:
     """Which threads hold parts of the rows that this thread has parts of: neighbours."""
     thread, extents = Index.of("thread"), gemm.emitter.extents
     across = gemm.config.block[1] // gemm.config.part[1]
     lanes = min(across, WARP)
     number = thread.mod(across, extents)
     lane, group = number.mod(lanes, extents), number.floordiv(lanes, extents)
-    return RowThreads(lanes, lane, across // lanes, group, gemm.config.block[0], first)
+    return RowThreads(lanes, lane, across // lanes, group, gemm.config.block[0], first, is_ours)
 
 
-def _multiply(gemm: GemmLowering, parts: tuple[ThreadPart, ...], accumulator: str, tile: Index) -> None:
-    """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
-    emitter, link = gemm.emitter, gemm.link
+def _multiply(
+    gemm: GemmLowering, parts: tuple[ThreadPart, ...], accumulator: str, where: tuple[Index, Index]
+) -> None:
+    """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out.
+
+    where: the tile, and the slice of it that this thread multiplies.
+    """
+    emitter, link, (tile, slice_) = gemm.emitter, gemm.link, where
+    depths = gemm.tiling.tile // gemm.config.slices
+    first = slice_ * depths
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1
     rows, columns = (part.owned for part in parts)
     past = gemm.steps * gemm.tiling.tile - gemm.depth
     is_masked = past > 0 and not adds_nothing(gemm.statement)
-    with emitter.loop("depth", gemm.tiling.tile // step, link, always=True) as depth:
+    with emitter.loop("depth", depths // step, link, always=True) as depth:
         for part in parts:
-            load_part(emitter, part, depth * step, step, link)
+            load_part(emitter, part, first + depth * step, step, link)
         with emitter.loop("q", step, link) as q:
-            limit = Index((), gemm.depth - 1) - tile * gemm.tiling.tile - depth * step - q
+            limit = Index((), gemm.depth - 1) - tile * gemm.tiling.tile - first - depth * step - q
             inside = emitter.mask("depth_inside", [limit], link) if is_masked else None
             with emitter.loop("r", rows, link) as r, emitter.loop("s", columns, link) as s:
                 term = _term(emitter, gemm.statement, parts, (r, s), q)

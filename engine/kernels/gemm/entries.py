@@ -28,8 +28,7 @@ def entries_of(
 
     old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(config)]
     changed = [new for new, was in zip(values(config), old, strict=True) if new != was]
-    tensor_only = ("register_stages", "slices")
-    taken = [each for each in changed if on_tensor_cores or each[1] not in tensor_only]
+    taken = [each for each in changed if on_tensor_cores or each[1] != "register_stages"]
     return [mark((axes.statement.name,), dimension, name, value, "") for dimension, name, value in taken]
 
 

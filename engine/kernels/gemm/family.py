@@ -59,7 +59,7 @@ class GemmFamily(KernelFamily):
         intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
         if intrinsic:
             return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
-        return lower_contraction(group, nest, marks)
+        return lower_contraction(group, nest, marks, setting.machine)
 
     def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
         """As `KernelFamily` says."""

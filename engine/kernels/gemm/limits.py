@@ -64,9 +64,11 @@ def registers_of(problem: GemmProblem, config: GemmConfig, machine: Target) -> i
     return min(estimated_registers(problem, config), allowed_registers(config.parts * problem.lanes, machine))
 
 
-def exchanged_bytes(config: GemmConfig) -> int:
-    """Shared memory that one slice needs to hand over its sums, and to turn rows of them on their way out."""
-    return SUM_BYTES * (math.prod(config.block[:2]) + config.parts_of_slice * FRAGMENT_SIZE * config.part[1])
+def exchanged_bytes(config: GemmConfig, on_tensor_cores: bool) -> int:
+    """Shared memory that one slice needs to hand over its sums and, on tensor cores, to turn rows of them on their way
+    out."""
+    turned = config.parts_of_slice * FRAGMENT_SIZE * config.part[1] if on_tensor_cores else 0
+    return SUM_BYTES * (math.prod(config.block[:2]) + turned)
 
 
 def most_core_threads(block: tuple[int, int, int]) -> int:
@@ -208,7 +210,7 @@ def _warps(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
 
 
 def _exchange(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
-    exchanged = exchanged_bytes(config)
+    exchanged = exchanged_bytes(config, bool(problem.unit))
     if config.slices == 1 or config.slices * exchanged <= machine.shared_limit:
         return ""
     room = kib(machine.shared_limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from engine.fusion.row_cost import covering
@@ -18,16 +18,17 @@ from engine.kernels.gemm.limits import (
     exchanged_bytes,
     most_core_threads,
 )
+from engine.kernels.gemm.problem import CORE
 from engine.kernels.gemm.split_k import shared_out
 from engine.kernels.marks import Marks, divisor_of, nearest_power, power_up_to
+from engine.scheduling.nodes import Member
 from engine.target import Target
 from engine.target.hardware import MAX_WARPS, WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
 
 _ON_CUDA_CORES = {
-    "slices": "threads of CUDA cores share a tile by its rows and columns, not its depth",
-    "split": "a contraction splits its loops by block, thread and tile: ask for those",
+    "split": "loops are split by block, thread and tile; to share the depth of a tile among threads, ask for slices",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",
     "vector": "copies and fragments are as wide as alignment and the tile allow",
     "lane": "the threads of a block share a tile, not a row",
@@ -48,7 +49,7 @@ ChosenConfig = tuple[GemmConfig, int]
 how many there may be.  Then rows of tiles that blocks walk down before they go one tile to the right."""
 
 
-def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks) -> ChosenConfig:
+def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> ChosenConfig:
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
     free, loop = gemm.free, gemm.loop.members
@@ -71,7 +72,9 @@ def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks) -> ChosenConfig:
         threads[side] //= 2
         because = f"with more, fewer than the {WARP} lanes that share rows"
         marks.note_change("thread", threads[side], because, free[side])
-    return _with_depth(gemm, marks, GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1])))
+    config = GemmConfig((blocks[0], blocks[1], depth), (threads[0], threads[1]))
+    slices = _slices(marks, config, min(depth // CORE[2], most // config.parts), (loop, False, machine))
+    return _with_depth(gemm, marks, replace(config, slices=slices))
 
 
 def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
@@ -92,11 +95,22 @@ def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrins
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.note_change("warp", warps[side], because, gemm.free[side])
     config = GemmConfig((blocks[0], blocks[1], depth), (warps[0], warps[1]))
-    room = max(1, machine.shared_limit // exchanged_bytes(config))
-    most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // config.parts, room))
-    needs = f"a power of two up to {most}: slices share a block and its shared memory"
-    slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
-    return _with_depth(gemm, marks, GemmConfig(config.block, config.part, slices=slices))
+    slices = _slices(marks, config, min(depth // intrinsic.k, MAX_WARPS // config.parts), (loop, True, machine))
+    return _with_depth(gemm, marks, replace(config, slices=slices))
+
+
+def _slices(marks: Marks, config: GemmConfig, most: int, where: tuple[Collection[Member], bool, Target]) -> int:
+    """Slices of a tile's depth as a mark asks for them.
+
+    most: that depth and threads leave; shared memory must hold the sums of all.  where: the loop, whether tensor cores
+    multiply, and the machine.
+    """
+    loop, on_tensor_cores, machine = where
+    room = max(1, machine.shared_limit // exchanged_bytes(config, on_tensor_cores))
+    largest = max(1, min(most, room))
+    largest = power_up_to(largest)(largest)
+    needs = f"a power of two up to {largest}: slices share a block and its shared memory"
+    return marks.number("slices", 1, nearest_power(1, largest), needs, loop)
 
 
 def _parts(blocks: Sequence[int], parts: Sequence[int]) -> int:

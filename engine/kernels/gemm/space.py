@@ -61,7 +61,7 @@ DIMENSIONS = (
 )  # fmt: skip
 """Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
 a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
-warps that share the depth of a tile, blocks that share the whole depth."""
+warps (threads) that share the depth of a tile, blocks that share the whole depth."""
 DECIDED = frozenset(
     ("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
 )
@@ -73,6 +73,8 @@ FEW_SPLITS = tuple(n for n in SPLITS if n <= 8 and n.bit_count() == 1)
 """What is tried of `SPLITS` beside the adviser's: each number more doubles the programs of a deep product."""
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
+CORE_SLICES = (1, 4)
+"""On CUDA cores, where a search has the most programs: each number more would add as many again."""
 CORE_STAGES = (1, 2, 3)
 """Two copies ahead hide all latency behind the arithmetic of CUDA cores."""
 FEWEST_STEPS = 4
@@ -158,12 +160,12 @@ class GemmTemplate:
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def situation(template: GemmTemplate, split: int = 1) -> Situation:
-    """What the rules may open of one mapping of a contraction.  split: blocks that share the depth as it is advised."""
+def situation(template: GemmTemplate, now: GemmConfig | None = None) -> Situation:
+    """What the rules may open of one mapping of a contraction.  now: of the kernel as it stands."""
     refuses = {CROSS_THREAD: _why_not_shared(template)}
     offers: dict[str, Choices] = {INLINE: {}} if len(template.group.program.statements) > 1 else {}
     if not refuses[CROSS_THREAD]:
-        offers[CROSS_THREAD] = _shares(template, split)
+        offers[CROSS_THREAD] = _shares(template, now)
     if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
@@ -185,13 +187,16 @@ def _why_not_shared(template: GemmTemplate) -> str:
     return "" if _shares(template) else f"{template.problem.k} depths are too few to share"
 
 
-def _shares(template: GemmTemplate, split: int = 1) -> Choices:
-    """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
+def _shares(template: GemmTemplate, now: GemmConfig | None = None) -> Choices:
+    """Who may share the depth: sets of warps or threads, where there is much of it several blocks."""
     depth = template.problem.k
-    sliced = template.problem.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
-    found = {"slices": SLICES} if sliced else {}
-    splits = {1, split, *(FEW_SPLITS if depth >= 2 * FEWEST_DEPTHS else ())}
-    return found | ({"split_k": tuple(sorted(splits))} if len(splits) > 1 else {})
+    sliced, split = (now.slices, now.split_k) if now else (1, 1)
+    slices = SLICES if template.problem.unit else CORE_SLICES
+    offered = {
+        "slices": {1, sliced, *(slices if depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS else ())},
+        "split_k": {1, split, *(FEW_SPLITS if depth >= 2 * FEWEST_DEPTHS else ())},
+    }
+    return {name: tuple(sorted(values)) for name, values in offered.items() if len(values) > 1}
 
 
 def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
@@ -201,7 +206,7 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     copies that go through registers well enough to drop a program by its promise.
     """
     now = template.program_of(kernel)
-    made, applied = sketch(situation(template, template.config(now).split_k if now else 1))
+    made, applied = sketch(situation(template, template.config(now) if now else None))
     funnel = prune_programs(template, made.points(), (user_check(template, kernel),))
     if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
         funnel = promising(funnel, template.rank, () if now is None else (now,))

@@ -15,7 +15,7 @@ from engine.kernels.gemm.operand import Operand
 from engine.kernels.gemm.read_marks import choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
-from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
+from engine.kernels.gemm.staged_epilogue import PAIR, WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
 from engine.kernels.mma_fragments import SHARERS, Lanes
@@ -105,9 +105,19 @@ class _Warps:
         first, second = (operand.access.array for operand in operands)
         self.first = emitter.register(f"{first}_part", self.lanes.word, (self.count[0], 4))
         self.second = emitter.register(f"{second}_part", self.lanes.word, (self.count[1] // 2, 2, 2))
-        self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
+        self.sums = emitter.register("acc", "float32", (*self.count, 2, PAIR))
         emitter.declare(self.sums, Literal(0.0, "float32"))
-        self.slices = Sliced(config.slices, self.slice, warp, config.parts_of_slice, self.lane, self.sums, self.count)
+        self.slices = Sliced(
+            slices=config.slices,
+            slice=self.slice,
+            group=warp,
+            groups=config.parts_of_slice,
+            lane=self.lane,
+            lanes=WARP,
+            sums=self.sums,
+            shape=(*self.count, 2, PAIR),
+            width=PAIR,
+        )
 
     def multiply(self, _: Index) -> None:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""

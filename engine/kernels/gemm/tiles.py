@@ -72,7 +72,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
             plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
             if slices > 1 and (plain.parts > MOST_WARPS or steps < FEWEST_TILES):
                 continue
-            if slices > 1 and slices * exchanged_bytes(plain) > machine.shared_limit:
+            if slices > 1 and slices * exchanged_bytes(plain, loop.step > 0) > machine.shared_limit:
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)

@@ -73,8 +73,8 @@ class _TileWork:
             for reach, side, size in zip(gemm.reaches, config.block, sizes, strict=False)
         )
         self.copies: tuple[TileCopy, TileCopy] = (first, second)
-        self.shares = min(config.slices, config.part[0] // FRAGMENT_SIZE) if self.on_tensor_cores else 1
-        """Slices that finish sums: no more than rows of instructions."""
+        self.shares = min(config.slices, config.part[0] // (FRAGMENT_SIZE if self.on_tensor_cores else 1))
+        """Slices that finish sums: no more than rows of instructions, on CUDA cores than rows of a thread."""
         self.results = math.prod(config.part) // problem.lanes // self.shares
         """Sums that a thread finishes."""
         epilogue, part = gemm.epilogue, config.part
@@ -85,7 +85,7 @@ class _TileWork:
             self.rows, neighbours = rows_of_instructions * (1 if self.is_staged else 2), 2
         else:
             elements = fragment_elements(second.element_bytes)
-            self.rows, neighbours = part[0], 1 if second.depth_inner else min(elements, part[1])
+            self.rows, neighbours = part[0] // self.shares, 1 if second.depth_inner else min(elements, part[1])
         """Rows of a thread's results, and neighbouring columns that it owns together."""
         self.vector = epilogue.widest if self.is_staged else min(epilogue.widest, neighbours)
         """Neighbouring results of a thread that are read and written at once."""
@@ -100,12 +100,14 @@ class _TileWork:
     @property
     def fragment_bytes(self) -> int:
         """From shared memory to registers in the main loop: a register pipeline across tiles reads past the last."""
-        (rows, columns), depth = self.config.part, self.config.block[2]
+        (rows, columns), depth = self.config.part, self.config.block[2] // self.config.slices
         if self.on_tensor_cores:
-            step = self.gemm.problem.instruction[2] * self.config.slices
+            step = self.gemm.problem.instruction[2]
             of_step = (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES
         else:
-            step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies))
+            # Threads read single depths where neither tile has them inside.
+            is_inner = any(copy.depth_inner for copy in self.copies)
+            step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies)) if is_inner else 1
             of_step = step * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
         ahead = self.config.register_stages - 1 if self.config.stages > 1 else 0
         return of_step * (self.steps * (depth // step) + ahead)
