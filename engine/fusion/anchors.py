@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.crop_arrays import writes_block
-from engine.fusion.group_signature import ShapeCache, likeness
+from engine.fusion.group_signature import ShapeCache, in_names_of, likeness
 from engine.fusion.legality import row_bytes
 from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, summed_factors
 from engine.fusion.stitched import stitched_shape
@@ -23,10 +23,25 @@ from engine.tensor.nodes import Access, Array, Statement, without_casts
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One product with what its kernel takes in, as steps of a flow."""
+    """One product with what its kernel takes in."""
+
+    statements: tuple[Statement, ...]
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A kernel that grows: its loop space gets the names of its own statements when it has all of them."""
 
     steps: tuple[int, ...]
+    statements: tuple[Statement, ...]
     shape: Shape
+    names: tuple[str, ...]
+    """Of its statements in `shape`."""
+
+    def anchor(self) -> Anchor:
+        """What has grown."""
+        return Anchor(self.statements, in_names_of(self.statements, self.names, self.shape))
 
 
 def is_product(statement: Statement) -> bool:
@@ -66,7 +81,7 @@ def anchors(flow: Flow, target: Target, fixed: Fixed) -> list[Anchor]:
             growth.start(n)
         elif all(s.reduction is None for s in step.statements):
             growth.take_in(n)
-    return list(growth.products.values())
+    return [product.anchor() for product in growth.products.values()]
 
 
 class _Growth:
@@ -77,7 +92,7 @@ class _Growth:
         self._shapes, self._shared_limit = ShapeCache(), stitched_limit(target)
         self._home: dict[int, int] = {}
         """Step -> the product whose kernel it is in."""
-        self.products: dict[int, Anchor] = {}
+        self.products: dict[int, _Grown] = {}
 
     def start(self, anchor: int) -> None:
         """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
@@ -96,7 +111,8 @@ class _Growth:
                 product = grown
                 home[n] = anchor
         self.products[anchor] = product
-        self._joins.join(self._numbers(product.steps))
+        if len(product.steps) > 1:
+            self._joins.join(self._numbers(product.steps))
 
     def take_in(self, n: int) -> None:
         """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
@@ -111,11 +127,11 @@ class _Growth:
             ranked.sort(key=lambda anchor: (-handed_bytes(anchor), flow.order[anchor]))
         for anchor in ranked:
             steps = (*self.products[anchor].steps, n)
-            if self._joins.closes_cycle(self._numbers(steps)) or self._is_kept_apart(steps):
+            if self._is_kept_apart(steps):
                 continue
             grown = self._kernel(steps)
-            if grown is not None:
-                self._joins.join(self._numbers(steps))
+            # The steps of a product are joined already: one of them stands for all.
+            if grown is not None and self._joins.join(self._numbers((anchor, n))):
                 self.products[anchor] = grown
                 home[n] = anchor
                 return
@@ -130,7 +146,7 @@ class _Growth:
             return False
         return bool(self._fixed.why_apart({s.operator for s in self._flow.statements(steps)}))
 
-    def _kernel(self, steps: tuple[int, ...]) -> Anchor | None:
+    def _kernel(self, steps: tuple[int, ...]) -> _Grown | None:
         """Steps with their common loop space; None where they have none."""
         program, statements = self._flow.program, self._flow.statements(steps)
         kept = program.needed_outside(statements)
@@ -138,8 +154,8 @@ class _Growth:
         def find() -> Shape | str:
             return _shape(statements, kept, program.arrays, self._shared_limit)
 
-        shape = self._shapes.find(likeness(statements, kept), statements, find)
-        return None if isinstance(shape, str) else Anchor(steps, shape)
+        names, shape = self._shapes.first(likeness(statements, kept), statements, find)
+        return None if isinstance(shape, str) else _Grown(steps, statements, shape, names)
 
 
 def _shape(

@@ -71,11 +71,20 @@ class ShapeCache:
 
     def find(self, key: Hashable, statements: Sequence[Statement], find: Callable[[], Shape | str]) -> Shape | str:
         """The loop space of statements, in their own names; or why they have none.  key: equal where `find` is."""
-        names = tuple(s.name for s in statements)
-        if key not in self._found:
-            self._found[key] = names, find()
-        first, shape = self._found[key]
-        return shape if isinstance(shape, str) else shape.with_names(dict(zip(first, names, strict=True)))
+        first, shape = self.first(key, statements, find)
+        return shape if isinstance(shape, str) else in_names_of(statements, first, shape)
+
+    def first(
+        self, key: Hashable, statements: Sequence[Statement], find: Callable[[], Shape | str]
+    ) -> tuple[tuple[str, ...], Shape | str]:
+        """As `find`, in the names of the first statements alike, and these names."""
+        found = self._found.get(key)
+        return found or self._found.setdefault(key, (tuple(s.name for s in statements), find()))
+
+
+def in_names_of(statements: Sequence[Statement], first: Sequence[str], shape: Shape) -> Shape:
+    """The loop space of statements.  first: the names that `shape` has for them."""
+    return shape.with_names({name: s.name for name, s in zip(first, statements, strict=True)})
 
 
 def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable:

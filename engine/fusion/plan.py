@@ -73,10 +73,12 @@ def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
 def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
     numbered = [(number, statement) for number, (group, _) in enumerate(parts.groups) for statement in group]
-    makers: dict[str, set[int]] = {}
+    makers: dict[str, int] = {}
+    several = -1
     for number, statement in numbered:
-        makers.setdefault(statement.write.array, set()).add(number)
-    read = {array for number, s in numbered for array in s.sources if not makers.get(array, set()) <= {number}}
+        array = statement.write.array
+        makers[array] = number if makers.get(array, number) == number else several
+    read = {array for number, s in numbered for array in s.sources if makers.get(array, number) != number}
     leaving = read.union(parts.program.outputs)
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
 

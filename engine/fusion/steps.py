@@ -71,7 +71,7 @@ class _Maker:
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
         for anchor in anchors(flow, self.fits.target, self.fixed):
-            found.append((self._close(flow.statements(anchor.steps)), anchor.shape))
+            found.append((self._close(anchor.statements), anchor.shape))
         return found
 
     def _frames(self) -> list[FlowStep]:

@@ -35,7 +35,7 @@ def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
 
 def _decision(program: TileProgram, request: PipelineRequest, shared_limit: int) -> Decision:
     """A request by itself: rules 1 and 2, then what the loop and the memory have room for."""
-    used = {buffer: uses(program.body, buffer) for buffer in request.buffers}
+    used = uses(program.body, request.buffers)
     paths = {_loop_of(program.body, one) for one in used.values()}
     path = next(iter(paths)) if len(paths) == 1 else None
     refusal = _refusal(program, request, used, paths) if request.stages > 1 else None
@@ -231,5 +231,5 @@ def _are_apart(a: Path, b: Path) -> bool:
 
 def _ends(program: TileProgram, buffer: str, path: Path) -> tuple[int, int]:
     """First and last use of a buffer among the operations directly inside its loop."""
-    places = [place[len(path)] for place, _ in uses(program.body, buffer).reads]
+    places = [place[len(path)] for place, _ in uses(program.body, (buffer,))[buffer].reads]
     return places[0], places[-1]

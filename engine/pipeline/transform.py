@@ -185,7 +185,8 @@ class _Rewriting:
         change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}
-        readers = {p[len(decision.path)] for n in decision.request.buffers for p, _ in uses(self.program.body, n).reads}
+        touched = uses(self.program.body, decision.request.buffers).values()
+        readers = {path[len(decision.path)] for each in touched for path, _ in each.reads}
         before: list[TileOp] = []
         used: list[TileOp] = []
         for op in use:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from engine.pipeline.nodes import Path
@@ -17,28 +17,31 @@ class Uses:
     reads: tuple[tuple[Path, TileOp], ...]
 
 
-def uses(body: tuple[TileOp, ...], buffer: str) -> Uses:
-    """Every operation of a program that touches a buffer."""
-    fills, reads = [], []
+def uses(body: tuple[TileOp, ...], buffers: Collection[str]) -> dict[str, Uses]:
+    """For each of some buffers every operation of a program that touches it."""
+    fills: dict[str, list[tuple[Path, TileOp]]] = {buffer: [] for buffer in buffers}
+    reads: dict[str, list[tuple[Path, TileOp]]] = {buffer: [] for buffer in buffers}
     for path, op in numbered_operations(body):
-        if buffer in op.buffers_read:  # also what it writes there: an update in place cannot run ahead
-            reads.append((path, op))
-        elif buffer in op.buffers_written:
-            fills.append((path, op))
-    return Uses(tuple(fills), tuple(reads))
+        read = dict.fromkeys(op.buffers_read)
+        for buffer in read:  # also what it writes there: an update in place cannot run ahead
+            if buffer in reads:
+                reads[buffer].append((path, op))
+        for buffer in dict.fromkeys(op.buffers_written):
+            if buffer in fills and buffer not in read:
+                fills[buffer].append((path, op))
+    return {buffer: Uses(tuple(fills[buffer]), tuple(reads[buffer])) for buffer in buffers}
 
 
 def used_after(program: TileProgram, loop: Path) -> tuple[str, ...]:
     """Buffers of shared memory without a place of their own that are used only after an outermost loop."""
     if len(loop) != 1:
         return ()
+    floating = [b.name for b in program.buffers.values() if b.scope == "shared" and b.offset is None]
     found = []
-    for buffer in program.buffers.values():
-        if buffer.scope == "shared" and buffer.offset is None:
-            used = uses(program.body, buffer.name)
-            places = [path for path, _ in (*used.fills, *used.reads)]
-            if places and min(places)[0] > loop[0]:
-                found.append(buffer.name)
+    for buffer, used in uses(program.body, floating).items():
+        places = [path for path, _ in (*used.fills, *used.reads)]
+        if places and min(places)[0] > loop[0]:
+            found.append(buffer)
     return tuple(found)
 
 

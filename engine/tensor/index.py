@@ -225,10 +225,12 @@ class Index:
 
     def iterators(self) -> tuple[str, ...]:
         """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
-        return tuple(dict.fromkeys(atom for atom in self.atoms() if isinstance(atom, str)))
+        return tuple(dict.fromkeys([atom for atom in self.atoms() if isinstance(atom, str)]))
 
     def elements(self) -> tuple[Element, ...]:
         """The indirect reads inside."""
+        if {str}.issuperset([type(atom) for atom, _ in self.terms]):  # as nearly always: no generators for these
+            return ()
         return tuple(atom for atom in self.atoms() if isinstance(atom, Element))
 
     def __str__(self) -> str:

@@ -25,9 +25,11 @@ def alignments(program: TileProgram) -> dict[str, int]:
 
 def workspaces(program: TileProgram) -> tuple[GlobalWorkspace, ...]:
     """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
+    own = {name: b for name, b in program.buffers.items() if b.scope == "workspace"}
+    if not own:
+        return ()  # as of nearly every launch: what follows walks the whole program
     aligned = alignments(program)
     zeroed = {name for op in operations(program.body) for name in op.zeroed}
-    own = {name: b for name, b in program.buffers.items() if b.scope == "workspace"}
     return tuple(GlobalWorkspace(f"{n}_", n, b.dtype, b.elements, aligned[n], n in zeroed) for n, b in own.items())
 
 

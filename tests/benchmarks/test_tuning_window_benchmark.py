@@ -41,3 +41,11 @@ def test_trials_stream_in_are_sorted_and_leave_memory_as_it_was(
     assert figures["sort_milliseconds"] < tuning_window.BUDGETS["sort_milliseconds"]
     assert figures["growth_megabytes"] < tuning_window.BUDGETS["growth_megabytes"]
     assert "sort_milliseconds" in capsys.readouterr().out
+
+
+def test_without_a_stop_the_summary_has_no_figure_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = tuning_window.Figures(1, 1, 1.0, 1.0, 0.0, 1.0, {"group": 1.0}, 1.0, 1.0, 0.0, ())
+    figures = tuning_window.summary(found)
+    tuning_window.show(found, figures)
+    assert set(figures) == set(tuning_window.BUDGETS) - {"stop_milliseconds"}
+    assert "stop" not in capsys.readouterr().out

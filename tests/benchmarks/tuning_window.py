@@ -115,7 +115,7 @@ def measured(count: int, rate: int, stopped: int) -> Figures:
         finally:
             window.close()
             window.deleteLater()
-        took = stops(stopped, Path(folder), _until)
+        took = stops(stopped, Path(folder), _until) if stopped else ()
     return Figures(
         count, rate, written, busy, behind, dog.longest_ms, sorted_in, filtered, memory, growth, took
     )
@@ -212,14 +212,14 @@ def _megabytes() -> float:
 
 
 def summary(found: Figures) -> dict[str, float]:
-    """The figures that the goals name."""
-    return {
+    """The figures that the goals name, that of stops where there were any."""
+    figures = {
         "stall_milliseconds": found.stall_milliseconds,
         "sort_milliseconds": max(found.sort_milliseconds.values()),
         "growth_megabytes": found.growth_megabytes,
         "writer_microseconds": found.writer_microseconds,
-        "stop_milliseconds": median(found.stop_milliseconds),
     }
+    return {**figures, "stop_milliseconds": median(found.stop_milliseconds)} if found.stop_milliseconds else figures
 
 
 def show(found: Figures, figures: dict[str, float]) -> None:
@@ -232,7 +232,8 @@ def show(found: Figures, figures: dict[str, float]) -> None:
     for name, value in found.sort_milliseconds.items():
         console.print(f"sort by {name}: {value:.0f} ms")
     console.print(f"slowest filter: {found.filter_milliseconds:.0f} ms")
-    console.print(f"stops: {', '.join(f'{took:.0f}' for took in found.stop_milliseconds)} ms")
+    if found.stop_milliseconds:
+        console.print(f"stops: {', '.join(f'{took:.0f}' for took in found.stop_milliseconds)} ms")
     for name, value in figures.items():
         console.print(f"{name} {value:.1f} (budget {BUDGETS[name]:g})")
 

@@ -97,22 +97,23 @@ class Joins:
         return True
 
     def _whole(self, pattern: Collection[int]) -> frozenset[int]:
-        return frozenset[int]().union(*(self._group[n] for n in pattern))
+        return frozenset[int]().union(*[self._group[n] for n in pattern])
 
     def _behind(self, whole: frozenset[int]) -> set[int] | None:
         """Kernels up to the last of `whole` that need something of it; None where one of them feeds it."""
-        last = max(self._slot[n] for n in whole)
+        slot, group, consumers = self._slot, self._group, self.graph.consumers
+        last = max([slot[n] for n in whole])
         found: set[int] = set()
-        pending = [c for n in whole for c in self.graph.consumers[n] if c not in whole]
+        pending = [c for n in whole for c in consumers[n] if c not in whole]
         while pending:
             n = pending.pop()
-            if n in found or self._slot[n] > last:
+            if n in found or slot[n] > last:
                 continue
-            found |= self._group[n]
+            found |= group[n]
             if len(found) > FARTHEST:
                 return None
-            for member in self._group[n]:
-                for consumer in self.graph.consumers[member]:
+            for member in group[n]:
+                for consumer in consumers[member]:
                     if consumer in whole:
                         return None
                     pending.append(consumer)

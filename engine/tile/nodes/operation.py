@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from engine.tensor.index import Index
@@ -62,12 +63,12 @@ class TileOp:
     @property
     def reads(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it uses."""
-        return tuple(slot for name in self.read_fields for slot in registers_in(getattr(self, name)))
+        return tuple([slot for name in self.read_fields for slot in registers_in(getattr(self, name))])
 
     @property
     def writes(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it sets."""
-        return tuple(getattr(self, name) for name in self.written_fields)
+        return tuple([getattr(self, name) for name in self.written_fields])
 
     @property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
@@ -136,12 +137,12 @@ class TileOp:
     @property
     def regions_read(self) -> tuple[Region, ...]:
         """The memory among its reads."""
-        return tuple(part for part in self.reads if isinstance(part, Region))
+        return tuple([part for part in self.reads if isinstance(part, Region)])
 
     @property
     def regions_written(self) -> tuple[Region, ...]:
         """The memory among its writes."""
-        return tuple(part for part in self.writes if isinstance(part, Region))
+        return tuple([part for part in self.writes if isinstance(part, Region)])
 
     @property
     def buffers(self) -> tuple[str, ...]:
@@ -151,26 +152,32 @@ class TileOp:
     @property
     def buffers_read(self) -> tuple[str, ...]:
         """Buffers of which it uses elements."""
-        return tuple(part.buffer for part in self.reads)
+        return tuple([part.buffer for part in self.reads])
 
     @property
     def buffers_written(self) -> tuple[str, ...]:
         """Buffers of which it sets elements."""
-        return tuple(part.buffer for part in self.writes)
+        return tuple([part.buffer for part in self.writes])
 
     @property
     def names(self) -> frozenset[str]:
         """Every variable, mask and register that must be known where it stands."""
         found = {*self.masks, *(name for part in (*self.reads, *self.writes) for name in part.names)}
-        found.update(name for field in fields(self) for name in variables_in(getattr(self, field.name)))
+        found.update(name for field in self._fields() for name in variables_in(getattr(self, field)))
         found.update(body.mask for body in self.bodies if body.mask)
         return frozenset(found.difference(self.defines))
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def _fields(cls) -> tuple[str, ...]:
+        """The names of its fields; cached, because every walk over a program asks for them."""
+        return tuple(field.name for field in fields(cls))
 
     # Replacing parts
 
     def rewrite(self, change: Rewrite) -> Self:
         """The operation with other parts, and the same below it."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = {name: getattr(self, name) for name in self._fields()}
         changes = {
             name: change.position(parts[self.positions[name]], part) if name in self.positions else change.part(part)
             for name, part in parts.items()
@@ -247,7 +254,7 @@ def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
     """The registers of an expression."""
     if isinstance(value, Slot):
         return (value,)
-    return tuple(Slot(access.array, access.indices) for access in accesses(value)) if value else ()
+    return tuple([Slot(access.array, access.indices) for access in accesses(value)]) if value else ()
 
 
 def variables_in(part: Any) -> tuple[str, ...]:
