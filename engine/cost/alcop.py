@@ -27,15 +27,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
+from engine.cost.nodes import SHARED_LATENCY
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
-from engine.target import Figure, Target
+from engine.target import Target
 from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
 from engine.target.occupancy import REGISTER_UNIT, Occupancy, occupancy
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
-SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
 REGISTER_STEP = REGISTER_UNIT // WARP
 """Compilers hand a thread registers in multiples of this."""
 

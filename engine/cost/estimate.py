@@ -21,7 +21,11 @@ times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, g
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
 hide each other's waiting, L the latency of DRAM and a block's copies of one step through its SM's port to L2, u the
 arithmetic of a step with the SM to itself.  When L <= (S * m - 1) * u the arithmetic never starves and
-P = L + N * m * u; else P = N * (L + u) / S.
+P = L + N * max(m * u, u + s); else P = N * max((L + u) / S, u + s).
+
+The threads of a block that share tiles meet in every step.  In the time s from the last one's coming to the first
+products nothing of the block runs: that all have come is known one latency of shared memory later, and the first
+fragments come another one after that.  Other blocks of the SM run meanwhile, where there are any.
 
     team   = 2 latencies + bytes that a team of blocks leaves / bandwidth of L2 to one SM
 
@@ -40,7 +44,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from engine.cost.calibration import calibrated_target, calibration_of
-from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Prediction, Work
+from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, SHARED_LATENCY, UNCALIBRATED, Prediction, Work
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Target
@@ -151,6 +155,8 @@ class _Numbers(NamedTuple):
     latency: float
     step: float
     """Work of one step of one block that has its SM to itself."""
+    meeting: float
+    """Of the threads of a block that share tiles, in each step."""
     full_waves: int
     last_wave: int
     """Blocks an SM of the wave that does not fill them; 0 without one."""
@@ -202,12 +208,13 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     else:
         pipes = max(issue, shared, _combined_time(fp32, tensor, special))
     step = pipes / (rounds * work.serial_steps)
+    meeting = 2 * SHARED_LATENCY.value / machine.clock.value * MICROSECONDS if work.copies_tiles else 0.0
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
     last = -(-left // sms)
     return _Numbers(
         room, sms * room.blocks, share, busy, l2_rate, shared_rate, fp32_rate, tensor_rate, special_rate,
-        issue_rate, lost, latency, step, full, last,
+        issue_rate, lost, latency, step, meeting, full, last,
         launch=machine.launch_overhead.value * MICROSECONDS,
         ramp=machine.ramp.value * MICROSECONDS,
         dram=(work.dram_bytes_read + work.dram_bytes_written + lost) / machine.dram_bandwidth.value * MICROSECONDS,
@@ -217,7 +224,8 @@ def _compute(work: Work, machine: Target) -> _Numbers:
         tensor=tensor,
         special=special,
         issue=issue,
-        loop=full * _wave(work, room.blocks, latency, step) + (_wave(work, last, latency, step) if last else 0.0),
+        loop=full * _wave(work, room.blocks, latency, (step, meeting))
+        + (_wave(work, last, latency, (step, meeting)) if last else 0.0),
         pipes=pipes,
         team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
     )  # fmt: skip
@@ -246,11 +254,12 @@ def _lost_bytes(work: Work, places: int, machine: Target) -> float:
     return work.again_bytes * min(1.0, max(0.0, (held - 1) / (LOST - 1)))
 
 
-def _wave(work: Work, blocks: int, latency: float, step: float) -> float:
-    """Microseconds in which so many blocks of an SM go through their steps."""
+def _wave(work: Work, blocks: int, latency: float, of_step: tuple[float, float]) -> float:
+    """Microseconds in which so many blocks of an SM go through their steps.  of_step: its work, and the meeting."""
+    step, meeting = of_step
     if _starves(work, blocks, latency, step):
-        return work.serial_steps * (latency + step) / work.stages
-    return latency + work.serial_steps * blocks * step
+        return work.serial_steps * max((latency + step) / work.stages, step + meeting)
+    return latency + work.serial_steps * max(blocks * step, step + meeting)
 
 
 def _starves(work: Work, blocks: int, latency: float, step: float) -> bool:
@@ -295,6 +304,8 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
     terms.append(TermDoc("instruction issue", n.issue, "µs", f"{because}, those of addresses not counted"))
     together = f"the longest, and part of those that hinder it: |a, b| = (a^{OVERLAP} + b^{OVERLAP})^(1/{OVERLAP})"
     terms.append(TermDoc("pipes together", n.pipes, "µs", together))
+    if n.meeting:
+        terms.append(TermDoc("meeting", n.meeting, "µs", _meeting_text(n)))
     terms.append(TermDoc("main loop", n.loop, "µs", _loop_text(work, n)))
     if work.team > 1:
         waited = f"{machine.dram_latency.value * MICROSECONDS:.2g} µs to know that it is, as long for the first sums"
@@ -304,6 +315,16 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
         )
         terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))
+
+
+def _meeting_text(numbers: _Numbers) -> str:
+    waves = {blocks for blocks in (numbers.full_waves and numbers.resident.blocks, numbers.last_wave) if blocks}
+    left = max(0.0, numbers.step + numbers.meeting - min(waves) * numbers.step)
+    outcome = f"other blocks of the SM hide all but {left:.2g} µs of it" if left else "other blocks of the SM hide it"
+    if min(waves) == 1:
+        outcome = "a block that has its SM to itself waits for it"
+    twice = f"2 x {SHARED_LATENCY.value} clocks of shared memory ({SHARED_LATENCY.source})"
+    return f"in each step of the main loop, until a block's threads have met and have fragments: {twice}; {outcome}"
 
 
 def _loop_text(work: Work, numbers: _Numbers) -> str:

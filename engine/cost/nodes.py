@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
+from engine.target import Figure
 from engine.target.hardware import SECTOR
 from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
 """What may limit a kernel: `Prediction.bound`."""
+SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
+"""From asking shared memory for something to having it."""
 UNCALIBRATED = "uncalibrated"
 """Of a prediction whose figures are data sheets' and publications'."""
 

@@ -41,6 +41,7 @@ from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.work import work
 from engine.support.errors import EngineError
 from engine.target import Target, target
+from engine.target.hardware import SUM_BYTES
 from engine.tensor.nodes import TensorProgram
 from engine.tensorize.space import GemmConfig
 from tests.benchmarks import report
@@ -50,6 +51,8 @@ from tests.benchmarks.published_rows import Row, Schedule, read_rows
 
 NAME = "published"
 PRODUCTS = ("matmul", "batched-matmul")
+STATIC_BYTES = 48 * 2**10
+"""Of shared memory that a kernel may declare: libraries' kernels without cp.async have no other."""
 FEWEST = 20
 """Rows of a tile whose median is printed."""
 
@@ -115,9 +118,22 @@ def forced_config(schedule: Schedule, chosen: GemmConfig) -> GemmConfig | None:
     part = _part(schedule)
     if part is None or max(part) > CORE_PART or max(schedule.block) > CORE_BLOCK:
         return None
-    # Where the name does not say the depth, a slice has as much of it as the whole of an unsliced tile.
-    depth = schedule.depth or chosen.block[2] * schedule.slices
-    return GemmConfig((*schedule.block, depth), part, schedule.stages or max(2, chosen.stages), slices=schedule.slices)
+    depth, stages = schedule.depth or chosen.block[2], schedule.stages or max(2, chosen.stages)
+    if schedule.slices > 1 and schedule.depth is None:
+        depth, stages = _sliced_depth(schedule.block, chosen.block[2] * schedule.slices), 2
+    return GemmConfig((*schedule.block, depth), part, stages, slices=schedule.slices)
+
+
+def _sliced_depth(block: tuple[int, int], most: int) -> int:
+    """A slice has as much of the depth as the whole of an unsliced tile, as long as static memory holds two tiles.
+
+    A launch of `ampere_sgemm_32x32_sliced1x4_nn` as Nsight Systems lists it has 33 kB of static shared memory: two
+    tiles of 64 depths.
+    """
+    depth = most
+    while 2 * sum(block) * depth * SUM_BYTES > STATIC_BYTES:
+        depth //= 2
+    return depth
 
 
 def _part(schedule: Schedule) -> tuple[int, int] | None:

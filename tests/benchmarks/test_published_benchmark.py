@@ -11,7 +11,7 @@ import pytest
 from engine.tensorize.space import GemmConfig
 from tests.benchmarks import published
 from tests.benchmarks.published_method import added_microseconds
-from tests.benchmarks.published_rows import Row, read_rows
+from tests.benchmarks.published_rows import Row, Schedule, read_rows
 
 XLA = """device,dtype,b,m,n,k,flops_per_s,microseconds
 sm_90,bf16xbf16->bf16,1,256,512,1024,0,7.0
@@ -71,8 +71,15 @@ def test_slices_of_a_named_kernel_are_read_and_forced(tmp_path: Path) -> None:
     assert (plain.schedule.name, plain.schedule.slices) == ("32x64", 1)
     chosen = GemmConfig((64, 64, 16), (4, 4), 3)
     forced = [published.forced_config(one.schedule, chosen) for one in (sliced, plain)]
-    assert forced == [GemmConfig((64, 32, 64), (4, 8), 3, slices=4), GemmConfig((64, 32, 16), (2, 4), 3)]
+    assert forced == [GemmConfig((64, 32, 64), (4, 8), 2, slices=4), GemmConfig((64, 32, 16), (2, 4), 3)]
     assert all(config and config.parts == 256 for config in forced)
+
+
+@pytest.mark.parametrize(("block", "depth"), [((32, 32), 64), ((32, 64), 64), ((32, 128), 32)])
+def test_sliced_tiles_are_as_deep_as_static_memory_holds_two(block: tuple[int, int], depth: int) -> None:
+    config = published.forced_config(Schedule("", block, 256, slices=4), GemmConfig((64, 64, 16), (4, 4), 3))
+    assert config is not None and config.block == (*block, depth)
+    assert 2 * config.stage_bytes(4) <= 48 * 1024
 
 
 def element_wise(added: float, rows: int) -> list[str]:

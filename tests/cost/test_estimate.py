@@ -101,7 +101,25 @@ def test_one_stage_waits_at_every_step_and_more_stages_overlap() -> None:
     assert term(replace(small, stages=1), "main loop") == pytest.approx(32 * 0.6 + work)
     # Two stages: a load of 0.6 us ends behind the step before it, which takes longer.
     assert work / 32 > 0.6
-    assert term(replace(small, stages=2), "main loop") == pytest.approx(0.6 + work)
+    alone = 0.6 + work + 32 * term(small, "meeting")
+    assert term(replace(small, stages=2), "main loop") == pytest.approx(alone)
+
+
+def test_threads_that_share_tiles_meet_where_no_other_block_of_the_sm_works_meanwhile() -> None:
+    """Twice 30 clocks in each step; blocks of other kernels have no tiles to wait for."""
+    clocks = 60 / H200.clock.value * 1e6
+    assert term(PRODUCT, "meeting") == pytest.approx(clocks)
+    alone = replace(PRODUCT, blocks=132, flops=2 * 1024**3, shared_bytes_moved=0, l2_bytes=0, serial_steps=32)
+    two = replace(alone, blocks=264, flops=2 * alone.flops)
+    work = term(alone, "pipes together")
+    assert term(alone, "main loop") == pytest.approx(0.6 + work + alone.serial_steps * clocks)
+    assert term(two, "main loop") == pytest.approx(0.6 + max(2 * work, work + alone.serial_steps * clocks))
+    said = {name: t.because for name, one in (("alone", alone), ("two", two)) for t in model_prediction(one, H200).terms
+            if t.name == "meeting"}  # fmt: skip
+    assert "has its SM to itself waits" in said["alone"] and "other blocks of the SM hide" in said["two"]
+    other = replace(alone, copies_tiles=False)
+    assert "meeting" not in [t.name for t in model_prediction(other, H200).terms]
+    assert term(other, "main loop") == pytest.approx(0.6 + term(other, "pipes together"))
 
 
 def test_a_full_machine_hides_latency_that_a_single_block_does_not() -> None:
