@@ -17,6 +17,7 @@ import onnx
 from onnx import helper
 
 from engine.execution.bfloat16 import bfloat16_tensors, in_float32
+from engine.execution.domains import positive_inputs
 from engine.graph.nodes import BFLOAT16, INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
 from engine.graph.onnx import read_model
 from engine.graph.subgraphs import captured_tensors
@@ -52,10 +53,10 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     """The value before the run of every graph input and constant, in its declared type.
 
     Light weights follow their recorded distribution, inputs the file's `light.inputs` ranges; other floats are standard
-    normal, index inputs in range, booleans random.  Where that would put an AKG graph outside the domain of a root or
-    a logarithm, the inputs that lead there are positive.
+    normal, index inputs in range, booleans random.  Inputs whose sign decides whether a root or a logarithm is defined
+    are positive; where an AKG graph is outside such a domain for another reason, all that lead there are.
     """
-    values = _draw_all(graph, seed, frozenset())
+    values = _draw_all(graph, seed, always_positive(graph))
     suspects = domain_inputs(graph)
     if suspects and check_finite(_evaluate_operators(graph, values), _masks(graph)):
         values = _draw_all(graph, seed, suspects)
@@ -180,6 +181,12 @@ def distributions(graph: OperatorGraph, names: Iterable[str], positive: Collecti
     """Input tensor -> what its values are drawn from; positive: those without a given range that shall be above 0."""
     ranges = _ranges(graph)
     return {name: _distribution(graph, name, ranges, name in positive) for name in names}
+
+
+def always_positive(graph: OperatorGraph) -> frozenset[str]:
+    """Inputs without a given range whose sign decides whether a root or a logarithm is defined."""
+    ranges = _ranges(graph)
+    return positive_inputs(graph, [name for name in graph.inputs if name not in ranges])
 
 
 def domain_inputs(graph: OperatorGraph) -> frozenset[str]:

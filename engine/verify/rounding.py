@@ -64,7 +64,8 @@ def rounding_errors(
         name: np.asarray(v, np.float64) if "float" in program.arrays[name].dtype else np.asarray(v)
         for name, v in values.items() if name in program.arrays
     }  # fmt: skip
-    errors: Arrays = {name: np.zeros(value.shape) for name, value in exact.items()}
+    # Integers are no errors: where they are indices, they tell which element's error is read.
+    errors: Arrays = {name: np.zeros(v.shape) if is_float(v.dtype) else v for name, v in exact.items()}
     with np.errstate(all="ignore"):
         for statement in program.statements:
             if "float" not in program.arrays[statement.write.array].dtype:
@@ -189,9 +190,12 @@ class _FollowedStatement:
                 error = np.zeros(())
                 for place, (own, off) in enumerate(parts):
                     if function in SMOOTH and is_float(own.dtype) and off.any():
-                        for moved in (own + off, own - off):
-                            taken = [moved if k == place else part for k, (part, _) in enumerate(parts)]
-                            error = error + np.abs(FUNCTION_OF[function](*taken) - value) / SIDES
+                        moved = [[m if k == place else part for k, (part, _) in enumerate(parts)]
+                                 for m in (own + off, own - off)]  # fmt: skip
+                        up, down = (np.abs(FUNCTION_OF[function](*taken) - value) for taken in moved)
+                        mean = (up + down) / 2
+                        # Below 0 there is no root: the other side alone says how far a result may move.
+                        error = error + np.where(np.isnan(mean), np.fmax(up, down), mean)
                 ulps = FUNCTION_ULPS if function in INEXACT else SIDES * (function not in EXACT)
                 return value, error + np.abs(value) * (ulps * UNIT.get(dtype, 0.0))
             case _:

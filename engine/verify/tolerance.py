@@ -62,15 +62,18 @@ def group_tolerance(group: FusionGroup) -> Tolerance:
     """The tolerance of what a group writes.
 
     Where it reads what a lowering made inside an operator (the state of an LSTM, the mean of a norm), the reference has
-    no value for that: it is computed from the nearest tensors that have one, and those statements round too.
+    no value for that: it is computed from the nearest tensors that have one, and those statements round too.  Where it
+    reads the parts of a sum, the reference has added up the whole.
     """
     if group.graph is None:
         return tolerance(group.program)
-    known = group.graph.tensors.keys()
-    inside = {tensor for n in group.program.inputs if (tensor := group.instances[0].arrays[n]) not in known}
+    known, arrays = group.graph.tensors.keys(), group.instances[0].arrays
+    inside = {tensor for n in group.program.inputs if (tensor := arrays[n]) not in known}
     if not inside:
         return tolerance(group.program)
-    return tolerance(group.program, behind(lower(group.graph), known, inside))
+    lowered = lower(group.graph)
+    wholes = set() if inside <= lowered.arrays.keys() else {arrays[n] for n in group.program.outputs}
+    return tolerance(group.program, behind(lowered, known - wholes, inside | wholes))
 
 
 def tolerance(*programs: TensorProgram) -> Tolerance:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import engine
-from engine.execution.reference import distributions, domain_inputs
+from engine.execution.reference import always_positive, distributions, domain_inputs
 from engine.graph.nodes import AttributeValue, Operator, OperatorGraph
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.verify.kernel import smaller
@@ -153,7 +153,7 @@ def _origin(graph: OperatorGraph, tensor: str) -> list[str]:
 @lru_cache(maxsize=1)
 def _drawn(graph: OperatorGraph) -> Mapping[str, frozenset[str]]:
     """Tensor -> the distributions of the graph inputs behind it."""
-    given = distributions(graph, graph.inputs, domain_inputs(graph))
+    given = distributions(graph, graph.inputs, always_positive(graph) | domain_inputs(graph))
     behind = {name: frozenset([repr(drawn)]) for name, drawn in given.items()}
     for op in graph.operators:
         made = frozenset[str]().union(*(behind[name] for name in op.inputs if name in behind))

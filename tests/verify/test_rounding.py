@@ -17,7 +17,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Scalar, TensorProgram
 from engine.verify.kernel import check_kernel
 from engine.verify.rounding import rounding_errors, with_values
-from engine.verify.tolerance import Tolerance, tolerance
+from engine.verify.tolerance import Tolerance, group_tolerance, tolerance
 from tests.explore.groups import made_of
 from tests.semantics.single import Node, write_model
 from tests.support.checked_programs import check_program
@@ -132,6 +132,39 @@ def test_a_sum_of_few_results_that_cancel_passes(seed: int) -> None:
     text = random_program(seed)
     group = made_of(text)
     assert check_program(engine.compile(group, Recipe(target=group.target))).status == "pass"
+
+
+def test_an_index_from_memory_is_no_error(tmp_path: Path) -> None:
+    """It tells whose error is read, so that it stands among the errors as it is."""
+    nodes: list[Node] = [("Gather", ["x", "i"], ["g"], {}), ("Sub", ["g", "z"], ["t"], {})]
+    shapes = {"x": ("float32", (4,)), "i": ("int64", (6,)), "z": ("float32", (6,))}
+    (group,) = engine.fuse(engine.load(write_model(tmp_path / "model.onnx", nodes, shapes, ["t"]))).groups
+    values, _ = group_values(group)
+    exact = values | evaluate(group.program, values, exact=True)
+    (written,) = group.program.outputs
+    own, unit = 4 * np.abs(exact[written]) * 2.0**-24, 2.0**-24
+    largest = max(np.abs(value).max() for value in values.values() if value.dtype == np.float32)
+    found = rounding_errors(group.program, exact)[written]
+    assert (found >= 0.99 * own).all() and (found <= 1.01 * own + 2 * largest * unit).all()
+
+
+def test_a_root_near_zero_moves_by_the_root_of_its_error() -> None:
+    """One side of its operand has no root."""
+    root = statement("S0", BOX[:1], at("t", "i"), apply("sqrt", apply("sub", at("x", "i"), at("y", "i"))))
+    text = program("root", dict.fromkeys("xyt", (4,)), [root], "t")
+    inputs = {"x": np.full(4, 2.0), "y": np.array([2.0, 2.0, 1.0, 1.0])}
+    values = {**inputs, **evaluate(text, inputs, exact=True)}
+    assert np.isfinite(rounding_errors(text, values)["t"]).all()
+
+
+@needs_compiler
+def test_a_sum_in_parts_may_be_off_by_what_adding_up_the_whole_is(tmp_path: Path) -> None:
+    nodes: list[Node] = [("ReduceSum", ["x"], ["y"], {"keepdims": 0})]
+    plan = engine.fuse(engine.load(write_model(tmp_path / "model.onnx", nodes, {"x": ("float32", (1 << 20,))}, ["y"])))
+    parts, whole = plan.groups
+    assert group_tolerance(whole).relative == pytest.approx(4 * 2.0**10 * 2.0**-24, rel=0.1)
+    assert group_tolerance(parts).relative < group_tolerance(whole).relative / 4
+    assert engine.check(engine.compile(whole)).status == "pass"
 
 
 def test_what_is_discontinuous_hands_no_error_on() -> None:

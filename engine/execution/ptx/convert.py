@@ -34,7 +34,7 @@ def decode_move(i: Instruction, operands: Operands) -> Step:
     if source.startswith("{"):
         parts = operands.vector(source)
         small = np.dtype(f"u{dtype.itemsize // len(parts)}")
-        reads = [operands.read(part, small) for part in parts]
+        reads = [operands.read_part(part, small) for part in parts]
 
         def pack(lanes: RunningLanes) -> None:
             held = np.stack(np.broadcast_arrays(*(read(lanes) for read in reads)), axis=1)

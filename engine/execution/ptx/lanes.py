@@ -91,7 +91,7 @@ class RunningLanes:
         self.group = np.zeros(self.count, np.int64)
         """Of each lane: groups of asynchronous copies that it has committed."""
         self._copies: list[Copies] = []
-        self._lands_early = lands_early
+        self.lands_early = lands_early
         self._block_order = BlockOrder(self.shared.data.size)
         self._run_thread = (first + self.slot) * self.threads + thread
 
@@ -147,7 +147,7 @@ class RunningLanes:
 
     def begin(self, copies: Copies) -> None:
         """Issue asynchronous copies of the running lanes."""
-        if self._lands_early:
+        if self.lands_early:
             self._land(copies)
         else:
             self._copies.append(copies)

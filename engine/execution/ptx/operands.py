@@ -19,6 +19,8 @@ Write = Callable[[RunningLanes, Values], None]
 Step = Callable[[RunningLanes], None]
 """What an instruction does to the lanes that run."""
 
+_UNWRITTEN = (b"\xa7\x5b\xc3\x6d" * 2, b"\x5a\xb4\x39\x96" * 2)
+"""What a part of a packed register holds that nothing has written: in the late order, in the early one."""
 _ADDRESS = re.compile(r"\[\s*([%\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]")
 
 
@@ -63,6 +65,21 @@ class Operands:
             return _special(text, dtype)
         value = self._constant(text, dtype)
         return lambda lanes: value
+
+    def read_part(self, text: str, dtype: Dtype) -> Read:
+        """A part of what is packed: bits without a meaning where nothing has written it.
+
+        Compilers pack such registers where what follows drops them.  The bits differ between the orders of a check, so
+        that a result that depends on them is wrong in one at least.
+        """
+        number, read = self._numbers.get(text), self.read(text, dtype)
+
+        def part(lanes: RunningLanes) -> Values:
+            if number is None or number in lanes.registers:
+                return read(lanes)
+            return np.frombuffer(_UNWRITTEN[lanes.lands_early][: dtype.itemsize], dtype)
+
+        return part
 
     def write(self, text: str) -> Write:
         """Store values of every running lane; of a smaller type, with their sign or zeros in front; "_" drops them."""
