@@ -9,3 +9,7 @@ PIPE_CLOSED = 141
 
 ENDS_WITH_PARENT = "LOOMSCOPE_ENDS_WITH_PARENT"
 """Environment variable: set for a process of the command line that ends with the one that started it."""
+TELLS_PROGRESS = "LOOMSCOPE_TELLS_PROGRESS"
+"""Environment variable: set for a process of the command line whose progress is read by the one that started it."""
+STEP = "loomscope-step "
+"""What a line of standard error begins with that tells progress, as JSON: [text, done, total]."""

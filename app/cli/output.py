@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from app.cli.standard_streams import in_words
-from app.exit_codes import INTERRUPTED
+from app.exit_codes import INTERRUPTED, STEP, TELLS_PROGRESS
 
 if TYPE_CHECKING:
     # Only for the type: importing the engine takes a second that `--help` need not wait for.
@@ -222,7 +222,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 @contextlib.contextmanager
 def steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar that moves when it is called with (text, done, total)."""
+    """A progress bar that moves when it is called with (text, done, total); lines, where who started this process asked
+    for them."""
+    if os.environ.get(TELLS_PROGRESS):
+        yield _tell_step
+        return
     with _progress() as progress:
         task = progress.add_task(what, total=None)
         yield lambda text, done, total: progress.update(task, description=text, completed=done, total=total)
@@ -230,8 +234,15 @@ def steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
 
 def track(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     """The items, with a progress bar on standard error where that is a terminal."""
-    with _progress() as progress:
-        yield from progress.track(items, total=total, description=what)
+    with steps(what) as step:
+        step(what, 0, total)
+        for done, item in enumerate(items, 1):
+            yield item
+            step(what, done, total)
+
+
+def _tell_step(text: str, done: int, total: int) -> None:
+    print(STEP + json.dumps([text, done, total]), file=sys.stderr, flush=True)
 
 
 def _progress() -> Progress:

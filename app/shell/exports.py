@@ -1,12 +1,12 @@
 """What can be taken out of the window: one registry of files, tables and pictures.
 
 Reports and sources are made by the command line's own verbs from a copy of the workspace as it is, so that both ways
-give the same files; that happens in a process of its own, and the window stays usable.
+give the same files; that happens in a process of its own, and the window stays usable.  What is being written stands
+among the jobs, says how far it is, and can be stopped.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,17 +21,19 @@ from app.controllers.tuning.launch import RunProcess
 from app.session.loom_file import SUFFIX, reference_to, write_loom
 from app.shell.panels import PANELS
 from app.shell.pictures import save_picture
+from app.shell.table_export import TableExport
 from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc
 from engine.support.errors import BadInput, EngineError
-from engine.support.files import replace_whole, unwritable
 from views.format import plural
-from views.tables import comma_separated, tables_in
+from views.problems.jobs import JobState
 
 if TYPE_CHECKING:
     from app.shell.window import Window
 
 STAGE = "export"
+JOB = 0
+"""Number of an export among the jobs; the worker's begin at 1."""
 PICTURES = ("SVG (*.svg)", "PNG (*.png)")
 
 
@@ -70,15 +72,22 @@ class VerbCall:
 
 
 class Exports(QObject):
-    """Asks where, and writes; one process at a time."""
+    """Asks where, and writes; one export at a time."""
 
     state_changed = Signal()
+    """`job` is another one, or has come further."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
         self._window = window
-        self._process = RunProcess(STAGE)
+        self.job: JobState | None = None
+        """What is being written, for the list of jobs."""
+        self._process = RunProcess(STAGE, tells_progress=True)
         self._process.ended.connect(self._on_ended)
+        self._process.moved.connect(self._on_moved)
+        self._tables = TableExport(STAGE)
+        self._tables.ended.connect(self._on_tables)
+        self._tables.moved.connect(self._on_moved)
         self._copy: TemporaryDirectory[str] | None = None
         self._out = ""
 
@@ -94,7 +103,7 @@ class Exports(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether files are being written."""
-        return self._copy is not None
+        return self.job is not None
 
     def ask(self, action: str) -> None:
         """Asks for the place of what an action of `VERBS` writes."""
@@ -145,23 +154,15 @@ class Exports(QObject):
         except BadInput as error:
             self._refuse(error)
             return
-        self._window.status.say(f"Writing {Path(out).name}…")
         self._process.start(VerbCall(VERBS[action], copy, out))
-        self.state_changed.emit()
+        self._begin()
 
     def write_tables(self, folder: str) -> None:
-        """Writes every table that has rows as one CSV file."""
-        count = 0
-        try:
-            for name, panel in self._window.panels.by_name().items():
-                for title, table in tables_in(panel):
-                    words = re.sub(r"\W+", "-", title.lower()).strip("-")
-                    replace_whole(Path(folder) / f"{name}-{words}.csv", comma_separated(table).encode())
-                    count += 1
-        except OSError as error:
-            self._refuse(unwritable(folder, STAGE, error))
-        else:
-            self._window.status.say(f"Wrote {plural(count, 'table')} to {Path(folder).name}")
+        """Starts to write every table that has rows as one CSV file."""
+        self.cancel()
+        self._out = folder
+        self._begin()
+        self._tables.start(self._window.panels.by_name(), Path(folder))
 
     def write_trace(self, chart: ChartDoc, out: str) -> None:
         """Writes a pipeline's chart as trace events, as `predict --trace` does."""
@@ -186,16 +187,37 @@ class Exports(QObject):
     def cancel(self) -> None:
         """Ends what is being written; no file is left in part."""
         self._process.kill()
+        self._tables.cancel()
         self._forget()
 
     def close(self) -> None:
         """Ends the process with the window."""
         self._process.close()
+        self._tables.close()
         self._forget()
 
     def _near(self, suffix: str) -> Path:
         opened = self._window.document.workspace.opened
         return Path(self._window.document.path or opened.path).absolute().with_suffix(suffix)
+
+    def _begin(self) -> None:
+        name = Path(self._out).name
+        self.job = JobState(JOB, f"Writing {name}", "", 0, 0)
+        self._window.status.say(f"Writing {name}…")
+        self.state_changed.emit()
+
+    def _on_moved(self, text: str, done: int, total: int) -> None:
+        if self.job is not None:
+            self.job = replace(self.job, text=text, done=done, total=total)
+            self.state_changed.emit()
+
+    def _on_tables(self, problem: ProblemDoc | None, count: int) -> None:
+        folder = self._out
+        self._forget()
+        if problem is None:
+            self._window.status.say(f"Wrote {plural(count, 'table')} to {Path(folder).name}")
+        else:
+            self._window.workspace.add_problem("", problem)
 
     def _on_ended(self, problem: ProblemDoc | None) -> None:
         out = self._out
@@ -214,4 +236,6 @@ class Exports(QObject):
         if self._copy is not None:
             self._copy.cleanup()
             self._copy = None
+        if self.job is not None:
+            self.job = None
             self.state_changed.emit()

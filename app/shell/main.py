@@ -18,14 +18,10 @@ from app.shell.gc_control import Collector
 from app.shell.preferences import memory_limit, preferred_target
 from app.shell.sigint import note_interrupts
 from app.shell.window import Window
+from views.plots.chart_import import import_charts
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
-LATER = ("views.plots.chart", "engine.explore.what_if")
-"""Modules that nothing needs before a model is open: imported beside the event loop, once the window is there.
-
-The first loads pyqtgraph: imported when the first plot is shown, it stops the window for a third of a second.
-"""
 
 
 def application() -> QApplication:
@@ -64,8 +60,13 @@ def make_window(
 
 
 def later_imports() -> Thread:
-    """A thread, not started, that imports what the window will need soon; none of it makes widgets."""
-    return Thread(target=lambda: list(map(import_module, LATER)), name="imports")
+    """A thread, not started, that imports what nothing needs before a model is open; none of it makes widgets."""
+
+    def run_imports() -> None:
+        import_charts()
+        import_module("engine.explore.what_if")
+
+    return Thread(target=run_imports, name="imports")
 
 
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:

@@ -33,6 +33,7 @@ from app.shell.wiring import Panels, Wiring
 from views.format import duration
 from views.icons import icon
 from views.notice import Notice
+from views.problems.jobs import JobState
 from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
@@ -89,6 +90,8 @@ class Window(QMainWindow):
         self.resize(*USUAL)
         arrange(self, self.docks, self.perspective)
         self.exports = Exports(self)
+        self.exports.state_changed.connect(self._show_counts)
+        self.panels.jobs.stop_requested.connect(self._stop_job)
         self.drops = FileDrops(self, self.docks.values(), self.files.open)
         self.commands = Commands(self)
         self.set_theme()
@@ -341,7 +344,17 @@ class Window(QMainWindow):
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]
         self.status.show_problems(len(problems), any(problem.severity == "error" for problem in problems))
-        self.status.show_jobs(len(self.workspace.client.jobs))
+        jobs = [JobState(job.number, job.title, job.text, job.done, job.total) for job in self.workspace.client.jobs]
+        jobs += [self.exports.job] if self.exports.job else []
+        self.panels.jobs.show_jobs(jobs)
+        self.status.show_jobs(len(jobs))
+
+    def _stop_job(self, number: int) -> None:
+        """An export has a process of its own; the worker is stopped with all that it does."""
+        if self.exports.job and number == self.exports.job.number:
+            self.exports.cancel()
+        else:
+            self.workspace.client.cancel()
 
     def _show_draft(self, draft: bool) -> None:
         """Apply is the primary button only while an edit waits for it."""

@@ -25,7 +25,7 @@ from views.history.view import HistoryView
 from views.moves.view import MovesView
 from views.outline.view import OutlineView
 from views.panel import Panel
-from views.problems.jobs import JobState, JobsView
+from views.problems.jobs import JobsView
 from views.problems.view import ProblemsView
 from views.schedule.view import ScheduleView
 from views.timing.view import TimingView
@@ -100,7 +100,6 @@ class Wiring:
         workspace.kernel_changed.connect(self._show_kernel)
         workspace.problems_changed.connect(self._show_problems)
         workspace.opening_changed.connect(self._show_opening)
-        workspace.client.jobs_changed.connect(self._show_jobs)
         workspace.bus.changed.connect(self._show_selection)
 
     @property
@@ -199,10 +198,6 @@ class Wiring:
 
     def _show_problems(self) -> None:
         self.panels.problems.show_problems([problem for _, problem in self.workspace.problems])
-
-    def _show_jobs(self) -> None:
-        jobs = self.workspace.client.jobs
-        self.panels.jobs.show_jobs([JobState(job.number, job.title, job.text, job.done, job.total) for job in jobs])
 
     def _show_opening(self, opening: bool) -> None:
         for panel in (self.panels.outline, self.panels.graph):

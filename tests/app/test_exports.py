@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton
 
 from app.shell.actions import EXPORTS
 from app.shell.exports import VERBS
@@ -72,7 +72,12 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(edited: Window, qtbot
 
 
 def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_path: Path) -> None:
+    steps = []
+    edited.exports.state_changed.connect(lambda: steps.append(edited.exports.job))
     edited.exports.write_tables(str(tmp_path))
+    qtbot.waitUntil(lambda: not edited.exports.is_busy, timeout=LONG)  # type: ignore[attr-defined]
+    assert [job.done for job in steps if job and job.total] == list(range(len(PANELS)))
+    assert "Wrote" in edited.status.currentMessage() and not edited.workspace.problems
     written = {path.name for path in tmp_path.glob("*.csv")}
     assert {"timing-kernels-with-their-times.csv", "outline-outline-tree.csv"} <= written
     text = (tmp_path / "timing-kernels-with-their-times.csv").read_text(encoding="utf-8")
@@ -81,6 +86,40 @@ def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_p
     assert model is not None and model.total is not None
     assert row["group"] == GROUP and float(row["predicted µs"]) == model.total.microseconds
     assert float(row["predicted µs"]) < document("predict", SOFTMAX)["microseconds"], "the time of the edit"
+
+
+def test_tables_that_are_stopped_or_refused_end_the_job(edited: Window, qtbot: object, tmp_path: Path) -> None:
+    edited.exports.write_tables(str(tmp_path))
+    cancel_button(edited).click()
+    qtbot.wait(100)  # type: ignore[attr-defined]
+    assert not edited.exports.is_busy and not list(tmp_path.glob("*.csv"))
+    edited.exports.write_tables(str(tmp_path / "no"))
+    qtbot.waitUntil(lambda: not edited.exports.is_busy, timeout=LONG)  # type: ignore[attr-defined]
+    ((_, problem),) = edited.workspace.problems
+    assert problem.stage == "export"
+
+
+def cancel_button(window: Window) -> QPushButton:
+    """That of the only job."""
+    (button,) = (each for each in window.panels.jobs.findChildren(QPushButton) if each.text() == "Cancel")
+    return button
+
+
+def test_an_export_is_a_job_that_tells_how_far_it_is_and_can_be_stopped(
+    edited: Window, qtbot: object, tmp_path: Path
+) -> None:
+    steps = []
+    edited.exports.state_changed.connect(lambda: steps.append(edited.exports.job))
+    write(edited, qtbot, "export-cuda", tmp_path / "kernels")
+    assert [(job.text, job.done, job.total) for job in steps if job and job.total] == [
+        ("generating", 0, 1), ("generating", 1, 1),
+    ]  # fmt: skip
+    edited.exports.write("export-report", str(tmp_path / "report.html"))
+    assert edited.status.jobs.text() == "Jobs 1"
+    cancel_button(edited).click()
+    assert not edited.exports.is_busy and edited.status.jobs.text() == "Jobs 0"
+    assert edited.workspace.client.process_id, "the worker goes on"
+    assert not (tmp_path / "report.html").exists() and not edited.workspace.problems
 
 
 @pytest.mark.slow(sentinel=True)

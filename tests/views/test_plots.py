@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,9 +18,10 @@ from PySide6.QtWidgets import QFileDialog
 from tests.benchmarks import plots
 from tests.support.plots import drag, spot, wheel
 from tests.support.pointer import hover
+from views.plots import chart_import
 from views.plots.mark_style import MarkStyle
 from views.plots.marks import paint_marks
-from views.plots.writing import csv_of, save_as
+from views.plots.writing import csv_of, png_of, save_as
 from views.theme import load_theme
 from views.timing.live import GpuReading, Live, Series
 from views.timing.plot import SamplePlot
@@ -51,6 +55,50 @@ def picture(plot: SamplePlot) -> QImage:
 def view(plot: SamplePlot) -> QRectF:
     assert plot.chart is not None
     return QRectF(plot.chart.plot().box.viewRect())
+
+
+@pytest.fixture
+def end_of_import(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A thread imports charts until this is set, or until somebody who waits for it has set it."""
+    ended, main = threading.Event(), threading.current_thread()
+
+    def wait(name: str) -> None:
+        (ended.set if threading.current_thread() is main else ended.wait)()
+
+    monkeypatch.setattr(chart_import, "import_module", wait)
+    thread = threading.Thread(target=chart_import.import_charts)
+    thread.start()
+    while not chart_import.are_charts_coming():
+        pass
+    yield ended
+    ended.set()
+    thread.join()
+
+
+def wait_for_data(qtbot: object) -> SamplePlot:
+    made = SamplePlot()
+    qtbot.addWidget(made)  # type: ignore[attr-defined]
+    made.set_theme(load_theme("dark"))
+    made.resize(640, 360)
+    made.show()
+    made.show_live(live(100))
+    return made
+
+
+def test_a_plot_that_is_shown_while_a_thread_imports_charts_comes_when_they_are_there(
+    qtbot: Any, end_of_import: threading.Event
+) -> None:
+    plot = wait_for_data(qtbot)
+    plot.repaint()
+    qtbot.wait(60)
+    assert plot.chart is None and not end_of_import.is_set()
+    end_of_import.set()
+    qtbot.waitUntil(lambda: plot.chart is not None)
+
+
+def test_a_picture_waits_for_the_import_of_charts(qtbot: object, end_of_import: threading.Event) -> None:
+    plot = wait_for_data(qtbot)
+    assert png_of(plot) and plot.chart is not None
 
 
 MIDDLE = QPoint(340, 120)

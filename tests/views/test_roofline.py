@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 
@@ -195,3 +197,23 @@ def test_predicted_is_hollow_measured_filled(qtbot: object, theme: str) -> None:
     for hollow, filled in spots:
         assert image.pixelColor(hollow) == tokens.colour("panel")
         assert image.pixelColor(filled) == tokens.colour("text")
+
+
+@pytest.mark.parametrize("size", [(700, 400), (700, 245), (434, 245), (420, 205)])
+def test_names_of_roofs_are_whole_and_apart_or_left_out(qtbot: object, size: tuple[int, int]) -> None:
+    made = page(qtbot)
+    made.resize(*size)
+    made.canvas.grab()
+    chart = made.canvas.chart
+    assert chart is not None
+    said = []
+    for plot in chart.plots.values():
+        words = [item for item in plot.box.childGroup.childItems() if isinstance(item, pg.TextItem)]
+        said += [item.toPlainText() for item in words]
+        roofs = [item for item in words if item.toPlainText() in ("tensor cores", "CUDA cores", "4.00 TB/s")]
+        boxes = [item.mapRectToScene(item.boundingRect()) for item in roofs]
+        area = plot.box.sceneBoundingRect().adjusted(-2, -2, 2, 2)
+        assert all(map(area.contains, boxes))
+        assert not any(one.adjusted(1, 1, -1, -1).intersects(other) for one, other in combinations(boxes, 2))
+    if size[1] == 400:
+        assert [said.count(name) for name in ("tensor cores", "CUDA cores", "4.00 TB/s")] == [2, 2, 2]

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
+from views.plots.chart_import import are_charts_coming
 from views.plots.writing import Cells, csv_of, png_of, save_as, svg_of
 from views.theme import Theme
 from views.themed import Themed
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # pyqtgraph takes half a second to load, which the window's s
 ZOOM = 0.8
 """Part of the range that a key leaves."""
 NONE = -1
+LOOK_MS = 20
+"""Milliseconds between two looks whether charts can be made."""
 HINT = "Wheel zooms, drag pans, Ctrl+drag zooms to a rectangle, Shift+drag selects; 0 or a double click shows all"
 
 
@@ -43,6 +46,8 @@ class PlotFrame(QWidget, Themed):
         self._soon.setSingleShot(True)
         self._soon.setInterval(0)
         self._soon.timeout.connect(self.flush)
+        self._later = QTimer(self, singleShot=True, interval=LOOK_MS)
+        self._later.timeout.connect(self.flush)
 
     def has_data(self) -> bool:
         """Whether there is anything to draw: until then no plot is made."""
@@ -80,6 +85,9 @@ class PlotFrame(QWidget, Themed):
     def flush(self) -> None:
         """Draws now what has changed."""
         if not self._is_stale or self.theme is None or not (self.chart or self.has_data()):
+            return
+        if self.chart is None and are_charts_coming():
+            self._later.start()
             return
         self._is_stale = False
         chart = self.chart or self._make_chart(self.theme)

@@ -11,6 +11,8 @@ from PySide6.QtGui import QPainter
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
+from views.plots.chart_import import have_charts
+
 DOTS_PER_INCH = 96
 """Of the window at 100 %: a pixel of the widget is a pixel of its SVG."""
 Cells = Iterable[Sequence[object]]
@@ -18,6 +20,7 @@ Cells = Iterable[Sequence[object]]
 
 def png_of(widget: QWidget) -> bytes:
     """A widget's picture at the pixels that it has on its screen."""
+    have_charts()
     picture = QBuffer()
     picture.open(QIODevice.OpenModeFlag.WriteOnly)
     widget.grab().save(picture, "PNG")
@@ -26,6 +29,7 @@ def png_of(widget: QWidget) -> bytes:
 
 def svg_of(widget: QWidget) -> bytes:
     """A widget as lines, curves and text."""
+    have_charts()
     picture = QBuffer()
     picture.open(QIODevice.OpenModeFlag.WriteOnly)
     generator = QSvgGenerator()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from views.panel import Panel, label
@@ -12,7 +13,7 @@ from views.panel import Panel, label
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """One job of the worker; `total` is 0 where its length is not known."""
+    """One job of the worker, or an export; `total` is 0 where its length is not known."""
 
     number: int
     title: str
@@ -22,7 +23,10 @@ class JobState:
 
 
 class JobsView(Panel):
-    """Running jobs; the worker serves one after the other, so stopping one stops the worker."""
+    """Running jobs, each with a way to stop it; the worker serves one after the other, so stopping one stops it."""
+
+    stop_requested = Signal(int)
+    """The number of a job."""
 
     def __init__(self) -> None:
         super().__init__("Jobs")
@@ -38,7 +42,7 @@ class JobsView(Panel):
         for job in jobs:
             if job.number not in self._rows:
                 row = self._rows[job.number] = _JobRow()
-                row.cancel.clicked.connect(self.cancel_requested)
+                row.cancel.clicked.connect(lambda _=False, number=job.number: self.stop_requested.emit(number))
                 self.body_layout.insertWidget(self.body_layout.count() - 1, row)
             self._rows[job.number].show_job(job)
         self.subtitle.setText(str(len(jobs)) if jobs else "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFontMetricsF, QKeyEvent
 
 from views.format import amount, figure
 from views.plots.frame import NONE, PlotFrame
@@ -17,6 +17,7 @@ from views.plots.mark_style import AROUND, MarkStyle, TextStyle
 from views.plots.scale import AxisScale
 from views.plots.writing import Cells
 from views.roofline.nodes import OriginPoints, Point, Roofline
+from views.theme import face
 
 if TYPE_CHECKING:
     from views.plots.chart import Chart
@@ -32,6 +33,8 @@ GUTTER = 0.4
 """Decades left of the axis for kernels without operations."""
 SLOPE = 0.62
 """Where on the slope the memory's rate is written."""
+SLOPE_SPOTS = 100
+"""Spots of the slope that names keep free."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: -1, Qt.Key.Key_Up: 1}
 
 
@@ -177,10 +180,11 @@ class RooflineCanvas(PlotFrame):
         self._draw_roofs(plot, ends, low)
         if not side.points:
             text = NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED
-            middle_x, middle_y = sqrt(low * ends.right), sqrt(ends.bottom * ends.top)  # of logarithmic axes
+            middle = sqrt(low * ends.right), sqrt(ends.bottom * ends.top)  # of logarithmic axes
             lines = text.replace(". ", ".\n").replace(", ", ",\n")
-            plot.text("nothing", middle_x, middle_y, lines, TextStyle("text-3", (0.5, 0.5), plate=True))
+            plot.text("nothing", *middle, lines, TextStyle("text-3", (0.5, 0.5), plate=True))
             plot.aim(np.empty(0), np.empty(0), np.empty(0, np.int64))
+            self._name_roofs(plot, ends, [_name_box(_spot(plot, *middle), lines, (0.5, 0.5))], np.empty((0, 2)))
             return
         x_all, y_all, ghosts = ends.spots(side.points)
         place = {group: number for number, group in enumerate(self.groups)}
@@ -198,7 +202,8 @@ class RooflineCanvas(PlotFrame):
                 ring = MarkStyle("accent", AROUND, DOT + 4, above=True)
                 plot.marks(f"{name} ring", x_all[here], y_all[here], ring)
         plot.aim(x_all, y_all, keys)
-        self._draw_names(plot, side.points, x_all, y_all)
+        spots = plot.on_page(plot.values("bottom", x_all), plot.values("left", y_all))
+        self._draw_names(plot, side.points, x_all, y_all, self._name_roofs(plot, ends, [], spots))
 
     def _draw_roofs(self, plot: Plot, ends: RooflineRange, low: float) -> None:
         """The slope of the memory up to each ceiling; the lower ceilings go on as thin lines."""
@@ -207,35 +212,51 @@ class RooflineCanvas(PlotFrame):
         foot, highest = self.roofline.left * rate, ceilings[-1][1] / TERA
         x = np.array([low, self.roofline.left, highest / rate, ends.right])
         plot.line("roof", x, np.array([foot, foot, highest, highest]), "text-3", 1.4)
-        roof_name = TextStyle("text-3", (1, 1), under=True)
         for name, ceiling in ceilings:
             height = ceiling / TERA
             plot.line(f"roof {name}", np.array([height / rate, ends.right]), np.full(2, height), "edge", 1.0)
-            plot.text(f"roof name {name}", ends.right, height, name, roof_name)
+
+    def _name_roofs(
+        self, plot: Plot, ends: RooflineRange, taken: list[QRectF], marks: np.ndarray
+    ) -> list[QRectF]:
+        """Writes names over the ends of the ceilings, else under them, and the memory's rate over its slope; none that
+        has no room.
+
+        taken: where other words stand; what is returned has these names, too.  marks: where points stand.
+        """
+        assert self.roofline is not None
+        rate, highest = self.roofline.bandwidth / TERA, self.roofline.ceilings[-1][1] / TERA
         at = (highest / rate) ** SLOPE * self.roofline.left ** (1 - SLOPE)
-        plot.text("rate", at, at * rate, amount(self.roofline.bandwidth, "B/s"), roof_name)
+        ceilings = reversed(self.roofline.ceilings)
+        wanted = [(ends.right, ceiling / TERA, name, (OVER, UNDER)) for name, ceiling in ceilings]
+        slope = np.geomspace(self.roofline.left, highest / rate, SLOPE_SPOTS)
+        across = plot.on_page(plot.values("bottom", slope), plot.values("left", slope * rate))
+        kept_free = np.concatenate([marks, across])
+        # The highest ceiling first: it is the one that the slope leads to.
+        for x, y, name, anchors in [*wanted, (at, at * rate, amount(self.roofline.bandwidth, "B/s"), (OVER,))]:
+            spot = _spot(plot, x, y)
+            boxes = [(anchor, _name_box(spot, name, anchor)) for anchor in anchors]
+            free = next((found for found in boxes if _has_room(plot, found[1], taken, kept_free)), None)
+            if free is not None:
+                plot.text(f"roof name {name}", x, y, name, TextStyle("text-3", free[0], under=True))
+                taken = [*taken, free[1]]
+        return taken
 
-    def _roof_boxes(self, plot: Plot, area: QRectF) -> list[QRectF]:
-        """Where the names of the roofs stand."""
-        ceilings = self.roofline.ceilings if self.roofline else ()
-        places = plot.values("left", np.array([ceiling / TERA for _, ceiling in ceilings]))
-        spots = plot.on_page(np.zeros(len(ceilings)), places)
-        return [
-            _name_box(np.array([area.right(), y]), name, (1, 1))
-            for (name, _), y in zip(ceilings, spots[:, 1], strict=True)
-        ]
+    def _draw_names(
+        self, plot: Plot, points: tuple[Point, ...], x: np.ndarray, y: np.ndarray, taken: list[QRectF]
+    ) -> None:
+        """Names of what is selected and pointed at, and of what is dear where no other mark or name stands.
 
-    def _draw_names(self, plot: Plot, points: tuple[Point, ...], x: np.ndarray, y: np.ndarray) -> None:
-        """Names of what is selected and pointed at, and of what is dear where no other mark or name stands."""
+        taken: where the names of the roofs stand.
+        """
         spots = plot.on_page(plot.values("bottom", x), plot.values("left", y))
         area = plot.box.sceneBoundingRect()
         meant = (self.selected, self.hovered_group)
         first = [number for number, point in enumerate(points) if point.group in meant]
         dear = nlargest(NAMED, range(len(points)), key=lambda number: points[number].share)
-        taken = self._roof_boxes(plot, area)
         for number in dict.fromkeys([*first, *dear]):
             point, others = points[number], np.delete(spots, number, axis=0)
-            aside = BESIDE_MARK / (LETTER * len(point.title) + 8)
+            aside = BESIDE_MARK / _name_box(spots[number], point.title, (0, 0)).width()
             anchors = ((-aside, 0.5), (1 + aside, 0.5), (0.5, -0.4), (0.5, 1.4))
             boxes = [(anchor, _name_box(spots[number], point.title, anchor)) for anchor in anchors]
             covered = [_count_covered(box, others, taken, area) for _, box in boxes]
@@ -250,14 +271,32 @@ class RooflineCanvas(PlotFrame):
 
 BESIDE_MARK = 8
 """Pixels between a point and its name, which stands at its right, else at its left, below or above it."""
-LETTER = 6.4
-"""Pixels of a letter of a name, about."""
+MARGIN = 4.0
+"""Pixels around words."""
+OVER, UNDER = (1.0, 1.0), (1.0, 0.0)
+"""Names that end at their place, above and below it."""
+
+
+def _spot(plot: Plot, x: float, y: float) -> np.ndarray:
+    """The place on the page of an intensity and a rate."""
+    (spot,) = plot.on_page(plot.values("bottom", np.array([x])), plot.values("left", np.array([y])))
+    return np.asarray(spot)
 
 
 def _name_box(spot: np.ndarray, text: str, anchor: tuple[float, float]) -> QRectF:
-    """Where a name would stand on the page."""
-    width, height = LETTER * len(text) + 8, 20.0
+    """Where words would stand on the page."""
+    size = QFontMetricsF(face(10.5)).size(0, text)
+    width, height = size.width() + 2 * MARGIN, size.height() + 2 * MARGIN
     return QRectF(float(spot[0]) - anchor[0] * width, float(spot[1]) - anchor[1] * height, width, height)
+
+
+def _has_room(plot: Plot, box: QRectF, taken: list[QRectF], spots: np.ndarray) -> bool:
+    """Whether words would stand on no others and on no spot, and be seen whole; who has zoomed finds what lies
+    outside."""
+    area = plot.box.sceneBoundingRect().adjusted(-1, -1, 1, 1)  # names end where the axes do
+    low, high = (box.left(), box.top()), (box.right(), box.bottom())
+    is_free = not any(map(box.intersects, taken)) and not ((spots > low) & (spots < high)).all(axis=1).any()
+    return bool(is_free) and (plot.chart.is_held or area.contains(box))
 
 
 def _count_covered(box: QRectF, spots: np.ndarray, taken: list[QRectF], area: QRectF) -> int:

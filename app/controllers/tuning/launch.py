@@ -16,7 +16,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPaths, Signal
 
-from app.exit_codes import ENDS_WITH_PARENT, INTERRUPTED
+from app.exit_codes import ENDS_WITH_PARENT, INTERRUPTED, STEP, TELLS_PROGRESS
 from app.session.client import ROOT
 from engine.documents.model import ProblemDoc
 from engine.recipe import Recipe
@@ -83,13 +83,16 @@ class RunProcess(QObject):
 
     ended = Signal(object)
     """It ended by itself: the Problem that it reported, None for a success."""
+    moved = Signal(str, int, int)
+    """What it does now, how much is done, and of how much."""
 
-    def __init__(self, stage: str = "tune") -> None:
-        """stage: of the problems that the process reports."""
+    def __init__(self, stage: str = "tune", tells_progress: bool = False) -> None:
+        """stage: of the problems that the process reports.  tells_progress: `moved` is wanted."""
         super().__init__()
-        self._stage = stage
+        self._stage, self._tells_progress = stage, tells_progress
         self._process: QProcess | None = None
-        self._log = ""
+        self._log = self._line = ""
+        """Whole lines, and the beginning of the next."""
         self._dying: set[QProcess] = set()
         """Ended, but not gone yet."""
 
@@ -107,11 +110,13 @@ class RunProcess(QObject):
         environment = QProcessEnvironment.systemEnvironment()
         environment.insert("COLUMNS", str(LOG_CHARACTERS))  # an error stays on its line
         environment.insert(ENDS_WITH_PARENT, "1")  # also where the window is killed
+        if self._tells_progress:
+            environment.insert(TELLS_PROGRESS, "1")
         process.setProcessEnvironment(environment)
         process.readyReadStandardError.connect(self._read)
         process.finished.connect(lambda code, status: self._on_finished(code))
         process.errorOccurred.connect(self._on_broken)
-        self._process, self._log = process, ""
+        self._process, self._log, self._line = process, "", ""
         process.start(command[0], [*command[1:], *order.arguments()])
 
     def kill(self) -> None:
@@ -141,7 +146,12 @@ class RunProcess(QObject):
     def _read(self) -> None:
         if self._process is not None:
             text = bytes(self._process.readAllStandardError().data()).decode(errors="replace")
-            self._log = (self._log + text)[-LOG_CHARACTERS:]
+            *lines, self._line = (self._line + text).split("\n")
+            for line in lines:
+                if line.startswith(STEP):
+                    self.moved.emit(*json.loads(line.removeprefix(STEP)))
+                else:
+                    self._log = f"{self._log}{line}\n"[-LOG_CHARACTERS:]
 
     def _on_broken(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
@@ -153,7 +163,7 @@ class RunProcess(QObject):
         self._read()
         self._process.deleteLater()
         self._process = None
-        self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log, code, self._stage))
+        self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log + self._line, code, self._stage))
 
 
 def last_words(log: str, code: int, stage: str = "tune") -> ProblemDoc:
