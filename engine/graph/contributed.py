@@ -28,7 +28,8 @@ class _Expansion:
     def __init__(self, node: onnx.NodeProto, opset: int) -> None:
         self.node, self.opset = node, opset
         self.nodes: list[onnx.NodeProto] = []
-        self._label = node.name or node.output[0]
+        # Names of nodes may repeat, those of tensors may not.
+        self._label, self._scope = node.output[0], node.name or node.output[0]
 
     def operand(self, place: int) -> str:
         """The name of an operand, "" for an absent one."""
@@ -51,9 +52,9 @@ class _Expansion:
 
     def add_all(self, kind: str, *operands: str, results: tuple[str, ...], **attributes: object) -> tuple[str, ...]:
         """A node with several results, named where a name is empty."""
-        label = f"{self._label}/{kind}_{len(self.nodes)}"
-        names = tuple(name or f"{label}:{at}" for at, name in enumerate(results))
-        self.nodes.append(helper.make_node(kind, operands, names, name=label, **attributes))
+        place = f"{kind}_{len(self.nodes)}"
+        names = tuple(name or f"{self._label}/{place}:{at}" for at, name in enumerate(results))
+        self.nodes.append(helper.make_node(kind, operands, names, name=f"{self._scope}/{place}", **attributes))
         return names
 
     def number(self, value: float, like: str) -> str:
@@ -238,12 +239,19 @@ def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
     """Replace the nodes of `CONTRIBUTED` in a graph where their form is known."""
     if opset < _SINCE_CAST_LIKE and not _is_single(graph):
         return
-    made: list[onnx.NodeProto] = []
-    for node in graph.node:
-        write, body = _BODIES.get((node.domain, node.op_type)), _Expansion(node, opset)
-        made.extend(body.nodes if write is not None and write(body) else [node])
-    del graph.node[:]
-    graph.node.extend(made)
+    made: dict[int, list[onnx.NodeProto]] = {}
+    for number, node in enumerate(graph.node):
+        write = _BODIES.get((node.domain, node.op_type))
+        if write is None or not any(node.output[:1]):
+            continue
+        body = _Expansion(node, opset)
+        # A missing operand would be one that the standard's operators cannot leave out.
+        if write(body) and all(name for made_node in body.nodes for name in made_node.input):
+            made[number] = body.nodes
+    if made:
+        nodes = [one for number, node in enumerate(graph.node) for one in made.get(number, (node,))]
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def _is_single(graph: onnx.GraphProto) -> bool:

@@ -104,6 +104,31 @@ def test_a_form_that_is_not_written_out_is_refused_by_name(
     assert any(f"{DOMAIN}::{case} is no operator" in why for why in found.unsupported.values())
 
 
+@pytest.mark.parametrize(("operands", "results"), [([], ["y"]), (["x", "", ""], ["y"]), (["x"], [])])
+def test_nodes_without_operands_or_results_are_refused_or_left_out(
+    operands: list[str], results: list[str], tmp_path: Path
+) -> None:
+    made = model("Gelu")
+    made.graph.node.append(
+        helper.make_node("SkipLayerNormalization", operands, [f"{name}2" for name in results], name="s", domain=DOMAIN)
+    )
+    made.graph.output.extend(helper.make_tensor_value_info(f"{n}2", onnx.TensorProto.FLOAT, None) for n in results)
+    onnx.save(made, tmp_path / "model.onnx")
+    try:
+        found = engine.load(tmp_path / "model.onnx")
+    except engine.EngineError:
+        return
+    assert bool(found.unsupported) == bool(results)
+
+
+def test_two_nodes_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    made = model("Gelu")
+    made.graph.node.append(helper.make_node("Gelu", ["y"], ["z"], name="op", domain=DOMAIN))
+    made.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
+    onnx.save(made, tmp_path / "model.onnx")
+    assert not engine.load(tmp_path / "model.onnx").unsupported
+
+
 def test_half_precision_is_written_out_where_the_operator_set_can_cast(tmp_path: Path) -> None:
     onnx.save(model("Gelu", 15, onnx.TensorProto.FLOAT16), tmp_path / "model.onnx")
     found = engine.load(tmp_path / "model.onnx")
