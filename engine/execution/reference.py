@@ -217,8 +217,10 @@ def _distribution(graph: OperatorGraph, name: str, ranges: Mapping[str, object],
     if tensor.dtype == "bool":
         return Distribution("true") if ranges else Distribution("integers", 0, 2)
     if "int" in tensor.dtype:
-        first, end = (int(low), int(high)) if name in ranges else (0, _index_bound(graph, name) or 2)
         limits = np.iinfo(tensor.dtype)
+        if tensor.dtype in ("int8", "uint8") and name not in ranges:  # codes of quantised numbers
+            return Distribution("integers", limits.min, limits.max + 1)
+        first, end = (int(low), int(high)) if name in ranges else (0, _index_bound(graph, name) or 2)
         if not limits.min <= first < end <= limits.max:
             raise BadInput("reference", f"metadata light.inputs, {name}", f"[{first}, {end}] holds no {tensor.dtype}")
         return Distribution("integers", first, end)

@@ -28,7 +28,10 @@ DTYPES: dict[str, int] = {
 }  # fmt: skip
 """Element types that a graph may hold, with their NumPy size in bytes; types below 8 bits take a whole byte."""
 
-COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool")
+NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
+"""Integer types that are computed in 32 bits, of which results keep the lowest."""
+
+COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool", *NARROW_INTEGERS)
 """Element types that kernels are generated for."""
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

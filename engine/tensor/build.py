@@ -96,6 +96,7 @@ class StatementBuilder:
         self.arrays = {t.name: Array(t.name, t.shape, t.dtype) for t in graph.tensors.values()}
         self.statements: list[Statement] = []
         self._constants = graph.constants
+        self._producers = graph.producer()
         self._operator = ""
         self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
@@ -134,6 +135,10 @@ class StatementBuilder:
             ", ".join(str(list(self.shape(name))) for name in names if name) for names in (op.inputs, op.outputs)
         )
         return f"{op.kind} of {given or 'nothing'} does not give {made}"
+
+    def producer(self, name: str) -> Operator | None:
+        """The operator that writes a tensor of the graph."""
+        return self._producers.get(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape

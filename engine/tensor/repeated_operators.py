@@ -74,6 +74,10 @@ class Repeats:
         known = self._type_of.get(tensor)
         if known is None:
             array = self._build.arrays.get(tensor)  # what has no rule may have results of no known shape
-            facts = (array.shape, array.dtype, self._build.constant_key(tensor)) if array else None
+            # Products of dequantised numbers are lowered in another way.
+            producer = self._build.producer(tensor)
+            is_dequantised = producer is not None and producer.kind == "DequantizeLinear"
+            key = self._build.constant_key(tensor)
+            facts = (array.shape, array.dtype, key, is_dequantised) if array else None
             known = self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
         return known

@@ -95,6 +95,8 @@ def cast(x: Term, dtype: str) -> Term:
 
 def reinterpret(x: Term, dtype: str) -> Term:
     """The bits of a value as a number of another type of the same size; itself where the type is the same."""
+    if "float" not in x.dtype and "float" not in dtype:
+        return cast(x, dtype)
     return x if x.dtype == dtype else Term(Apply("bits", (x.scalar,), dtype), dtype)
 
 

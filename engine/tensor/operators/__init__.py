@@ -8,7 +8,7 @@ __all__ = ["RULES", "OperatorRule", "rule_of"]
 
 FAMILIES = (
     "activations bits contractions convolution einsum elementwise fourier gather layout local normalization "
-    "pooling recurrent reductions resize sample scan scatter strided "
+    "pooling quantization quantized_products recurrent reductions resize sample scan scatter strided "
 )
 """Modules of operators; each enters its own into the registry when it is imported."""
 

@@ -1,7 +1,4 @@
-"""Matrix products in all their forms.
-
-The product statement is `mul(cast A, cast B)` summed in float32 (or in the operands' wider type).
-"""
+"""Matrix products in all their forms."""
 
 from __future__ import annotations
 
@@ -14,28 +11,23 @@ from engine.support.errors import BadInput
 from engine.tensor.build import CONTRADICTION, Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, real
+from engine.tensor.operators.products import Factor, multiply_sum
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast
-
-Factor = tuple[str, Sequence[Index]]
-"""A tensor and the indices of its element."""
-
-
-def multiply_sum(
-    build: StatementBuilder, target: str, space: Domain, a: Factor, b: Factor, because: str = "matrix product"
-) -> None:
-    """Append `target = sum(A[..] * B[..])` over the box."""
-    kind = accumulator("sum", build.dtype(a[0]))
-    left, right = (cast(build.read(*operand), kind) for operand in (a, b))
-    build.emit(target, space, left * right, reduction="sum", because=because)
 
 
 @operator("onnx.MatMul")
 def matmul(op: Operator, build: StatementBuilder) -> None:
-    """NumPy's matmul: leading axes broadcast, a vector has no row (or column) axis."""
-    a, b = op.inputs[:2]
+    """NumPy's matmul."""
+    target = op.outputs[0]
+    space, *factors = matrix_factors(build, op.inputs[0], op.inputs[1], target)
+    multiply_sum(build, target, space, *factors)
+
+
+def matrix_factors(build: StatementBuilder, a: str, b: str, target: str) -> tuple[Domain, Factor, Factor]:
+    """The domain and the factors of a product: leading axes broadcast, a vector has no row (or column) axis."""
     sizes_a, sizes_b = build.shape(a), build.shape(b)
-    space = box(build.shape(op.outputs[0]), (sizes_a[-1],))
+    space = box(build.shape(target), (sizes_a[-1],))
     inner = space.point[-1]
     free = list(space.point[:-1])
     column = [free.pop()] if len(sizes_b) > 1 else []
@@ -43,7 +35,7 @@ def matmul(op: Operator, build: StatementBuilder) -> None:
     if len(free) != max(len(sizes_a), len(sizes_b), 2) - 2:
         raise BadInput("tensor", "the result", f"has {len(space.written)} axes", CONTRADICTION)
     batch_a, batch_b = (_batch(free, sizes[:-2]) for sizes in (sizes_a, sizes_b))
-    multiply_sum(build, op.outputs[0], space, (a, (*batch_a, *row, inner)), (b, (*batch_b, inner, *column)))
+    return space, Factor(a, (*batch_a, *row, inner)), Factor(b, (*batch_b, inner, *column))
 
 
 def _batch(indices: list[Index], sizes: Sequence[int]) -> list[Index]:
@@ -79,7 +71,7 @@ def gemm(op: Operator, build: StatementBuilder) -> None:
     left = (k, m) if transpose_a else (m, k)
     right = (n, k) if transpose_b else (k, n)
     batch_a, batch_b = (_batch(batch, build.shape(name)[:-2]) for name in (a, b))
-    multiply_sum(build, product, space, (a, (*batch_a, *left)), (b, (*batch_b, *right)))
+    multiply_sum(build, product, space, Factor(a, (*batch_a, *left)), Factor(b, (*batch_b, *right)))
     if scaled:
         space = box(shape)
         value = build.read(product, space.written)

@@ -18,8 +18,8 @@ from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
-from engine.tensor.operators.contractions import Factor, multiply_sum
 from engine.tensor.operators.layout import read_guarded, read_padded
+from engine.tensor.operators.products import Factor, code_of_zero, multiply_sum, with_codes, with_known_zero
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import both, cast, compare, number, position, select
 
@@ -63,26 +63,25 @@ def _halves(how: str, total: Sequence[int]) -> tuple[int, ...]:
     return tuple(max(0, t) // 2 if how == "SAME_UPPER" else (max(0, t) + 1) // 2 for t in total)
 
 
-def pad_image(
-    build: StatementBuilder, image: str, target: str, places: Sequence[Index], space: Domain, first: int
-) -> tuple[str, list[Index]]:
-    """The image padded with zeros so that every read is inside it, and the read positions in it; the image itself if no
-    padding is needed.
+def pad_image(build: StatementBuilder, image: Factor, target: str, space: Domain, first: int) -> Factor:
+    """The image padded with zeros, or the code of zero, so that every read is inside it; itself if no padding is needed.
 
     The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
     """
-    shape = list(build.shape(image))
+    shape, places = list(build.shape(image.name)), image.indices[first:]
     before = [0] * len(shape)
     for axis, place in enumerate(places, start=first):
         low, high = place.bounds(space.extents)
         before[axis] = max(0, -low)
         shape[axis] = max(shape[axis], high + 1) + before[axis]
-    if tuple(shape) == build.shape(image):
-        return image, list(places)
+    if tuple(shape) == build.shape(image.name):
+        return image
+    image = with_known_zero(build, image, target)
     cells = box(shape)
-    value = read_padded(build, image, [i - b for i, b in zip(cells.written, before, strict=True)], cells, 0)
+    inside = [i - b for i, b in zip(cells.written, before, strict=True)]
+    value = read_padded(build, image.name, inside, cells, code_of_zero(build, image))
     frame = build.define(target, "framed", cells, value, because="a frame of zeros around the image")
-    return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
+    return replace(image, name=frame, indices=[i + b for i, b in zip(image.indices, before, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +103,9 @@ class _Sliding:
     """Place in the window."""
 
 
-def _is_product(op: Operator, build: StatementBuilder) -> bool:
+def _is_product(build: StatementBuilder, *factors: str) -> bool:
     """Whether both image and weight are arrays; a uniform constant is no factor of a product."""
-    return all(isinstance(build.read(name, ()).scalar, Access) for name in op.inputs[:2])
+    return all(isinstance(build.read(name, ()).scalar, Access) for name in factors)
 
 
 def _sliding(shape: Sequence[int], groups: int, filters: Sequence[int], has_loop: bool) -> _Sliding:
@@ -141,16 +140,22 @@ def _groups(op: Operator, *channels: int) -> int:
 @operator("onnx.Conv")
 def conv(op: Operator, build: StatementBuilder) -> None:
     """Channels first; group g of the result's channels reads group g of the image's.  Then the bias."""
-    image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
-    shape, filters = build.shape(target), build.shape(weight)
+    target = op.outputs[0]
+    space, pixels, weights = image_factors(op, build, op.inputs[0], op.inputs[1])
+    pixels, weights = with_codes(build, build.shape(target), space, pixels, weights)
+    convolve(op, build, space, (pad_image(build, pixels, target, space, first=2), weights))
+
+
+def image_factors(op: Operator, build: StatementBuilder, image: str, weight: str) -> tuple[Domain, Factor, Factor]:
+    """The domain and the factors of a convolution, whose pixels may lie outside the image."""
+    shape, filters = build.shape(op.outputs[0]), build.shape(weight)
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
     groups = _groups(op, build.shape(image)[1], shape[1])
-    sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
-    space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
-    image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
+    sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(build, image, weight))
+    n, m, at, inside = sliding.batch, sliding.channel, sliding.at, sliding.inside
     channel = sliding.group * filters[1] + sliding.reduced
-    factors = (image, (n, channel, *places)), (weight, (m, sliding.reduced, *inside))
-    convolve(op, build, space.writing((n, m, *at)), factors)
+    pixels = Factor(image, (n, channel, *over.places(at, inside)))
+    return sliding.space.writing((n, m, *at)), pixels, Factor(weight, (m, sliding.reduced, *inside))
 
 
 def convolve(
@@ -166,7 +171,7 @@ def convolve(
     if not present(op, bias):
         multiply_sum(build, target, space, *factors, because)
         return
-    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(factors[0][0]))
+    cells, kind = box(build.shape(target)), accumulator("sum", build.dtype(op.inputs[0]))
     product = build.temporary(target, "product", cells.shape, kind)
     multiply_sum(build, product, space, *factors, because)
     value = cast(build.read(op.inputs[bias], [cells.written[1]]), kind)
@@ -205,8 +210,9 @@ def akg_conv(op: Operator, build: StatementBuilder) -> None:
     over = _akg_window(op, build.shape(weight))
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
-    image, places = pad_image(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
-    multiply_sum(build, target, space, (image, (n, *places, c)), (weight, (m, kh, kw, c)), because="convolution")
+    places = over.places((y, x), (kh, kw))
+    pixels = pad_image(build, Factor(image, (n, *places, c)), target, space, first=1)
+    multiply_sum(build, target, space, pixels, Factor(weight, (m, kh, kw, c)), because="convolution")
 
 
 def _transposed_window(
@@ -247,13 +253,13 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     groups = _groups(op, filters[0], shape[1])
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
-    sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(op, build))
+    sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(build, image, weight))
     space, n, inside = sliding.space, sliding.batch, sliding.inside
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
-    source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
-    factors = (source, (n, channel, *places)), (weight, (channel, sliding.place, *inside))
+    pixels = Factor(spread(build, image, target, over.stride), (n, channel, *places))
+    factors = pad_image(build, pixels, target, space, first=2), Factor(weight, (channel, sliding.place, *inside))
     convolve(op, build, space.writing(written), factors, because="transposed convolution")
 
 

@@ -22,6 +22,10 @@ LOOM_FUNCTION float fn_floor(float x) { return floorf(x); }
 LOOM_FUNCTION float fn_ceil(float x) { return ceilf(x); }
 LOOM_FUNCTION float round_f16(float x) { return to_float(to_f16(x)); }  // to the nearest half
 LOOM_FUNCTION float round_bf16(float x) { return to_float(to_bf16(x)); }  // to the nearest bfloat16
+LOOM_FUNCTION int wrap_i8(int x) { return static_cast<i8>(x); }  // the lowest 8 bits
+LOOM_FUNCTION int wrap_u8(int x) { return static_cast<u8>(x); }
+LOOM_FUNCTION int wrap_i16(int x) { return static_cast<i16>(x); }
+LOOM_FUNCTION int wrap_u16(int x) { return static_cast<u16>(x); }
 LOOM_FUNCTION float fn_round(float x) { return rintf(x); }  // half to even
 
 LOOM_FUNCTION float fn_abs(float x) { return fabsf(x); }

@@ -1,7 +1,10 @@
 // Element types, vectors of elements and constants.  No CUDA header is needed.
 #pragma once
 
+using i8 = signed char;
+using i16 = short;
 using i64 = long long;
+using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;

@@ -10,17 +10,21 @@ from engine.tile.nodes.values import Buffer, Slot
 
 HELD = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
-    "uint32": "u32", "uint16": "u16",
+    "int8": "int", "uint8": "int", "int16": "int", "uint16": "u16", "uint32": "u32",
 }  # fmt: skip
 """Type of a register."""
 
 STORED = {
     "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
+    "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16",
 }  # fmt: skip
 """Element type in memory."""
 
-ROUND = {"float16": "round_f16", "bfloat16": "round_bf16"}
-"""Device function that rounds a float to a narrower type."""
+ROUND = {
+    "float16": "round_f16", "bfloat16": "round_bf16", "int8": "wrap_i8", "uint8": "wrap_u8", "int16": "wrap_i16",
+    "uint16": "wrap_u16",
+}  # fmt: skip
+"""Device function that gives a register's value as a narrower type holds it."""
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
@@ -34,7 +38,7 @@ def slot_text(slot: Slot) -> str:
 
 
 def scalar_text(value: Scalar) -> str:
-    """An expression over registers; 16-bit floats are computed as floats and rounded at every step that can round."""
+    """An expression over registers; narrow types are computed in 32 bits and rounded at every step that can leave them."""
     match value:
         case Literal(number, dtype):
             return _literal(number, dtype)
@@ -125,10 +129,12 @@ def condition_text(index: Index) -> str:
 
 
 def _is_exact(value: Apply) -> bool:
-    """Whether a narrow result needs no rounding: a selection, copy, sign change or extremum of values of its type."""
+    """Whether a narrow result needs no rounding: a selection, copy or extremum of values of its type, or a change of
+    sign, which only the lowest integer does not have."""
     operands = value.operands[1:] if value.function == "select" else value.operands
     narrow = all(isinstance(o, Access) or o.dtype == value.dtype for o in operands)
-    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and narrow
+    chosen = value.function in {"select", "copy", "max", "min"}
+    return narrow and (chosen or (value.function in {"neg", "abs"} and "float" in value.dtype))
 
 
 def _literal(number: float | int | bool, dtype: str) -> str:
