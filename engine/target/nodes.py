@@ -59,6 +59,8 @@ class Target:
     """Floating-point operations/s of mma.sync on 16-bit operands, dense."""
     tf32_rate: Figure
     """The same on float32 operands rounded to tf32."""
+    int8_rate: Figure
+    """The same on 8-bit integers."""
     special_rate: Figure
     """Results/s of the special-function units (exponential, reciprocal, square root ...)."""
     launch_overhead: Figure
@@ -78,7 +80,8 @@ class Target:
 
     def tensor_core_rate(self, operands: str) -> Figure:
         """Operations/s on operands of a type: float32 ones are rounded to tf32."""
-        return self.tf32_rate if operands == "float32" else self.tensor_rate
+        rates = {"float32": self.tf32_rate, "int8": self.int8_rate, "uint8": self.int8_rate}
+        return rates.get(operands, self.tensor_rate)
 
     @property
     def resident_threads(self) -> int:

@@ -74,11 +74,12 @@ def contraction_misfit(statement: Statement, arrays: Mapping[str, Array], intrin
     if not _is_product(statement):
         return ROUNDED
     assert statement.reduction is not None
-    if statement.reduction.accumulate != "float32":
-        return f"sums are held in {statement.reduction.accumulate}, the instruction sums in float32"
+    if statement.reduction.accumulate != intrinsic.held:
+        return f"sums are held in {statement.reduction.accumulate}, the instruction sums in {intrinsic.held}"
     if not adds_nothing(statement):
         return "the zeros that fill ragged tiles would count: the product of the factors is not 0 where both read 0"
-    return next(filter(None, (_factor_misfit(factor, arrays, intrinsic) for factor in factors)), "")
+    operands = zip(factors, (intrinsic.a.dtype, intrinsic.b.dtype), strict=True)
+    return next(filter(None, (_factor_misfit(factor, arrays, dtype, intrinsic.held) for factor, dtype in operands)), "")
 
 
 def attention_misfit(scores: Statement, values: Statement, program: TensorProgram, intrinsic: Intrinsic) -> str:
@@ -106,9 +107,12 @@ def is_allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
     return intrinsic.numerics in ("", numerics.get("tensor_cores"))
 
 
-def prologue(factor: Scalar) -> Scalar | None:
-    """What is computed from a factor's element before it is multiplied; None where that is the element itself."""
-    inner = _without_cast_to(factor, "float32")
+def prologue(factor: Scalar, held: str) -> Scalar | None:
+    """What is computed from a factor's element before it is multiplied; None where that is the element itself.
+
+    held: the type of the sums.
+    """
+    inner = _without_cast_to(factor, held)
     return None if isinstance(inner, Access) else inner
 
 
@@ -128,14 +132,17 @@ def _is_product(statement: Statement) -> bool:
     return isinstance(statement.expression, Apply) and statement.expression.function == "mul"
 
 
-def _factor_misfit(factor: Scalar, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
-    """Why the instruction cannot take a factor; "" where it can."""
+def _factor_misfit(factor: Scalar, arrays: Mapping[str, Array], wanted: str, held: str) -> str:
+    """Why an instruction on elements of type `wanted`, whose sums have type `held`, cannot take a factor; "" where it
+    can."""
     read = set(accesses(factor))
     if len(read) != 1 or any(access.guards for access in read):
         return "a factor is not computed from one element of its array"
     (access,) = read
-    held, dtype = arrays[access.array].dtype, multiplied_dtype(factor, "float32", arrays)
-    if {held, dtype} != {intrinsic.dtype}:
-        what = f"{access.array} holds {held}" if held == dtype else f"a factor is computed in {dtype} from {held}"
-        return f"{what}, the instruction takes {intrinsic.dtype}"
+    stored, dtype = arrays[access.array].dtype, multiplied_dtype(factor, held, arrays)
+    if {stored, dtype} != {wanted}:
+        what = f"{access.array} holds {stored}" if stored == dtype else f"a factor is computed in {dtype} from {stored}"
+        return f"{what}, the instruction takes {wanted}"
+    if "int" in wanted and prologue(factor, held) is not None:
+        return "a factor is computed from its codes, the instruction takes them as they are"
     return ""

@@ -1,7 +1,8 @@
 """The tensor-core instructions that kernels may use, from the PTX ISA's tables (mma.sync, ldmatrix).
 
 With g = lane / 4 and t = lane % 4, a lane of a 16-bit m16n8k16 holds rows g and g + 8 of a, there pairs of columns from
-2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4.
+2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4, m16n8k32 of bytes four
+columns each from 4t and 4t + 16 on.
 
 An instruction more is an entry here, its device function in `tile/include/tensor.cuh` and that function's twin for the
 emulator; operands of a type with a rate of its own need a figure in `engine.target`.
@@ -16,7 +17,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
 from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic
 
-_EXTENTS = {LANE: WARP, REGISTER: 8}
+_EXTENTS = {LANE: WARP, REGISTER: 16}
 _LANE, _REGISTER = Index.of(LANE), Index.of(REGISTER)
 _GROUP, _IN_GROUP = _LANE.floordiv(4, _EXTENTS), _LANE.mod(4, _EXTENTS)
 
@@ -41,30 +42,48 @@ def _single_fragments() -> tuple[Fragment, Fragment]:
     return a, b
 
 
-_SUMS = Fragment((16, 8), "float32", 4, _GROUP + _register(2, 2) * 8, _IN_GROUP * 2 + _register(1, 2))
+def _byte_fragments(first: str, second: str) -> tuple[Fragment, Fragment]:
+    """a and b of m16n8k32 of bytes: four elements to a 32-bit register."""
+    four = _IN_GROUP * 4 + _register(1, 4)
+    a = Fragment((16, 32), first, 16, _GROUP + _register(4, 2) * 8, four + _register(8, 2) * 16)
+    b = Fragment((32, 8), second, 8, four + _register(4, 2) * 16, _GROUP)
+    return a, b
 
 
-def _meaning(m: int, n: int, k: int, dtype: str) -> Statement:
-    """d[i, j] = sum(l) float32(a[i, l]) * float32(b[l, j])."""
+def _sums(dtype: str) -> Fragment:
+    return Fragment((16, 8), dtype, 4, _GROUP + _register(2, 2) * 8, _IN_GROUP * 2 + _register(1, 2))
+
+
+def _meaning(k: int, a: Fragment, b: Fragment, held: str) -> Statement:
+    """d[i, j] = sum(l) held(a[i, l]) * held(b[l, j])."""
     i, j, depth = (Index.of(name) for name in "ijl")
-    factors: tuple[Access | Apply, ...] = (Access("a", (i, depth)), Access("b", (depth, j)))
-    if dtype != "float32":
-        factors = tuple(Apply("cast", (factor,), "float32") for factor in factors)
+    read = (Access("a", (i, depth)), a.dtype), (Access("b", (depth, j)), b.dtype)
+    factors = tuple(access if dtype == held else Apply("cast", (access,), held) for access, dtype in read)
+    (m, _), (_, n) = a.shape, b.shape
     return Statement(
         name="product",
         operator="mma",
         iterators=(Iterator("i", m), Iterator("j", n), Iterator("l", k)),
         write=Access("d", (i, j)),
-        expression=Apply("mul", factors, "float32"),
-        reduction=Reduction("sum", ("l",), 0.0, "float32"),
+        expression=Apply("mul", factors, held),
+        reduction=Reduction("sum", ("l",), 0.0 if "float" in held else 0, held),
     )
 
 
 def _intrinsic(
     name: str, ptx: str, k: int, fragments: tuple[Fragment, Fragment], because: str, numerics: str = ""
 ) -> Intrinsic:
-    a, b = fragments
-    return Intrinsic(name, ptx, 16, 8, k, _meaning(16, 8, k, a.dtype), a, b, _SUMS, "sm_80", numerics, because)
+    (a, b), held = fragments, "int32" if "int" in fragments[0].dtype else "float32"
+    return Intrinsic(name, ptx, 16, 8, k, _meaning(k, a, b, held), a, b, _sums(held), "sm_80", numerics, because)
+
+
+def _of_codes(first: str, second: str) -> Intrinsic:
+    """The product of bytes, with a sign ("s8") or without ("u8")."""
+    dtypes = {"s8": "int8", "u8": "uint8"}
+    return _intrinsic(
+        f"mma_m16n8k32_{first}_{second}", f"mma.sync.aligned.m16n8k32.row.col.s32.{first}.{second}.s32", 32,
+        _byte_fragments(dtypes[first], dtypes[second]), "products of bytes are exact, and are summed in int32",
+    )  # fmt: skip
 
 
 _ALL = (
@@ -80,6 +99,7 @@ _ALL = (
         "mma_m16n8k8_tf32", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, _single_fragments(),
         "operands are rounded to 11 significant bits, products are summed in float32", numerics="tf32",
     ),
+    *(_of_codes(first, second) for first in ("s8", "u8") for second in ("s8", "u8")),
 )  # fmt: skip
 
 INTRINSICS: Mapping[str, Intrinsic] = {intrinsic.name: intrinsic for intrinsic in _ALL}

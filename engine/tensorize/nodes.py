@@ -67,8 +67,13 @@ class Intrinsic:
 
     @property
     def dtype(self) -> str:
-        """Element type of both operands in memory."""
+        """Element type of the first operand in memory; the second's has as many bytes."""
         return self.a.dtype
+
+    @property
+    def held(self) -> str:
+        """Element type of the sums."""
+        return self.c.dtype
 
     @property
     def element_bytes(self) -> int:

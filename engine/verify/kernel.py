@@ -21,9 +21,10 @@ from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
+from engine.verify.compare import Comparison, compare
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
 from engine.verify.levels import KernelRun, work_of
-from engine.verify.rounding import with_values
+from engine.verify.rounding import followed_errors
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
 
 Values = Mapping[str, np.ndarray]
@@ -44,7 +45,9 @@ class _KernelRuns:
     timeout: float
     run_blocks: KernelRun
     tolerance: Tolerance
-    """Grows where a run's values ask for that."""
+    """Of every element, whatever the values are."""
+    allowed: Tolerance | None = None
+    """The largest that an element was allowed where errors were followed through the values."""
     findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
     counts: tuple[SiteCount, ...] = ()
     worst: float = 0.0
@@ -78,7 +81,7 @@ class _KernelRuns:
             for name, should in footprints.items():
                 wrote = masks[name].reshape(-1)
                 self._compare_masks(name, wrote, should)
-                self._compare(name, outputs[name].reshape(-1), wrote, expected[name], arrays)
+                self._compare_values(name, outputs[name].reshape(-1), wrote, expected[name], arrays)
 
     def _compare_masks(self, name: str, wrote: np.ndarray, should: np.ndarray) -> None:
         """Compare what was stored of an array with what had to be."""
@@ -89,15 +92,18 @@ class _KernelRuns:
             message = f"element {element} of {name}: the index maps and the run disagree"
             self.add(Finding(kind, _store_line(source, name), message))
 
-    def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
+    def _compare_values(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
         """Compare one array with its reference.  wrote: mask of what was stored.  given: values before the launch."""
-        errors = self.tolerance.errors(got[wrote], right.reshape(-1)[wrote], magnitude(right))
-        self.compared += errors.size
-        self.worst = max(self.worst, float(errors.max(initial=0.0)))
-        if self.worst > self.tolerance.relative and not any(f.kind == "wrong result" for f in self.findings.values()):
-            self.tolerance = _with_values(self.tolerance, self.kernel, given)
-            if self.worst > self.tolerance.relative:
-                self.add(_wrong(self.kernel.source, name, np.flatnonzero(wrote), errors, self.tolerance))
+        compared = _compare(self.kernel, self.tolerance, name, (got, right.reshape(-1), wrote), given)
+        self.compared += compared.errors.size
+        self.worst = max(self.worst, float(compared.errors.max(initial=0.0)))
+        self._allow(compared.tolerance)
+        if compared.wrong.any() and not any(f.kind == "wrong result" for f in self.findings.values()):
+            self.add(_wrong(self.kernel.source, name, np.flatnonzero(wrote), compared))
+
+    def _allow(self, tolerance: Tolerance) -> None:
+        if tolerance != self.tolerance and (self.allowed is None or tolerance.relative > self.allowed.relative):
+            self.allowed = tolerance
 
     def run_smaller(self, small: Shrunk, compiled: Kernel, values: Values, before: Values) -> None:
         """Run the group at a smaller size too: its index maps, and every block that is affordable."""
@@ -110,13 +116,13 @@ class _KernelRuns:
             range(compiled.source.blocks) if compiled.source.later else sample_blocks(compiled),
         )
         self.worst, self.compared = max(self.worst, inner.worst), self.compared + inner.compared
-        self.tolerance = inner.tolerance
+        self._allow(inner.allowed or inner.tolerance)
         for finding in inner.findings.values():
             self.add(replace(finding, message=f"at a smaller size: {finding.message}"))
 
     def check(self) -> Check:
         """The result, for the user."""
-        wanted = self.tolerance
+        wanted = self.allowed or self.tolerance
         # `not <=` instead of `>`: an error that is not a number fails.
         failed = self.findings or not self.worst <= wanted.relative or not self.compared
         findings = tuple(sorted(self.findings.values(), key=lambda f: (f.line, f.kind)))
@@ -132,7 +138,7 @@ class _KernelRuns:
             return f"{first.kind}: {first.message}"
         if not self.compared:
             return "nothing was compared"
-        return f"largest error {self.worst:.3g}, allowed {self.tolerance.relative:.3g}"
+        return f"largest error {self.worst:.3g}, allowed {(self.allowed or self.tolerance).relative:.3g}"
 
 
 def check_kernel(
@@ -158,11 +164,22 @@ def kernel_tolerance(kernel: Kernel) -> Tolerance:
     return on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
 
 
-def _with_values(found: Tolerance, kernel: Kernel, given: Values) -> Tolerance:
-    """The allowed error where `found` is not met.  given: values before the launch, of the kernel's inputs at least."""
+def _compare(
+    kernel: Kernel, found: Tolerance, name: str, elements: tuple[np.ndarray, np.ndarray, np.ndarray], given: Values
+) -> Comparison:
+    """Compare an array of a kernel where it was written: errors are followed where they are above the tolerance.
+
+    elements: what there is, what there should be, and a mask of what was written.  given: values before the launch, of
+    the kernel's inputs at least.
+    """
+    got, right, wrote = elements
+    compared = compare(found, got[wrote], right[wrote], magnitude(right))
+    if not compared.wrong.any():
+        return compared
     program = kernel.group.program
-    inputs = {name: given[name].reshape(program.arrays[name].shape) for name in program.inputs}
-    return with_values(found, program, inputs, operand_roundoff(kernel.tile.intrinsic))
+    inputs = {n: given[n].reshape(program.arrays[n].shape) for n in program.inputs}
+    followed = followed_errors(program, inputs, operand_roundoff(kernel.tile.intrinsic))
+    return compared if followed is None else compared.within(followed[name].reshape(-1)[wrote])
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
@@ -180,10 +197,10 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
     return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
 
 
-def _wrong(source: CudaSource, array: str, elements: np.ndarray, errors: np.ndarray, wanted: Tolerance) -> Finding:
+def _wrong(source: CudaSource, array: str, elements: np.ndarray, compared: Comparison) -> Finding:
     """The worst element as a finding at the store that wrote it."""
-    worst = int(errors.argmax())
-    many = int((errors > wanted.relative).sum())
+    errors = np.where(compared.wrong, compared.errors, 0.0)
+    worst, many = int(errors.argmax()), int(compared.wrong.sum())
     message = f"{many} of {errors.size} elements of {array} are wrong, worst element {int(elements[worst])}"
     return Finding("wrong result", _store_line(source, array), f"{message}, off by {errors[worst]:.3g}")
 
@@ -199,12 +216,11 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     wanted = kernel_tolerance(kernel)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
-        errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], magnitude(expected[name]))
-        worst = float(errors.max(initial=0.0))
-        if worst > wanted.relative:
-            wanted = _with_values(wanted, kernel, expected)
-        if not worst <= wanted.relative:
-            return f"{name} is off by {worst:.3g}, allowed {wanted.relative:.3g}"
+        elements = got.reshape(-1), expected[name].reshape(-1), part
+        compared = _compare(kernel, wanted, name, elements, expected)
+        if compared.wrong.any():
+            worst = float(compared.errors[compared.wrong].max())
+            return f"{name} is off by {worst:.3g}, allowed {compared.tolerance.relative:.3g}"
     return ""
 
 

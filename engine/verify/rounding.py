@@ -16,18 +16,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.graph.nodes import is_float
 from engine.tensor.evaluate import Arrays, EvaluatedBox, chunks_of, evaluate, is_product
 from engine.tensor.functions import FUNCTION_OF, reduce_axes
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, without_cast
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
-from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUM_FACTOR, UNIT, Tolerance, magnitude
+from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUM_FACTOR, UNIT
 
-SMOOTH = frozenset(
+STEPS = frozenset(("floor", "ceil", "round"))
+"""Functions whose result moves by a whole step where an operand within its error of an edge does."""
+
+FOLLOWED = STEPS | frozenset(
     "add sub mul div pow max min neg abs exp log sqrt rsqrt reciprocal tanh erf sigmoid sin cos atan select cast copy"
     .split()
 )  # fmt: skip
-"""Scalar functions whose result moves little where an operand does; the others hand no error on."""
+"""Scalar functions that hand the errors of their operands on; comparisons and the like do not."""
 
 BOUNDED = frozenset(("sigmoid", "tanh", "erf"))
 """Functions that ONNX Runtime approximates to a part of their largest value, which is 1: sigmoid(-9) is off by 3e-8,
@@ -37,48 +39,40 @@ MOST_POINTS = 2**28
 """Points of statements other than matrix products past which nothing is followed: that would take minutes."""
 
 
-def with_values(
-    found: Tolerance, program: TensorProgram, inputs: Mapping[str, np.ndarray], operand_unit: float = 0.0
-) -> Tolerance:
-    """A tolerance that holds for these values too.  inputs: of the program.
+def followed_errors(
+    program: TensorProgram, inputs: Mapping[str, np.ndarray], operand_unit: float = 0.0
+) -> dict[str, np.ndarray] | None:
+    """Output -> what each of its elements may be off by, with these values; None where following them takes too long.
 
-    operand_unit: the roundoff of the operands of matrix products, 0 where they are exact.
+    inputs: of the program.  operand_unit: the roundoff of the operands of matrix products, 0 where they are exact.
     """
     if sum(s.points for s in program.statements if not is_product(s)) > MOST_POINTS:
-        return found
+        return None
     values = {**inputs, **evaluate(program, inputs, exact=True)}
     errors = rounding_errors(program, values, operand_unit)
-    largest = 0.0
-    for name in program.outputs:
-        right = values[name]
-        if "float" in program.arrays[name].dtype and right.size:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                relative = errors[name] / (np.abs(right) + magnitude(right))
-            largest = max(largest, float(relative[np.isfinite(relative)].max(initial=0.0)))
-    if largest <= found.relative:
-        return found
-    return Tolerance(largest, f"{found.because}; followed through these values, errors grow to {largest:.2g}")
+    return {name: errors[name] for name in program.outputs}
 
 
 def rounding_errors(
     program: TensorProgram, values: Mapping[str, np.ndarray], operand_unit: float = 0.0
 ) -> dict[str, np.ndarray]:
-    """Array -> what each element may be off by.  values: of every array.  operand_unit: as in `with_values`."""
+    """Array -> what each element may be off by.  values: of every array.  operand_unit: as in `followed_errors`."""
     exact = {
         name: np.asarray(v, np.float64) if "float" in program.arrays[name].dtype else np.asarray(v)
         for name, v in values.items() if name in program.arrays
     }  # fmt: skip
-    # Integers are no errors: where they are indices, they tell which element's error is read.
-    errors: Arrays = {name: np.zeros(v.shape) if is_float(v.dtype) else v for name, v in exact.items()}
+    errors: Arrays = {name: np.zeros(v.shape) for name, v in exact.items()}
+    off = {name for name in program.inputs if "float" in program.arrays[name].dtype}
     with np.errstate(all="ignore"):
         for statement in program.statements:
-            if "float" not in program.arrays[statement.write.array].dtype:
-                continue
             array = program.arrays[statement.write.array]
+            if array.dtype == "bool" or ("float" not in array.dtype and off.isdisjoint(statement.sources)):
+                continue
+            off.add(array.name)
             written = np.zeros(array.shape, bool)  # other statements may write, and round, other parts of the array
             for start, stop in chunks_of(statement):
                 box = EvaluatedBox(statement, exact, True, start, stop)
-                followed = _FollowedStatement(box, replace(box, arrays=errors), operand_unit).error()
+                followed = _FollowedStatement(box, errors, operand_unit).error()
                 box.store(errors[array.name], followed)
                 box.store(written, np.ones(followed.shape, bool))
             roundings = np.abs(exact[array.name]) * (SIDES * UNIT.get(array.dtype, 0.0))
@@ -91,8 +85,8 @@ class _FollowedStatement:
     """A part of one statement's box, with values and with errors."""
 
     values: EvaluatedBox
-    errors: EvaluatedBox
-    """The same box, whose arrays hold errors."""
+    errors: Mapping[str, np.ndarray]
+    """Of every array."""
     operand_unit: float
 
     @property
@@ -157,7 +151,7 @@ class _FollowedStatement:
             return box.reduce(box.value(expression)) if made is None else made
 
         left, right = (self.values.arrays[access.array] for access in (a, b))
-        off_left, off_right = (self.errors.arrays[access.array] for access in (a, b))
+        off_left, off_right = (self.errors[access.array] for access in (a, b))
         error = sum_up(off_left + self.operand_unit * np.abs(left), np.abs(right))
         error = error + sum_up(np.abs(left), off_right + self.operand_unit * np.abs(right))
         partial = np.abs(sum_up(left, right)) + np.sqrt(sum_up(left**2, right**2))
@@ -186,20 +180,25 @@ class _FollowedStatement:
         """The value of an expression and what it is off by."""
         value = self.values.value(scalar)
         match scalar:
-            case Access(array) if is_float(self.values.arrays[array].dtype):
+            case Access(array) if self.values.arrays[array].dtype != bool:
                 exact = None if scalar.otherwise is None else replace(scalar.otherwise, value=0.0)
-                return value, self.errors.access(replace(scalar, otherwise=exact))
-            case Apply(function, operands, dtype) if "float" in dtype:
+                # Indices that are read from other arrays have values still: they tell whose error is read.
+                box = replace(self.values, arrays={**self.values.arrays, array: self.errors[array]})
+                return value, box.access(replace(scalar, otherwise=exact))
+            case Apply(function, operands, dtype) if dtype != "bool":
                 parts = [self._follow(operand) for operand in operands]
                 error = np.zeros(())
                 for place, (own, off) in enumerate(parts):
-                    if function in SMOOTH and is_float(own.dtype) and off.any():
-                        moved = [[m if k == place else part for k, (part, _) in enumerate(parts)]
-                                 for m in (own + off, own - off)]  # fmt: skip
-                        up, down = (np.abs(FUNCTION_OF[function](*taken) - value) for taken in moved)
-                        mean = (up + down) / 2
-                        # Below 0 there is no root: the other side alone says how far a result may move.
-                        error = error + np.where(np.isnan(mean), np.fmax(up, down), mean)
+                    if function not in FOLLOWED or own.dtype == bool or not off.any():
+                        continue
+                    moved = [[m if k == place else part for k, (part, _) in enumerate(parts)]
+                             for m in (own + off, own - off)]  # fmt: skip
+                    results = (FUNCTION_OF[function](*taken) for taken in moved)
+                    whole = function == "cast" and "float" not in dtype
+                    up, down = (np.abs((np.trunc(r) if whole else r) - value) for r in results)
+                    mean = np.fmax(up, down) if whole or function in STEPS else (up + down) / 2
+                    # Below 0 there is no root: the other side alone says how far a result may move.
+                    error = error + np.where(np.isnan(mean), np.fmax(up, down), mean)
                 ulps = FUNCTION_ULPS if function in INEXACT else SIDES * (function not in EXACT)
                 size = np.maximum(np.abs(value), 1.0) if function in BOUNDED else np.abs(value)
                 return value, error + size * (ulps * UNIT.get(dtype, 0.0))

@@ -12,7 +12,7 @@ from engine.execution.ptx.lanes import WARP_LANES, RunningLanes
 from engine.execution.ptx.nodes import Instruction, PtxFault
 from engine.execution.ptx.operands import Operands, Read, Step, Values, refuse
 
-U32 = np.dtype(np.uint32)
+U32, S32 = np.dtype(np.uint32), np.dtype(np.int32)
 ALL = np.uint32(0xFFFFFFFF)
 LANE = np.arange(WARP_LANES)
 GROUP, THREAD = LANE // 4, LANE % 4
@@ -102,6 +102,12 @@ _A16 = _FragmentLayout(
 )
 """16 x 16 halves: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
 _B16 = _FragmentLayout([THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
+_A32 = _FragmentLayout(
+    [GROUP + n // 4 % 2 * 8 for n in range(16)],
+    [THREAD * 4 + n % 4 + (16 if n >= 8 else 0) for n in range(16)],
+)
+"""16 x 32 bytes: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
+_B32 = _FragmentLayout([THREAD * 4 + n % 4 + (16 if n >= 4 else 0) for n in range(8)], [GROUP] * 8)
 _A8 = _FragmentLayout([GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
 _B8 = _FragmentLayout([THREAD, THREAD + 4], [GROUP] * 2)
 _SUMS = _FragmentLayout([GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
@@ -120,23 +126,37 @@ def _tf32(words: Values) -> Values:
     return (words & np.uint32(0xFFFFE000)).view(np.float32)
 
 
+def _signed_bytes(words: Values) -> Values:
+    return words.view(np.int8)
+
+
+def _unsigned_bytes(words: Values) -> Values:
+    return words.view(np.uint8)
+
+
+_BYTES = {"s8": _signed_bytes, "u8": _unsigned_bytes}
 _PRODUCTS = {
-    "m16n8k16.row.col.f32.f16.f16.f32": (_halves, _A16, _B16, 16),
-    "m16n8k16.row.col.f32.bf16.bf16.f32": (_bfloats, _A16, _B16, 16),
-    "m16n8k8.row.col.f32.tf32.tf32.f32": (_tf32, _A8, _B8, 8),
+    "m16n8k16.row.col.f32.f16.f16.f32": (_halves, _halves, _A16, _B16, 16),
+    "m16n8k16.row.col.f32.bf16.bf16.f32": (_bfloats, _bfloats, _A16, _B16, 16),
+    "m16n8k8.row.col.f32.tf32.tf32.f32": (_tf32, _tf32, _A8, _B8, 8),
+    **{
+        f"m16n8k32.row.col.s32.{a}.{b}.s32": (_BYTES[a], _BYTES[b], _A32, _B32, 32) for a in _BYTES for b in _BYTES
+    },
 }
-"""Form -> how a register is read, the fragments of both factors, the depth."""
+"""Form -> how registers of both factors are read, their fragments, the depth."""
 
 
 def decode_product(i: Instruction, operands: Operands) -> Step:
-    """mma.sync of the forms above: d = a b + c; products are exact in float64, sums are rounded to float32 once."""
+    """mma.sync of the forms above: d = a b + c; products are exact in float64, sums are rounded to float32 once, or
+    wrap as int32."""
     known = _PRODUCTS.get(i.opcode.removeprefix("mma.sync.aligned."))
     if known is None:
         raise refuse(i)
-    convert, of_a, of_b, depth = known
+    convert_a, convert_b, of_a, of_b, depth = known
+    held = S32 if i.parts[-1] == "s32" else F32
     writes = [operands.write(text) for text in operands.vector(i.operands[0])]
     a, b = ([operands.read(text, U32) for text in operands.vector(i.operands[n])] for n in (1, 2))
-    c = [operands.read(text, F32) for text in operands.vector(i.operands[3])]
+    c = [operands.read(text, held) for text in operands.vector(i.operands[3])]
 
     def step(lanes: RunningLanes) -> None:
         warps = lanes.whole_warps()
@@ -145,11 +165,12 @@ def decode_product(i: Instruction, operands: Operands) -> Step:
             values = [np.broadcast_to(read(lanes), warps * WARP_LANES) for read in reads]
             return np.stack(values, axis=1)
 
-        left, right = (convert(gather(reads)).reshape(warps, WARP_LANES, -1) for reads in (a, b))
+        left, right = (x.reshape(warps, WARP_LANES, -1) for x in (convert_a(gather(a)), convert_b(gather(b))))
         first, second = of_a.matrix(left, (16, depth)), of_b.matrix(right, (depth, 8))
         before = _SUMS.matrix(gather(c).reshape(warps, WARP_LANES, 4), (16, 8))
-        total = (first.astype(np.float64) @ second.astype(np.float64) + before).astype(np.float32)
-        results = _SUMS.elements(total).reshape(-1, 4)
+        total = first.astype(np.float64) @ second.astype(np.float64) + before
+        rounded = total.astype(np.int64).astype(S32) if held == S32 else total.astype(np.float32)
+        results = _SUMS.elements(rounded).reshape(-1, 4)
         for number, write in enumerate(writes):
             write(lanes, results[:, number])
 

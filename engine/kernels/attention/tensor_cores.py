@@ -64,7 +64,8 @@ class TensorCores:
                 ("value_lane", self._first_value()),
             )
         )
-        self.prologues = tuple(prologue(f.expression) for f in (nest.query_factor, nest.key_factor, nest.value_factor))
+        factors = nest.query_factor, nest.key_factor, nest.value_factor
+        self.prologues = tuple(prologue(factor.expression, intrinsic.held) for factor in factors)
         row = block.start + self.origin
         self.scores = self.lanes.owned_sums(self.score_sums, (self.fragments, self.key_tiles), (row, Index()))
         place = row, block.first_head

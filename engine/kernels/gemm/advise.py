@@ -134,7 +134,7 @@ class _BlockTiles:
         assert axes is not None, program.name
         m, n, k = axes.sizes
         if intrinsic:
-            depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, _power_above(k)))
+            depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k)))
             loop = Loop(k, depth, intrinsic.k, goes_through_registers(axes.statement, intrinsic))
             tiles = _warp_tiles(axes, loop)
         else:

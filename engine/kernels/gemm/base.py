@@ -23,7 +23,7 @@ from engine.kernels.statement_block import BlockOptions, evaluate_block, result_
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Statement
+from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction
 from engine.tensorize.space import GemmConfig
@@ -61,6 +61,10 @@ class GemmLowering:
         self.has_whole_rows = any(s.reduction is not None for s in self.after)
         """Whether rows of the results are reduced: a block's tile then has all columns."""
         without_loops(nest, self.after)
+        assert self.statement.reduction is not None
+        self.held = self.statement.reduction.accumulate
+        """Type of the sums."""
+        self.nothing = Literal(self.statement.reduction.identity, self.held)
         self.batch, *self.free = self._sides()
         self.size = tuple(math.prod(m.extent for m in members) for members in self.free)
         self.depth = math.prod(m.extent for m in self.loop.members)

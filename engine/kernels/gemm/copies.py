@@ -68,6 +68,9 @@ def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run,
         step = stride(where, run[-1]) if run else None
         return abs(step) if step else math.inf, -extents[run[-1]] if run else 0
 
+    # Bytes lie along the depth: matrix loads transpose elements of two bytes alone.
+    if element_bytes == 1:
+        return Reach(element_bytes, 1, along(depth), True)
     return Reach(element_bytes, along(side), along(depth), nearness(depth) <= nearness(side))
 
 

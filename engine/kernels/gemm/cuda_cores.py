@@ -17,7 +17,7 @@ from engine.kernels.marks import Marks, pipeline_requests
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
 from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import rewrite_scalar
 from engine.tensorize.space import GemmConfig
@@ -42,8 +42,8 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
         part_of(emitter, operand, owned, slot, step)
         for operand, owned, slot in zip(operands, config.part, slots, strict=True)
     )
-    accumulator = emitter.register("acc", "float32", config.part)
-    emitter.declare(accumulator, Literal(0.0, "float32"))
+    accumulator = emitter.register("acc", gemm.held, config.part)
+    emitter.declare(accumulator, gemm.nothing)
     gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, (tile, slice_)))
     of_thread, across = config.part
     parts = Sliced(
@@ -141,7 +141,7 @@ def _multiply(
             with emitter.loop("r", rows, link) as r, emitter.loop("s", columns, link) as s:
                 term = _term(emitter, gemm.statement, parts, (r, s), q)
                 if inside:
-                    term = Apply("select", (Access(inside, ()), term, Literal(0.0, "float32")), "float32")
+                    term = Apply("select", (Access(inside, ()), term, gemm.nothing), gemm.held)
                 emitter.assign(Slot(accumulator, (r, s)), term, link, "sum")
 
 

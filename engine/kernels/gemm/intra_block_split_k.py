@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from engine.kernels.gemm.base import GemmLowering
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Literal
+from engine.tensor.nodes import Access
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Barrier, Buffer, Comment, Load, Slot, Store
 
@@ -87,10 +87,10 @@ class Sliced:
 def add_slices(gemm: GemmLowering, parts: Sliced) -> str:
     """The register with the finished sums of this thread's share of the rows."""
     emitter, link = gemm.emitter, gemm.results_link
-    total = emitter.register("total", "float32", (parts.rows, *parts.shape[1:]))
+    total = emitter.register("total", gemm.held, (parts.rows, *parts.shape[1:]))
     buffer, width = "slice_sums", parts.width
     elements = parts.slices * parts.groups * parts.lanes * math.prod(parts.shape)
-    emitter.buffers[buffer] = Buffer(buffer, "float32", (elements,), "shared")
+    emitter.buffers[buffer] = Buffer(buffer, gemm.held, (elements,), "shared")
     emitter.add(Comment(f"sums of {parts.slices} slices of the depth, added in order: each finishes some rows", link))
     vector = (width,) if width > 1 else ()
 
@@ -100,18 +100,18 @@ def add_slices(gemm: GemmLowering, parts: Sliced) -> str:
     with ExitStack() as loops:
         r = loops.enter_context(emitter.loop("r", parts.shape[0], link))
         within = _loops_within(gemm, parts, loops)
-        own = emitter.register("pair" if width == 2 else "own_sums", "float32", vector)
+        own = emitter.register("pair" if width == 2 else "own_sums", gemm.held, vector)
         emitter.declare(own)
         with emitter.loop(LANE_OF_VECTOR, width, link) as v:
             emitter.assign(Slot(own, of_vector(v)), Access(parts.sums, parts.indices(r, within, v)), link)
         emitter.add(Store(buffer, parts.place(parts.slice, r, within), Slot(own), width, None, link))
     emitter.add(Barrier(link))
-    emitter.declare(total, Literal(0.0, "float32"))
+    emitter.declare(total, gemm.nothing)
     with ExitStack() as loops:
         q = loops.enter_context(emitter.loop("q", parts.slices, link))
         r = loops.enter_context(emitter.loop("r", parts.rows, link))
         within = _loops_within(gemm, parts, loops)
-        part = emitter.register("slice_part", "float32", vector)
+        part = emitter.register("slice_part", gemm.held, vector)
         emitter.declare(part)
         place = parts.place(q, parts.share * parts.rows + r, within)
         emitter.add(Load(Slot(part), buffer, place, width, None, None, link))

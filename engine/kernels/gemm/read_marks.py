@@ -88,7 +88,7 @@ def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrins
             blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0]))
         warps.append(marks.power("warp", min(32, blocks[-1]), min(WARPS[1], blocks[-1]), members, WARPS[0]))
     loop = gemm.loop.members
-    depth = marks.power("tile", 32, DEPTHS[1], loop, DEPTHS[0])
+    depth = marks.power("tile", 32, DEPTHS[1], loop, max(DEPTHS[0], intrinsic.k))
     while _parts(blocks, warps) > MAX_WARPS:
         side = 0 if warps[0] <= warps[1] else 1
         warps[side] *= 2

@@ -109,7 +109,7 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
     emitter, link, parts = gemm.emitter, gemm.results_link, gemm.config.split_k
     team = Team(emitter, link, parts, gemm.tiles, gemm.part, gemm.tile_number)
     thread = Index.of("thread")
-    team.workspace("parts", "float32", held.rows * held.vectors * held.width * held.threads)
+    team.workspace("parts", gemm.held, held.rows * held.vectors * held.width * held.threads)
     emitter.add(Comment(f"sums of {parts} blocks that share the depth: each leaves its own, the last adds all", link))
 
     def place(r: Index, s: Index) -> Index:
@@ -123,7 +123,7 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
     with emitter.loop("r", held.rows, link) as r, emitter.loop("s", held.vectors, link) as s, emitter.loop(
         LANE_OF_VECTOR, held.width, link
     ) as v:
-        emitter.assign(held.slot(r, s, v), Literal(0.0, "float32"), link)
+        emitter.assign(held.slot(r, s, v), gemm.nothing, link)
     with emitter.loop("q", parts, link, unroll=False) as q, emitter.loop("r", held.rows, link) as r, emitter.loop(
         "s", held.vectors, link
     ) as s:

@@ -22,7 +22,6 @@ from engine.kernels.mma_fragments import SHARERS, Lanes
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
-from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -90,7 +89,7 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * config.part[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * config.part[1], link),
         )
-        self.prologues = tuple(map(prologue, gemm.factors))
+        self.prologues = tuple(prologue(factor, gemm.held) for factor in gemm.factors)
         self.places = tuple(
             emitter.bind(
                 f"{operand.access.array}_lane",
@@ -105,8 +104,8 @@ class _Warps:
         first, second = (operand.access.array for operand in operands)
         self.first = emitter.register(f"{first}_part", self.lanes.word, (self.count[0], 4))
         self.second = emitter.register(f"{second}_part", self.lanes.word, (self.count[1] // 2, 2, 2))
-        self.sums = emitter.register("acc", "float32", (*self.count, 2, PAIR))
-        emitter.declare(self.sums, Literal(0.0, "float32"))
+        self.sums = emitter.register("acc", gemm.held, (*self.count, 2, PAIR))
+        emitter.declare(self.sums, gemm.nothing)
         self.slices = Sliced(
             slices=config.slices,
             slice=self.slice,

@@ -20,8 +20,8 @@ from engine.tensor.terms import cast
 def matmul(op: Operator, build: StatementBuilder) -> None:
     """NumPy's matmul."""
     target = op.outputs[0]
-    space, *factors = matrix_factors(build, op.inputs[0], op.inputs[1], target)
-    multiply_sum(build, target, space, *factors)
+    space, a, b = matrix_factors(build, op.inputs[0], op.inputs[1], target)
+    multiply_sum(build, target, space, a, b)
 
 
 def matrix_factors(build: StatementBuilder, a: str, b: str, target: str) -> tuple[Domain, Factor, Factor]:

@@ -64,7 +64,7 @@ def _halves(how: str, total: Sequence[int]) -> tuple[int, ...]:
 
 
 def pad_image(build: StatementBuilder, image: Factor, target: str, space: Domain, first: int) -> Factor:
-    """The image padded with zeros, or the code of zero, so that every read is inside it; itself if no padding is needed.
+    """The image padded with zeros, or the code of zero, so that every read is inside it; itself if that needs none.
 
     The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
     """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
 from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import present
 from engine.tensor.operators.contractions import matrix_factors
 from engine.tensor.operators.convolution import image_factors, pad_image
-from engine.tensor.operators.products import Factor, product_of_codes
+from engine.tensor.operators.products import product_of_codes
 from engine.tensor.operators.quantization import Quantization
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast
@@ -22,7 +24,7 @@ def matmul_integer(op: Operator, build: StatementBuilder) -> None:
 
 @operator("onnx.QLinearMatMul")
 def qlinear_matmul(op: Operator, build: StatementBuilder) -> None:
-    """The product of what codes stand for, as codes.  Operands: codes, scale, zero point of either, and of the result."""
+    """The product of what codes stand for, as codes: operands are codes, scale and zero point of both, then the result's."""
     shape = build.shape(op.outputs[0])
     total = build.temporary(op.outputs[0], "sum", shape, "int32")
     _multiply_matrices(op, build, total, (0, 3), (2, 5))
@@ -57,10 +59,10 @@ def _multiply_matrices(
     op: Operator, build: StatementBuilder, target: str, codes: tuple[int, int], zeros: tuple[int, int]
 ) -> None:
     """codes, zeros: the places of both factors among the operands, and of their zero points."""
-    space, *factors = matrix_factors(build, *(op.inputs[at] for at in codes), target)
+    space, *plain = matrix_factors(build, op.inputs[codes[0]], op.inputs[codes[1]], target)
     a, b = (
-        Factor(f.name, f.indices, _zero(op, build, at, len(build.shape(f.name)), axis))
-        for f, at, axis in zip(factors, zeros, (-2, -1), strict=True)
+        replace(factor, quantization=_zero(op, build, at, len(factor.indices), axis))
+        for factor, at, axis in zip(plain, zeros, (-2, -1), strict=True)
     )
     product_of_codes(build, target, space, a, b, "matrix product")
 
@@ -68,9 +70,10 @@ def _multiply_matrices(
 def _convolve(
     op: Operator, build: StatementBuilder, target: str, codes: tuple[int, int], zeros: tuple[int, int]
 ) -> None:
-    space, pixels, weights = image_factors(op, build, *(op.inputs[at] for at in codes))
-    pixels = Factor(pixels.name, pixels.indices, _zero(op, build, zeros[0], 1, 0))
-    weights = Factor(weights.name, weights.indices, _zero(op, build, zeros[1], 1, 0))
+    """As `_multiply_matrices`."""
+    space, pixels, weights = image_factors(op, build, op.inputs[codes[0]], op.inputs[codes[1]])
+    pixels = replace(pixels, quantization=_zero(op, build, zeros[0], 1, 0))
+    weights = replace(weights, quantization=_zero(op, build, zeros[1], 1, 0))
     pixels = pad_image(build, pixels, target, space, first=2)
     product_of_codes(build, target, space, pixels, weights, "convolution")
 

@@ -64,3 +64,19 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[2][2], const float (
         : "r"(round_tf32(a[0])), "r"(round_tf32(a[1])), "r"(round_tf32(a[2])), "r"(round_tf32(a[3])),
           "r"(round_tf32(b[0])), "r"(round_tf32(b[1])));
 }
+
+// d += a * b for 16 x 32 and 32 x 8 bytes, with a sign (s8) or without (u8), exactly.  a[h + 2c] holds row g + 8h, b[c]
+// column g, both at depths 16c + 4t and the next three, the first in the lowest byte.
+#define LOOM_MULTIPLY_BYTES(A, B)                                                                                     \
+    __device__ __forceinline__ void mma_m16n8k32_##A##_##B(int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2]) {    \
+        asm volatile(                                                                                                 \
+            "mma.sync.aligned.m16n8k32.row.col.s32." #A "." #B                                                        \
+            ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                    \
+            : "+r"(d[0][0]), "+r"(d[0][1]), "+r"(d[1][0]), "+r"(d[1][1])                                              \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                      \
+    }
+LOOM_MULTIPLY_BYTES(s8, s8)
+LOOM_MULTIPLY_BYTES(s8, u8)
+LOOM_MULTIPLY_BYTES(u8, s8)
+LOOM_MULTIPLY_BYTES(u8, u8)
+#undef LOOM_MULTIPLY_BYTES

@@ -38,7 +38,7 @@ def slot_text(slot: Slot) -> str:
 
 
 def scalar_text(value: Scalar) -> str:
-    """An expression over registers; narrow types are computed in 32 bits and rounded at every step that can leave them."""
+    """An expression over registers; narrow types are computed in 32 bits and rounded where they can be left."""
     match value:
         case Literal(number, dtype):
             return _literal(number, dtype)

@@ -98,3 +98,53 @@ inline void mma_m16n8k8_tf32(
     for (int w = 0; w < 2; ++w) own.b[w][0] = round_tf32(b[w]);
     multiply_fragments(d, own, line);
 }
+
+// One lane's operands of a product of bytes.
+struct ByteOperands {
+    u32 a[4];
+    u32 b[2];
+};
+
+// d += a * b over 32 depths of bytes: word c of b and words 2c and 2c + 1 of a hold depths 16c + 4t and on.
+template <class A, class B>
+inline void multiply_bytes(int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line) {
+    ByteOperands own;
+    __builtin_memcpy(own.a, a, sizeof a);
+    __builtin_memcpy(own.b, b, sizeof b);
+    const unsigned char* warp = loom::gather(&own, sizeof own, line);
+    const int group = loom::lane() / 4, in_group = loom::lane() % 4;
+    for (int c = 0; c < 2; ++c) {
+        for (int t = 0; t < 4; ++t) {
+            const auto& rows = *reinterpret_cast<const ByteOperands*>(warp + (4 * group + t) * loom::HANDED);
+            for (int v = 0; v < 2; ++v) {
+                const int column = 2 * in_group + v;
+                const auto& columns = *reinterpret_cast<const ByteOperands*>(warp + (4 * column + t) * loom::HANDED);
+                for (int e = 0; e < 32; e += 8) {
+                    const int factor = static_cast<B>(columns.b[c] >> e);
+                    // Sums wrap, which only unsigned numbers may in C++.
+                    for (int h = 0; h < 2; ++h) {
+                        const int product = static_cast<A>(rows.a[2 * c + h] >> e) * factor;
+                        d[h][v] = static_cast<int>(static_cast<u32>(d[h][v]) + static_cast<u32>(product));
+                    }
+                }
+            }
+        }
+    }
+}
+
+inline void mma_m16n8k32_s8_s8(
+    int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {
+    multiply_bytes<i8, i8>(d, a, b, line);
+}
+inline void mma_m16n8k32_s8_u8(
+    int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {
+    multiply_bytes<i8, u8>(d, a, b, line);
+}
+inline void mma_m16n8k32_u8_s8(
+    int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {
+    multiply_bytes<u8, i8>(d, a, b, line);
+}
+inline void mma_m16n8k32_u8_u8(
+    int (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {
+    multiply_bytes<u8, u8>(d, a, b, line);
+}
