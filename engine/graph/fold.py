@@ -18,7 +18,7 @@ from engine.graph.limits import checked_shape
 from engine.graph.nodes import Tensor
 from engine.graph.results import Inference, Result
 from engine.graph.subgraphs import has_subgraphs
-from engine.support.budgets import MAX_COMPUTED, MAX_PRODUCTS, MAX_READ
+from engine.support.budgets import MAX_COMPUTED, MAX_PRODUCTS, MAX_READ, MAX_WEIGHT
 from engine.support.errors import BadInput
 
 _NEVER = (
@@ -32,6 +32,8 @@ _PRODUCTS = ("MatMul", "MatMulInteger", "Gemm", "Einsum", "QLinearMatMul")
 """Operators that multiply their operands' elements with each other."""
 _AT_MOST_OPERANDS = ("NonZero", "Unique", "Compress")
 """Operators whose result size is unknown before they run but at most that of their operands."""
+_ON_WEIGHTS = ("QuantizeLinear",)
+"""Operators that exporters leave on whole weights."""
 _IGNORED = ("consumed_inputs",)
 """Attributes that affect memory use, not results."""
 _REFUSALS = (
@@ -88,8 +90,11 @@ class Folder:
         if node.op_type in _NEVER or has_subgraphs(node):
             return f"{_node_label(node)} is not computed when the file is read"
         operands = [values[name].size for name in node.input if name]
-        if max(operands, default=0) > MAX_READ:
-            return f"{_node_label(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
+        most = MAX_WEIGHT if node.op_type in _ON_WEIGHTS else MAX_READ
+        if max(operands, default=0) > most:
+            return f"{_node_label(node)} reads {max(operands)} elements; values are computed from at most {most}"
+        if node.op_type == "DequantizeLinear" and values[node.input[0]].ndim > 1:
+            return f"{_node_label(node)} is multiplied as its codes"
         if not defs.has(node.op_type, self._opset(node), node.domain):
             return f"{_node_label(node)} is no operator of ONNX's operator set {self._opset(node)}"
         version, other = self._version(node)
@@ -100,8 +105,9 @@ class Folder:
         size = sum(operands) if node.op_type in _AT_MOST_OPERANDS else _elements(results)
         if size is None:
             return f"{_node_label(node)} has results of unknown size"
-        if size > MAX_COMPUTED:
-            return f"{_node_label(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
+        largest = max(most, MAX_COMPUTED)
+        if size > largest:
+            return f"{_node_label(node)} has {size} elements; values of at most {largest} are computed"
         if node.op_type in _PRODUCTS and math.prod(operands) > MAX_PRODUCTS:
             return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_PRODUCTS} are computed"
         return ""

@@ -9,6 +9,7 @@ from engine.graph.akg import load_akg
 from engine.graph.nodes import OperatorGraph
 from engine.graph.onnx import load_onnx
 from engine.graph.onnx import symbolic_dimensions as onnx_dimensions
+from engine.graph.quantized_weights import with_prepared_weights
 from engine.support.errors import BadInput
 
 
@@ -20,7 +21,7 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
     """
     path = Path(path)
     if not _is_json(path):
-        return load_onnx(path, dims or {})
+        return with_prepared_weights(load_onnx(path, dims or {}))
     if dims:
         raise BadInput("graph", str(path), f"has no dimension {sorted(dims)[0]}", "AKG files have fixed shapes")
     return load_akg(path)

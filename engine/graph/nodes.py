@@ -133,6 +133,10 @@ class OperatorGraph:
     source: Path | None = None
     """The file it was read from; None for graphs built in memory."""
     dialect: str = "onnx"
+    transposed: Mapping[str, str] = field(default_factory=dict)
+    """Weight of a product of codes -> the constant that holds it with its two axes swapped."""
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """Weight of a product of codes -> the constant that holds the sums along what is multiplied."""
 
     def producer(self) -> dict[str, Operator]:
         """Tensor name -> the operator that writes it."""

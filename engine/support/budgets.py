@@ -33,6 +33,8 @@ MAX_RECURRENT_STEPS = 750
 a build machine, 750 take half of the 20 seconds within which a file is refused."""
 MAX_READ = 4096
 """Elements of a constant that shape arithmetic reads; larger ones are data."""
+MAX_WEIGHT = 1 << 26
+"""Elements of a weight that is quantised while a file is read."""
 MAX_COMPUTED = 1 << 20
 """Elements of a value that is computed while a file is read."""
 MAX_PRODUCTS = 1 << 24

@@ -97,6 +97,7 @@ class StatementBuilder:
         self.statements: list[Statement] = []
         self._constants = graph.constants
         self._producers = graph.producer()
+        self._transposed, self._sums = graph.transposed, graph.sums
         self._operator = ""
         self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
@@ -139,6 +140,16 @@ class StatementBuilder:
     def producer(self, name: str) -> Operator | None:
         """The operator that writes a tensor of the graph."""
         return self._producers.get(name)
+
+    def transposed(self, weight: str) -> str | None:
+        """The constant that holds a weight with its two axes swapped, where there is one."""
+        self.is_particular |= weight in self._transposed  # it is no operand of the operator
+        return self._transposed.get(weight)
+
+    def sums(self, weight: str) -> str | None:
+        """The constant that holds the sums of a weight along what is multiplied, where there is one."""
+        self.is_particular |= weight in self._sums
+        return self._sums.get(weight)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape

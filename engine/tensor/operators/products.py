@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.graph.quantized_weights import CODES
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.quantization import Quantization, codes_behind
 from engine.tensor.terms import Term, cast
-
-CODES = ("int8", "uint8")
-"""Types of codes whose products are summed in int32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,8 @@ def _multiply_codes(
     """
     shape = build.shape(target)
     product = build.temporary(target, "codes", shape, "int32")
-    left, right = (cast(build.read(factor.name, factor.indices), "int32") for factor in factors)
+    read = factors[0], _with_depths_inside(build, factors[1])
+    left, right = (cast(build.read(factor.name, factor.indices), "int32") for factor in read)
     build.emit(product, space, left * right, reduction="sum", because=f"{because} of codes")
     cells = box(shape)
     total = build.read(product, cells.written)
@@ -128,6 +127,12 @@ def _multiply_codes(
         scale = _parameter(build, factor, space, cells, is_scale=True)
         total = total if scale is None else cast(total, "float32") * scale
     build.emit(target, cells, total, because="what the sum of codes stands for")
+
+
+def _with_depths_inside(build: StatementBuilder, factor: Factor) -> Factor:
+    """A weight [K, N] as the constant [N, K], where there is one."""
+    name = build.transposed(factor.name)
+    return factor if name is None else replace(factor, name=name, indices=(factor.indices[1], factor.indices[0]))
 
 
 def _parameter(build: StatementBuilder, factor: Factor, space: Domain, cells: Domain, is_scale: bool) -> Term | None:
@@ -159,6 +164,8 @@ def _kept_axes(factor: Factor, space: Domain) -> tuple[bool, ...] | None:
 
 def _sum_of_codes(build: StatementBuilder, target: str, space: Domain, factor: Factor) -> str:
     """An array of a factor's codes summed, which broadcasts to the result."""
+    if known := build.sums(factor.name):
+        return known
     kept = _kept_axes(factor, space)
     assert kept is not None
     own = replace(
