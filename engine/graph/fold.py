@@ -85,6 +85,15 @@ class Folder:
         self.refused.update((name, reason) for name in node.output if name)
         return None
 
+    def evaluate(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
+        """The results of a node on whole weights, whose operands are all known; None where they are too large."""
+        if sum(values[name].size for name in node.input if name) > 2 * MAX_WEIGHT or not self._version(node)[0]:
+            return None
+        try:
+            return self._run(node, [values[name] if name else None for name in node.input])
+        except _REFUSALS:
+            return None
+
     def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
         """Why a node is not evaluated, without evaluating it; "" if it can be.  Raises one of `_REFUSALS`, too."""
         if node.op_type in _NEVER or has_subgraphs(node):

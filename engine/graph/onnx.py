@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,8 @@ class _Import:
         self._constants: dict[str, Constant] = {}
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
+        self._dequantized: dict[str, onnx.NodeProto] = {}
+        """Weight -> the node that makes it of constant codes."""
         self._origin: dict[str, str] = {}
         """Tensor of unknown shape -> the operator that first made shapes unknown."""
         self._opsets = checked_opsets(str(path), model)
@@ -228,11 +231,24 @@ class _Import:
         if _is_copy(op) and any(inputs[:1]) and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
-        results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)
+        results = self._fold(node) if op.kind != "Constant" else _constant_value(op)
         if results is not None:
             return self._enter_constants(op, results)
         self._infer(op, node)
         return [replace(op, inputs=inputs)]
+
+    def _fold(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
+        """The value of a node that has one.
+
+        Dequantised weights have none, so that products take their codes; but those that are quantised again have.
+        """
+        values: Mapping[str, np.ndarray] = self._values
+        if node.op_type == "DequantizeLinear" and all(name in values for name in node.input if name):
+            self._dequantized[node.output[0]] = node
+        elif node.op_type == "QuantizeLinear" and node.input and node.input[0] in self._dequantized:
+            weight = self._folder.evaluate(self._dequantized[node.input[0]], values)
+            values = values if weight is None else ChainMap({node.input[0]: weight[0]}, self._values)
+        return self._folder.fold(node, values, self._tensors)
 
     def _enter_constants(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
         """Add folded results as constants.  A graph output becomes a copy of a constant, because it needs a writer."""

@@ -16,6 +16,9 @@ from engine.graph.nodes import Constant, Operator, OperatorGraph, Tensor, dtype_
 CODES = ("int8", "uint8")
 """Types of codes whose products are summed in int32."""
 
+HALF_BYTES = ("int4", "uint4")
+"""Types of codes of which a byte holds two."""
+
 _MATRIX_PRODUCTS: Mapping[str, tuple[int, int]] = {
     "MatMulInteger": (1, 2), "QLinearMatMul": (3, 2), "MatMul": (1, -1), "Gemm": (1, -1),
 }  # fmt: skip
@@ -37,10 +40,12 @@ class _WeightUse:
 
 
 def with_prepared_weights(graph: OperatorGraph) -> OperatorGraph:
-    """The graph with transposed weights and sums of weights as constants, where its products of codes read them."""
+    """The graph with transposed weights and sums of weights as constants, where its products of codes read them, and
+    with codes of 4 bits in pairs."""
     tensors, constants = dict(graph.tensors), dict(graph.constants)
     transposed: dict[str, str] = {}
     sums: dict[str, str] = {}
+    pairs: dict[str, str] = {}
 
     def add(weight: str, suffix: str, value: np.ndarray) -> str:
         name = f"{weight}.{suffix}"
@@ -59,9 +64,20 @@ def with_prepared_weights(graph: OperatorGraph) -> OperatorGraph:
             total = value.sum(use.reduced, dtype=np.int32)
             # It broadcasts to the results: a convolution's channels stand before its spatial axes.
             sums[use.weight] = add(use.weight, "sums", total.reshape(-1, *(1,) * (value.ndim - 2)))
-    if not transposed and not sums:
+    for name, constant in graph.constants.items():
+        if graph.tensors[name].dtype in HALF_BYTES and constant.value is not None and constant.value.size:
+            pairs[name] = add(name, "pairs", _in_pairs(constant.value))
+    if not transposed and not sums and not pairs:
         return graph
-    return replace(graph, tensors=tensors, constants=constants, transposed=transposed, sums=sums)
+    return replace(graph, tensors=tensors, constants=constants, transposed=transposed, sums=sums, pairs=pairs)
+
+
+def _in_pairs(value: np.ndarray) -> np.ndarray:
+    """Codes of 4 bits as bytes, the first of two in the low half; along the last axis, where it has whole pairs."""
+    halves = value.astype(np.int8).view(np.uint8) & 15
+    if value.ndim == 0 or value.shape[-1] % 2:
+        halves = np.pad(halves.reshape(-1), (0, value.size % 2))
+    return halves[..., ::2] | halves[..., 1::2] << 4
 
 
 def _uses(graph: OperatorGraph) -> Iterator[_WeightUse]:

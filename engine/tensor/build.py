@@ -97,7 +97,7 @@ class StatementBuilder:
         self.statements: list[Statement] = []
         self._constants = graph.constants
         self._producers = graph.producer()
-        self._transposed, self._sums = graph.transposed, graph.sums
+        self._transposed, self._sums, self._pairs = graph.transposed, graph.sums, graph.pairs
         self._operator = ""
         self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
@@ -150,6 +150,11 @@ class StatementBuilder:
         """The constant that holds the sums of a weight along what is multiplied, where there is one."""
         self.is_particular |= weight in self._sums
         return self._sums.get(weight)
+
+    def pairs(self, codes: str) -> str | None:
+        """The constant that holds codes of 4 bits two to a byte, where there is one."""
+        self.is_particular |= codes in self._pairs
+        return self._pairs.get(codes)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape

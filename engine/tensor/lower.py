@@ -99,7 +99,8 @@ def _obstacle(op: Operator, build: StatementBuilder) -> str:
     if rule_of(op) is None:
         return f"{op.kind} has no tensor expression yet"
     for name in filter(None, (*op.inputs, *op.outputs)):
-        if build.dtype(name) not in COMPILED_DTYPES:
+        is_pair = op.kind == "DequantizeLinear" and build.pairs(name) is not None
+        if build.dtype(name) not in COMPILED_DTYPES and not is_pair:
             return f"{name} holds {build.dtype(name)}; kernels are generated for {', '.join(COMPILED_DTYPES)}"
     results = [name for name in op.outputs if name]
     empty = [name for name in op.inputs[:1] if name and 0 in build.shape(name)]

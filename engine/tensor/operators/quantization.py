@@ -14,10 +14,10 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.tensor.build import Domain, StatementBuilder, box, over
-from engine.tensor.index import Index
+from engine.tensor.index import Index, linear
 from engine.tensor.operators.attributes import axis_of, integer, present
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import Term, apply, cast, compare, maximum, minimum, number, select, wide
+from engine.tensor.terms import Term, apply, cast, compare, maximum, minimum, number, position, select, wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,22 @@ class Quantization:
 
     def scale_at(self, build: StatementBuilder, space: Domain, at: Sequence[Index]) -> Term:
         """The scale of an element, in float32."""
-        return wide(self._read(build, self.scale, space, at))
+        return wide(build.read(self.scale, self._at(build, self.scale, space, at)))
 
     def zero_at(self, build: StatementBuilder, space: Domain, at: Sequence[Index]) -> Term:
         """The zero point of an element, as int32."""
         if not self.zero:
             return number(0, "int32")
-        return cast(self._read(build, self.zero, space, at), "int32")
+        return read_code(build, self.zero, space, self._at(build, self.zero, space, at))
 
-    def _read(self, build: StatementBuilder, name: str, space: Domain, at: Sequence[Index]) -> Term:
+    def _at(self, build: StatementBuilder, name: str, space: Domain, at: Sequence[Index]) -> list[Index]:
+        """Where an element's scale or zero point stands."""
         shape = build.shape(name)
         if math.prod(shape) == 1:
-            return build.read(name, [Index()] * len(shape))
+            return [Index()] * len(shape)
         if len(shape) == 1:
-            return build.read(name, [self._place(space, at)])
-        return build.read(name, [self._place(space, at) if n == self.axis else index for n, index in enumerate(at)])
+            return [self._place(space, at)]
+        return [self._place(space, at) if n == self.axis else index for n, index in enumerate(at)]
 
     def _place(self, space: Domain, at: Sequence[Index]) -> Index:
         place = at[self.axis]
@@ -94,6 +95,21 @@ def cast_to_float(value: Term) -> Term:
     return value if "float" in value.dtype else cast(value, "float32")
 
 
+def read_code(build: StatementBuilder, name: str, space: Domain, at: Sequence[Index]) -> Term:
+    """A code as an integer of 32 bits; half of a byte, where two lie in one."""
+    pairs = build.pairs(name)
+    if pairs is None:
+        return cast(build.read(name, at), "int32")
+    shape = build.shape(name)
+    if len(build.shape(pairs)) != len(shape) or not shape or shape[-1] % 2:
+        at = [linear(at, shape)]
+    byte = cast(build.read(pairs, [*at[:-1], at[-1].floordiv(2, space.extents)]), "int32")
+    place = cast(position(at[-1].mod(2, space.extents), "int32"), "int32")
+    half = apply("bit_and", apply("shift_right", byte, place * 4), 15)
+    # The sign is the fourth bit: -8 to 7.
+    return apply("bit_xor", half, 8) - 8 if build.dtype(name) == "int4" else half
+
+
 def saturate(value: Term, dtype: str) -> Term:
     """A whole float32 number as an integer of a type, the nearest one there is."""
     limits = np.iinfo(dtype)
@@ -122,7 +138,7 @@ def quantize_linear(op: Operator, build: StatementBuilder) -> None:
 def dequantize_linear(op: Operator, build: StatementBuilder) -> None:
     """(code - zero point) * scale."""
     space = box(build.shape(op.outputs[0]))
-    code = build.read(op.inputs[0], space.written)
+    code = read_code(build, op.inputs[0], space, space.written)
     build.emit(op.outputs[0], space, _of_operator(op, build).dequantize(build, space, code, space.written))
 
 
