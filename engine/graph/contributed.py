@@ -13,70 +13,17 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
-DOMAIN = "com.microsoft"
+from engine.graph.contributed_quantized import BODIES as QUANTIZED
+from engine.graph.contributed_quantized import DOMAIN
+from engine.graph.expansion import SINCE_CAST_LIKE, Expansion
+
 _SINCE_AXES = 18
-"""Operator set from which on reductions take their axes as an operand."""
+"""Operator set from which on a split says its parts."""
 _SINCE_LAYER_NORMALIZATION = 17
-_SINCE_CAST_LIKE = 15
 
 
-class _Expansion:
-    """The nodes that stand for one node, with names of their own."""
-
-    def __init__(self, node: onnx.NodeProto, opset: int) -> None:
-        self.node, self.opset = node, opset
-        self.nodes: list[onnx.NodeProto] = []
-        # Names of nodes may repeat, those of tensors may not.
-        self._label, self._scope = node.output[0], node.name or node.output[0]
-
-    def operand(self, place: int) -> str:
-        """The name of an operand, "" for an absent one."""
-        return self.node.input[place] if place < len(self.node.input) else ""
-
-    def has_results_only(self, places: tuple[int, ...]) -> bool:
-        """Whether the node has no other results than these."""
-        return all(not name or at in places for at, name in enumerate(self.node.output))
-
-    def attribute(self, name: str, default: float) -> float:
-        """A number among the attributes."""
-        for one in self.node.attribute:
-            if one.name == name:
-                return float(helper.get_attribute_value(one))
-        return default
-
-    def add(self, kind: str, *operands: str, result: str = "", **attributes: object) -> str:
-        """A node of the standard; the name of its result."""
-        return self.add_all(kind, *operands, results=(result,), **attributes)[0]
-
-    def add_all(self, kind: str, *operands: str, results: tuple[str, ...], **attributes: object) -> tuple[str, ...]:
-        """A node with several results, named where a name is empty."""
-        place = f"{kind}_{len(self.nodes)}"
-        names = tuple(name or f"{self._label}/{place}:{at}" for at, name in enumerate(results))
-        self.nodes.append(helper.make_node(kind, operands, names, name=f"{self._scope}/{place}", **attributes))
-        return names
-
-    def number(self, value: float, like: str) -> str:
-        """A scalar of the type of a tensor."""
-        return self.cast(self.constant(np.array(value, np.float32)), like)
-
-    def cast(self, x: str, like: str) -> str:
-        """A tensor of single precision in the type of another; of operator sets without CastLike all are of it."""
-        return self.add("CastLike", x, like) if self.opset >= _SINCE_CAST_LIKE else x
-
-    def constant(self, value: np.ndarray) -> str:
-        """A constant."""
-        return self.add("Constant", value=numpy_helper.from_array(value))
-
-    def mean_of_row(self, x: str) -> str:
-        """The mean over the last axis, which stays as one element."""
-        if self.opset >= _SINCE_AXES:
-            return self.add("ReduceMean", x, self.constant(np.array([-1])), keepdims=1)
-        return self.add("ReduceMean", x, axes=[-1], keepdims=1)
-
-
-def _normalize(body: _Expansion, x: str, scale: str, shift: str, is_centred: bool) -> None:
+def _normalize(body: Expansion, x: str, scale: str, shift: str, is_centred: bool) -> None:
     """Rows to variance (or mean square) 1, scaled and shifted, as the node's first result."""
     if is_centred:
         x = body.add("Sub", x, body.mean_of_row(x))
@@ -89,7 +36,7 @@ def _normalize(body: _Expansion, x: str, scale: str, shift: str, is_centred: boo
         body.add("Add", x, shift, result=result)
 
 
-def _layer_normalization(body: _Expansion) -> bool:
+def _layer_normalization(body: Expansion) -> bool:
     """The standard's, in operator sets that lack it: over the last axis."""
     if body.opset >= _SINCE_LAYER_NORMALIZATION or not body.has_results_only((0,)) or body.attribute("axis", -1) != -1:
         return False
@@ -97,14 +44,14 @@ def _layer_normalization(body: _Expansion) -> bool:
     return True
 
 
-def _simplified_layer_normalization(body: _Expansion) -> bool:
+def _simplified_layer_normalization(body: Expansion) -> bool:
     if not body.has_results_only((0,)) or body.attribute("axis", -1) != -1:
         return False
     _normalize(body, body.operand(0), body.operand(1), "", is_centred=False)
     return True
 
 
-def _skip_layer_normalization(body: _Expansion) -> bool:
+def _skip_layer_normalization(body: Expansion) -> bool:
     """A residual and a bias first; their sum is an optional result."""
     is_centred = body.node.op_type == "SkipLayerNormalization"
     bias = body.operand(4 if is_centred else 3)
@@ -118,7 +65,7 @@ def _skip_layer_normalization(body: _Expansion) -> bool:
     return True
 
 
-def _gelu(body: _Expansion) -> bool:
+def _gelu(body: Expansion) -> bool:
     """x/2 (1 + erf(x / sqrt 2)), of a biased operand where there is one."""
     x = body.operand(0)
     if body.operand(1):
@@ -129,7 +76,7 @@ def _gelu(body: _Expansion) -> bool:
     return True
 
 
-def _fast_gelu(body: _Expansion) -> bool:
+def _fast_gelu(body: Expansion) -> bool:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), of a biased operand where there is one."""
     x = body.operand(0)
     if body.operand(1):
@@ -141,7 +88,7 @@ def _fast_gelu(body: _Expansion) -> bool:
     return True
 
 
-def _quick_gelu(body: _Expansion) -> bool:
+def _quick_gelu(body: Expansion) -> bool:
     """x sigmoid(alpha x)."""
     x = body.operand(0)
     scaled = body.add("Mul", x, body.number(body.attribute("alpha", 1.702), x))
@@ -149,7 +96,7 @@ def _quick_gelu(body: _Expansion) -> bool:
     return True
 
 
-def _fused_matmul(body: _Expansion) -> bool:
+def _fused_matmul(body: Expansion) -> bool:
     """alpha a b of operands whose last axes may be swapped; those of one or two axes are swapped by their rank."""
     if body.attribute("transBatchA", 0) or body.attribute("transBatchB", 0):
         return False
@@ -165,12 +112,12 @@ def _fused_matmul(body: _Expansion) -> bool:
     return True
 
 
-def _swap_axes(body: _Expansion, x: str) -> str:
+def _swap_axes(body: Expansion, x: str) -> str:
     """A tensor of any rank with its last two axes swapped: no permutation says that without the rank."""
     return body.add("Einsum", x, equation="...ij->...ji")
 
 
-def _multi_head_attention(body: _Expansion) -> bool:
+def _multi_head_attention(body: Expansion) -> bool:
     """Of queries, keys and values [batch, length, heads * size], with a bias of all three and one of the scores."""
     queries, keys, values, bias = (body.operand(place) for place in range(4))
     heads, rest = int(body.attribute("num_heads", 0)), [body.operand(place) for place in (4, 6, 7, 8, 9)]
@@ -185,11 +132,11 @@ def _multi_head_attention(body: _Expansion) -> bool:
     return True
 
 
-def _last_size(body: _Expansion, x: str) -> str:
+def _last_size(body: Expansion, x: str) -> str:
     return body.add("Gather", body.add("Shape", x), body.constant(np.array([-1])), axis=0)
 
 
-def _attention(body: _Expansion) -> bool:
+def _attention(body: Expansion) -> bool:
     """Queries, keys and values by one product of the input, equally long."""
     heads, rest = int(body.attribute("num_heads", 0)), [body.operand(place) for place in (3, 4, 6)]
     sizes = any(one.name == "qkv_hidden_sizes" for one in body.node.attribute)
@@ -206,7 +153,7 @@ def _attention(body: _Expansion) -> bool:
     return True
 
 
-def _attend(body: _Expansion, operands: tuple[str, str, str], heads: int, added: str) -> None:
+def _attend(body: Expansion, operands: tuple[str, str, str], heads: int, added: str) -> None:
     """softmax(q k' scale + added) v for each head, as the node's first result."""
     apart = body.constant(np.array([0, 0, heads, -1]))
     q, k, v = (body.add("Reshape", x, apart) for x in operands)
@@ -222,14 +169,14 @@ def _attend(body: _Expansion, operands: tuple[str, str, str], heads: int, added:
     body.add("Reshape", mixed, body.constant(np.array([0, 0, -1])), result=body.node.output[0])
 
 
-_BODIES: Mapping[tuple[str, str], Callable[[_Expansion], bool]] = {
+_BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
     ("", "LayerNormalization"): _layer_normalization,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_normalization,
     (DOMAIN, "SkipLayerNormalization"): _skip_layer_normalization,
     (DOMAIN, "SkipSimplifiedLayerNormalization"): _skip_layer_normalization,
     (DOMAIN, "Gelu"): _gelu, (DOMAIN, "BiasGelu"): _gelu, (DOMAIN, "FastGelu"): _fast_gelu,
     (DOMAIN, "QuickGelu"): _quick_gelu, (DOMAIN, "FusedMatMul"): _fused_matmul,
-    (DOMAIN, "MultiHeadAttention"): _multi_head_attention, (DOMAIN, "Attention"): _attention,
+    (DOMAIN, "MultiHeadAttention"): _multi_head_attention, (DOMAIN, "Attention"): _attention, **QUANTIZED,
 }  # fmt: skip
 CONTRIBUTED = frozenset(_BODIES)
 """(domain, operator) of what is written out."""
@@ -237,14 +184,14 @@ CONTRIBUTED = frozenset(_BODIES)
 
 def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
     """Replace the nodes of `CONTRIBUTED` in a graph where their form is known."""
-    if opset < _SINCE_CAST_LIKE and not _is_single(graph):
+    if opset < SINCE_CAST_LIKE and not _is_single(graph):
         return
     made: dict[int, list[onnx.NodeProto]] = {}
     for number, node in enumerate(graph.node):
         write = _BODIES.get((node.domain, node.op_type))
         if write is None or not any(node.output[:1]):
             continue
-        body = _Expansion(node, opset)
+        body = Expansion(node, opset)
         # A missing operand would be one that the standard's operators cannot leave out.
         if write(body) and all(name for made_node in body.nodes for name in made_node.input):
             made[number] = body.nodes

@@ -138,8 +138,8 @@ class OperatorGraph:
     sums: Mapping[str, str] = field(default_factory=dict)
     """Weight of a product of codes -> the constant that holds the sums along what is multiplied."""
     pairs: Mapping[str, str] = field(default_factory=dict)
-    """Constant of 4-bit codes -> the one that holds them two to a byte, the first in the low half, the last axis half as
-    long, or all in a row where it is odd."""
+    """Constant of 4-bit codes -> the one that holds two to a byte, the first in the low half; the last axis is half
+    as long, or all stand in a row where it is odd."""
 
     def producer(self) -> dict[str, Operator]:
         """Tensor name -> the operator that writes it."""

@@ -49,7 +49,7 @@ H200 = Target(
         "measured: mma.sync reaches 0.629 of the peak on H800 (Luo et al., arXiv 2402.13499); the data sheet says 989",
     ),
     tf32_rate=Figure(0.629 * 494 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 494"),
-    int8_rate=Figure(0.629 * 1979 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 1979"),
+    int8_rate=Figure(0.629 * 1979 * _TERA, "operations/s", "inferred: the same share, of the sheet's 1979"),
     special_rate=Figure(132 * 16 * 1.83 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
     launch_overhead=Figure(
         2.0e-6, "s", "inferred: 2.7 µs of an 8 x 128^3 batched product on H200, less one memory round trip"
@@ -104,7 +104,7 @@ H100_PCIE = replace(
     fp32_rate=Figure(114 * 128 * 2 * 1.755 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
     tensor_rate=Figure(0.629 * 756 * _TERA, "operations/s", "inferred: the share of mma.sync on H800, of 756"),
     tf32_rate=Figure(0.629 * 378 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 378"),
-    int8_rate=Figure(0.629 * 1513 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 1513"),
+    int8_rate=Figure(0.629 * 1513 * _TERA, "operations/s", "inferred: the same share, of the sheet's 1513"),
     special_rate=Figure(114 * 16 * 1.755 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
 )
 

@@ -87,7 +87,10 @@ BATCHED_DOT = abstraction(
 ABSTRACTIONS: Mapping[str, Abstraction] = {
     one.name: one
     for one in (
-        *(Abstraction(i.name, meaning(i.meaning, {"a": i.a.dtype, "b": i.b.dtype}), "warp") for i in INTRINSICS.values()),
+        *(
+            Abstraction(i.name, meaning(i.meaning, {"a": i.a.dtype, "b": i.b.dtype}), "warp")
+            for i in INTRINSICS.values()
+        ),
         AVX512_VNNI,
         BATCHED_DOT,
     )

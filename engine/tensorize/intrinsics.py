@@ -1,8 +1,8 @@
 """The tensor-core instructions that kernels may use, from the PTX ISA's tables (mma.sync, ldmatrix).
 
 With g = lane / 4 and t = lane % 4, a lane of a 16-bit m16n8k16 holds rows g and g + 8 of a, there pairs of columns from
-2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4, m16n8k32 of bytes four
-columns each from 4t and 4t + 16 on.
+2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4, the m16n8k32 of bytes
+four columns each from 4t and 4t + 16 on.
 
 An instruction more is an entry here, its device function in `tile/include/tensor.cuh` and that function's twin for the
 emulator; operands of a type with a rate of its own need a figure in `engine.target`.

@@ -15,22 +15,26 @@ from engine.target import ARCHITECTURES
 from engine.target.hardware import WARP
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Fragment, Intrinsic
+from engine.tile.nodes.expressions import HELD
 from engine.tile.source import CudaSource, Parameter
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 ALL = pytest.mark.parametrize("intrinsic", INTRINSICS.values(), ids=list(INTRINSICS))
 
+EXACT = {**dict.fromkeys(("float16", "bfloat16", "float32"), (-8, 9)), "int8": (-128, 128), "uint8": (0, 256)}
+"""Element type -> range of integers whose products and sums are exact."""
+
 PRODUCT = """#include "loom.cuh"
 extern "C" __global__ void __launch_bounds__(32)
-k(const {stored}* __restrict__ a_, const {stored}* __restrict__ b_, float* __restrict__ d_) {{
+k(const {stored}* __restrict__ a_, const {stored}* __restrict__ b_, {held}* __restrict__ d_) {{
   const Global<const {stored}> a(a_, 128), b(b_, 64);
-  const Global<float> d(d_, 128);
+  const Global<{held}> d(d_, 128);
   const int lane = threadIdx.x;
   {word} x[4], y[2];
-  float sums[2][2];
+  {held} sums[2][2];
   for (int w = 0; w < 4; ++w) x[w] = {word}(a.load(lane * 4 + w));
   for (int w = 0; w < 2; ++w) y[w] = {word}(b.load(lane * 2 + w));
-  for (int h = 0; h < 2; ++h) for (int v = 0; v < 2; ++v) sums[h][v] = float(lane);
+  for (int h = 0; h < 2; ++h) for (int v = 0; v < 2; ++v) sums[h][v] = {held}(lane);
   {name}(sums, x, y);
   for (int h = 0; h < 2; ++h) for (int v = 0; v < 2; ++v) d.store(lane * 4 + h * 2 + v, sums[h][v]);
 }}
@@ -55,7 +59,7 @@ k(const f16* __restrict__ x_, int* __restrict__ y_) {{
 def product_text(intrinsic: Intrinsic) -> str:
     """One product of operands given as registers."""
     stored, word = ("float", "float") if intrinsic.element_bytes == 4 else ("int", "u32")
-    return PRODUCT.format(name=intrinsic.name, stored=stored, word=word)
+    return PRODUCT.format(name=intrinsic.name, stored=stored, word=word, held=HELD[intrinsic.held])
 
 
 def source(text: str, *buffers: Parameter) -> CudaSource:
@@ -67,13 +71,15 @@ def source(text: str, *buffers: Parameter) -> CudaSource:
 @ALL
 def test_emulated_product_is_numpys(intrinsic: Intrinsic, order: str) -> None:
     rng = np.random.default_rng(3)
-    a = rng.integers(-8, 9, intrinsic.a.shape).astype(np.float32)
-    b = rng.integers(-8, 9, intrinsic.b.shape).astype(np.float32)
+    a, b = (
+        np.arange(*EXACT[f.dtype])[rng.integers(0, len(range(*EXACT[f.dtype])), f.shape)].astype(np.float32)
+        for f in (intrinsic.a, intrinsic.b)
+    )
     arrays = {"a": words_of(intrinsic.a, a), "b": words_of(intrinsic.b, b)}
     kernel = source(
         product_text(intrinsic), Parameter("a_", "a", str(arrays["a"].dtype), 128, True, False),
         Parameter("b_", "b", str(arrays["b"].dtype), 64, True, False),
-        Parameter("d_", "d", "float32", 128, False, True),
+        Parameter("d_", "d", intrinsic.held, 128, False, True),
     )  # fmt: skip
     emulation, outputs, _ = emulate(kernel, arrays, order=order)
     assert not emulation.findings
@@ -114,6 +120,8 @@ def words_of(fragment: Fragment, matrix: np.ndarray) -> np.ndarray:
             return held.astype(np.float16).view(np.int32).reshape(-1)
         case "bfloat16":
             return (held.view(np.uint32) >> 16).astype(np.uint16).view(np.int32).reshape(-1)
+        case "int8" | "uint8":
+            return held.astype(fragment.dtype).view(np.int32).reshape(-1)
         case _:
             return held.reshape(-1)
 

@@ -325,9 +325,60 @@ def recurrent() -> list[Case]:
     return cases
 
 
+def codes(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RANDOM.randint(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def number(value: float, dtype: str = "float32") -> np.ndarray:
+    return np.array(value, dtype)
+
+
+def quantised() -> list[Case]:
+    """Codes of 8 and 16 bits, products of codes; scales at which no result lies halfway between two codes."""
+    scales, zeros = positive(5) / 60, codes(5)
+    one = (number(0.0213), number(117, "uint8"))
+    cases = [
+        Case("QuantizeLinear", [real(4, 5) * 3, *one]),
+        Case("QuantizeLinear", [real(4, 5, 6), scales, zeros], {"axis": 1}),
+        Case("QuantizeLinear", [real(4, 5), scales, codes(5, dtype="int8")], {"axis": -1}, (1, 2)),
+        Case("QuantizeLinear", [real(4, 6), positive(2, 6) / 60, codes(2, 6)], {"axis": 0, "block_size": 2}, opset=21),
+        Case("QuantizeLinear", [real(9) * 400, number(0.0117), number(-3, "int16")], opset=21),
+        Case("DequantizeLinear", [codes(4, 5), *one]),
+        Case("DequantizeLinear", [codes(4, 5, 6, dtype="int8"), scales, codes(5, dtype="int8")], {"axis": 1}),
+        Case("DequantizeLinear", [codes(4, 6), positive(2, 6), codes(2, 6)], {"axis": 0, "block_size": 2}, opset=21),
+        Case("DequantizeLinear", [whole(7).astype(np.int32), number(0.3)]),
+        Case("DynamicQuantizeLinear", [real(3, 11) * 2], outputs=3),
+        Case("DynamicQuantizeLinear", [positive(3, 11)], outputs=3),
+        Case("MatMulInteger", [codes(3, 6, 7), codes(7, 9, dtype="int8")]),
+        Case("MatMulInteger", [codes(6, 7), codes(7, 9), number(113, "uint8"), number(4, "uint8")]),
+        Case("MatMulInteger", [codes(6, 7), codes(7, 9, dtype="int8"), number(113, "uint8"), codes(9, dtype="int8")],
+             constants=(1, 2)),
+        Case("ConvInteger", [codes(2, 3, 6, 5), codes(4, 3, 3, 2)], {"strides": [2, 1]}),
+        Case("ConvInteger", [codes(2, 3, 6, 5), codes(4, 3, 3, 2), number(113, "uint8"), number(4, "uint8")],
+             {"pads": [1, 0, 1, 1]}),
+        Case("ConvInteger", [codes(2, 3, 6, 5), codes(4, 3, 3, 2), number(113, "uint8"), number(4, "uint8")],
+             {"pads": [1, 0, 1, 1]}, (1, 2, 3)),
+        Case("ConvInteger", [codes(2, 4, 6, 5), codes(6, 2, 3, 3), number(113, "uint8"), number(4, "uint8")],
+             {"group": 2, "pads": [1, 1, 1, 1]}, (2, 3)),
+        Case("QLinearMatMul", [codes(6, 7), *one, codes(7, 9), number(0.0171), number(9, "uint8"), number(0.31),
+                               number(100, "uint8")]),
+        Case("QLinearMatMul", [codes(6, 7), *one, codes(7, 9, dtype="int8"), positive(9) / 50, np.zeros(9, np.int8),
+                               number(0.31), number(100, "uint8")], constants=(1, 2, 3, 4, 5, 6, 7)),
+    ]  # fmt: skip
+    image, weight = [codes(2, 3, 6, 5), *one], [codes(4, 3, 3, 3, dtype="int8"), positive(4) / 50, np.zeros(4, np.int8)]
+    result = [number(0.53), number(120, "uint8")]
+    cases += [
+        Case("QLinearConv", [*image, *weight, *result], {"pads": [1, 1, 1, 1]}, (1, 2, 3, 4, 5, 6, 7)),
+        Case("QLinearConv", [*image, *weight, *result, whole(4).astype(np.int32) * 300], {"strides": [2, 2]},
+             (1, 2, 3, 4, 5, 6, 7, 8)),
+    ]  # fmt: skip
+    return cases
+
+
 FAMILIES = (
     unary, binary, layout, gathers, reductions, rows, products, sliding, bits, along_an_axis, scatters, resized,
-    sampled, transposed, recurrent, sums_of_products,
+    sampled, transposed, recurrent, sums_of_products, quantised,
 )  # fmt: skip
 CASES = [case for family in FAMILIES for case in family()]
 

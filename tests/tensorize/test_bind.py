@@ -57,8 +57,8 @@ def test_padding_is_what_whole_tiles_multiply_for_nothing() -> None:
 
 def test_a_factor_may_be_computed_in_the_type_of_the_operand() -> None:
     assert not contraction_misfit(product(single(RELU), single(W)), ARRAYS, HALVES)
-    assert prologue(single(RELU)) == RELU
-    assert prologue(single(X)) is None
+    assert prologue(single(RELU), "float32") == RELU
+    assert prologue(single(X), "float32") is None
 
 
 HALF_PRODUCT = Apply("cast", (Apply("mul", (X, W), "float16"),), "float32")

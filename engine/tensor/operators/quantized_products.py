@@ -24,7 +24,7 @@ def matmul_integer(op: Operator, build: StatementBuilder) -> None:
 
 @operator("onnx.QLinearMatMul")
 def qlinear_matmul(op: Operator, build: StatementBuilder) -> None:
-    """The product of what codes stand for, as codes: operands are codes, scale and zero point of both, then the result's."""
+    """A product as codes.  Operands: codes, scale, zero point of both factors; scale, zero point of the result."""
     shape = build.shape(op.outputs[0])
     total = build.temporary(op.outputs[0], "sum", shape, "int32")
     _multiply_matrices(op, build, total, (0, 3), (2, 5))

@@ -1,0 +1,198 @@
+"""ONNX Runtime's own operators on quantised tensors, written out: DequantizeLinear, what they compute, QuantizeLinear.
+
+    com.microsoft.QLinearAdd(a, sa, za, b, sb, zb, sc, zc)  ->  DequantizeLinear, DequantizeLinear, Add, QuantizeLinear
+
+Products of what is dequantised become products of codes when they are lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+
+from engine.graph.expansion import Expansion
+
+DOMAIN = "com.microsoft"
+_SINCE_DYNAMIC = 11
+_SINCE_AXIS = 13
+"""Operator set from which on scales may change along an axis."""
+
+
+def _dequantize(body: Expansion, first: int, axis: int | None = None) -> str:
+    """The operand at a place, with its scale and its zero point behind it, as numbers."""
+    return _numbers(body, (body.operand(first), body.operand(first + 1), body.operand(first + 2)), axis)
+
+
+def _numbers(body: Expansion, quantised: tuple[str, str, str], axis: int | None = None) -> str:
+    """What codes stand for.  quantised: codes, scale, zero point or ""."""
+    x, scale, zero = quantised
+    operands = filter(None, (x, scale, zero))
+    if axis is None or body.opset < _SINCE_AXIS:
+        return body.add("DequantizeLinear", *operands)
+    return body.add("DequantizeLinear", *operands, axis=axis)
+
+
+def _quantize(body: Expansion, x: str, scale: str, zero: str) -> None:
+    """As the node's first result."""
+    body.add("QuantizeLinear", x, scale, *([zero] if zero else []), result=body.node.output[0])
+
+
+def _binary(kind: str) -> Callable[[Expansion], bool]:
+    def write(body: Expansion) -> bool:
+        product = body.add(kind, _dequantize(body, 0), _dequantize(body, 3))
+        _quantize(body, product, body.operand(6), body.operand(7))
+        return True
+
+    return write
+
+
+def _unary(kind: str) -> Callable[[Expansion], bool]:
+    """An operator with the standard's attributes."""
+
+    def write(body: Expansion) -> bool:
+        _quantize(body, body.add_like(kind, _dequantize(body, 0)), body.operand(3), body.operand(4))
+        return True
+
+    return write
+
+
+def _softmax(body: Expansion) -> bool:
+    x = _dequantize(body, 0)
+    axis = int(body.attribute("axis", -1))
+    if int(body.attribute("opset", 13)) < _SINCE_AXIS and axis != -1:
+        return False  # of a matrix whose columns are all axes from there on
+    _quantize(body, body.add("Softmax", x, axis=axis), body.operand(3), body.operand(4))
+    return True
+
+
+def _pool(kind: str) -> Callable[[Expansion], bool]:
+    def write(body: Expansion) -> bool:
+        if body.attribute("channels_last", 0):
+            return False
+        x = _dequantize(body, 0)
+        _quantize(body, body.add_like(kind, x), body.operand(3), body.operand(4))
+        return True
+
+    return write
+
+
+def _concat(body: Expansion) -> bool:
+    parts = [_dequantize(body, first) for first in range(2, len(body.node.input), 3)]
+    whole = body.add("Concat", *parts, axis=int(body.attribute("axis", 0)))
+    _quantize(body, whole, body.operand(0), body.operand(1))
+    return True
+
+
+def _where(body: Expansion) -> bool:
+    chosen = body.add("Where", body.operand(0), _dequantize(body, 1), _dequantize(body, 4))
+    _quantize(body, chosen, body.operand(7), body.operand(8))
+    return True
+
+
+def _gemm(body: Expansion) -> bool:
+    """Of codes; a bias holds sums of codes.  Without a scale for them the results are numbers."""
+    is_transposed = bool(body.attribute("transB", 0))
+    a, b = _dequantize(body, 0), _dequantize(body, 3, axis=0 if is_transposed else 1)
+    alpha = body.attribute("alpha", 1.0)
+    attributes = {"transA": int(body.attribute("transA", 0)), "transB": int(is_transposed), "alpha": alpha}
+    operands = [a, b]
+    if body.operand(6):
+        # C is int32 with the scale alpha sa sb, one for each column where those of b are.
+        scale = body.add("Mul", body.operand(1), body.operand(4))
+        bias = body.add("Mul", body.add("Cast", body.operand(6), to=onnx.TensorProto.FLOAT), scale)
+        operands.append(bias if alpha == 1 else body.add("Mul", bias, body.number(alpha, bias)))
+    result = "" if body.operand(7) else body.node.output[0]
+    product = body.add("Gemm", *operands, result=result, **attributes)
+    if body.operand(7):
+        _quantize(body, product, body.operand(7), body.operand(8))
+    return True
+
+
+def _matmul_to_float(body: Expansion) -> bool:
+    """A, B, scales and zero points of both, and a bias: as numbers."""
+    a = _numbers(body, (body.operand(0), body.operand(2), body.operand(4)))
+    return _multiply(body, a, (body.operand(1), body.operand(3), body.operand(5)), body.operand(6))
+
+
+def _dynamic_matmul(body: Expansion) -> bool:
+    """Numbers, which are quantised over their range, times codes."""
+    if body.opset < _SINCE_DYNAMIC:
+        return False
+    codes, scale, zero = body.add_all("DynamicQuantizeLinear", body.operand(0), results=("", "", ""))
+    weight = body.operand(1), body.operand(2), body.operand(3)
+    return _multiply(body, _numbers(body, (codes, scale, zero)), weight, body.operand(4))
+
+
+def _multiply(body: Expansion, a: str, b: tuple[str, str, str], bias: str) -> bool:
+    """The product with a matrix of codes, whose scales may be one for each column, and a bias."""
+    result = body.node.output[0]
+    product = body.add("MatMul", a, _numbers(body, b, axis=1), result="" if bias else result)
+    if bias:
+        body.add("Add", product, bias, result=result)
+    return True
+
+
+def _nbits_matmul(body: Expansion) -> bool:
+    """x W', where W[N, K] lies in blocks of 4-bit codes, two to a byte, the first in the low half; 8 stands for 0.
+
+    A zero point of each block is a code of its own, or a number of the scales' type.
+    """
+    if int(body.attribute("bits", 4)) != 4 or body.operand(4) or body.opset < _SINCE_AXIS:
+        return False
+    depth, rows, block = (int(body.attribute(name, 0)) for name in ("K", "N", "block_size"))
+    if block < 2 or depth % block or not rows:
+        return False
+    blocks = depth // block
+    codes = _halves(body, body.operand(1), (rows, blocks, block))
+    zero = body.constant(np.array(8, np.int32))
+    if body.operand(3):
+        # Zero points of a row fill whole bytes.
+        whole = _halves(body, body.operand(3), (rows, blocks + blocks % 2))
+        first = [body.constant(np.array([value])) for value in (0, blocks, 1)]
+        zero = whole if blocks % 2 == 0 else body.add("Slice", whole, *first[:2], first[2])
+        zero = body.add("Reshape", zero, body.constant(np.array([rows, blocks, 1])))
+    steps = body.cast(body.add("Sub", codes, zero), body.operand(2))
+    scales = body.add("Reshape", body.operand(2), body.constant(np.array([rows, blocks, 1])))
+    weight = body.add("Reshape", body.add("Mul", steps, scales), body.constant(np.array([rows, depth])))
+    result, bias = body.node.output[0], body.operand(5)
+    swapped = body.add("Transpose", weight, perm=[1, 0])
+    product = body.add("MatMul", body.operand(0), swapped, result="" if bias else result)
+    if bias:
+        body.add("Add", product, bias, result=result)
+    return True
+
+
+def _halves(body: Expansion, packed: str, shape: tuple[int, ...]) -> str:
+    """The codes of 4 bits of bytes, as int32 of a shape."""
+    bytes_ = body.add("Cast", packed, to=onnx.TensorProto.INT32)
+    sixteen = body.constant(np.array(16, np.int32))
+    last = body.constant(np.array([-1]))
+    low = body.add("Unsqueeze", body.add("Mod", bytes_, sixteen), last)
+    high = body.add("Unsqueeze", body.add("Div", bytes_, sixteen), last)
+    return body.add("Reshape", body.add("Concat", low, high, axis=-1), body.constant(np.array(shape)))
+
+
+def _same(kind: str) -> Callable[[Expansion], bool]:
+    """The standard's operator, which takes the same operands."""
+
+    def write(body: Expansion) -> bool:
+        if body.opset < _SINCE_AXIS or body.attribute("block_size", 0):
+            return False
+        body.add(kind, *filter(None, body.node.input), result=body.node.output[0], axis=int(body.attribute("axis", 1)))
+        return True
+
+    return write
+
+
+BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
+    (DOMAIN, "QLinearAdd"): _binary("Add"), (DOMAIN, "QLinearMul"): _binary("Mul"),
+    (DOMAIN, "QLinearSigmoid"): _unary("Sigmoid"), (DOMAIN, "QLinearLeakyRelu"): _unary("LeakyRelu"),
+    (DOMAIN, "QLinearSoftmax"): _softmax, (DOMAIN, "QLinearGlobalAveragePool"): _pool("GlobalAveragePool"),
+    (DOMAIN, "QLinearAveragePool"): _pool("AveragePool"), (DOMAIN, "QLinearConcat"): _concat,
+    (DOMAIN, "QLinearWhere"): _where, (DOMAIN, "QGemm"): _gemm, (DOMAIN, "MatMulIntegerToFloat"): _matmul_to_float,
+    (DOMAIN, "DynamicQuantizeMatMul"): _dynamic_matmul, (DOMAIN, "MatMulNBits"): _nbits_matmul,
+    (DOMAIN, "QuantizeLinear"): _same("QuantizeLinear"), (DOMAIN, "DequantizeLinear"): _same("DequantizeLinear"),
+}  # fmt: skip
+"""(domain, operator) -> what writes it out; False for a form that it does not know."""
