@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -30,6 +31,9 @@ FOLLOWED = STEPS | frozenset(
     .split()
 )  # fmt: skip
 """Scalar functions that hand the errors of their operands on; comparisons and the like do not."""
+
+OF_WHOLE = frozenset(("add", "sub", "mul", "cast"))
+"""Functions that make whole numbers of whole numbers, exactly as long as the type holds them."""
 
 BOUNDED = frozenset(("sigmoid", "tanh", "erf"))
 """Functions that ONNX Runtime approximates to a part of their largest value, which is 1: sigmoid(-9) is off by 3e-8,
@@ -75,8 +79,10 @@ def rounding_errors(
                 followed = _FollowedStatement(box, errors, operand_unit).error()
                 box.store(errors[array.name], followed)
                 box.store(written, np.ones(followed.shape, bool))
-            roundings = np.abs(exact[array.name]) * (SIDES * UNIT.get(array.dtype, 0.0))
-            errors[array.name] += np.where(written, roundings, 0)
+            if array.dtype in UNIT:
+                value, unit = exact[array.name], UNIT[array.dtype]
+                rounded = written & ~_is_whole(value, errors[array.name], unit)
+                errors[array.name] += np.where(rounded, np.abs(value) * (SIDES * unit), 0)
     return errors
 
 
@@ -201,6 +207,15 @@ class _FollowedStatement:
                     error = error + np.where(np.isnan(mean), np.fmax(up, down), mean)
                 ulps = FUNCTION_ULPS if function in INEXACT else SIDES * (function not in EXACT)
                 size = np.maximum(np.abs(value), 1.0) if function in BOUNDED else np.abs(value)
-                return value, error + size * (ulps * UNIT.get(dtype, 0.0))
+                rounding = np.asarray(size * (ulps * UNIT.get(dtype, 0.0)))
+                if function in OF_WHOLE and ulps and dtype in UNIT:
+                    is_whole = reduce(np.logical_and, (_is_whole(*part, UNIT[dtype]) for part in parts))
+                    rounding = np.where(is_whole, 0, rounding)
+                return value, error + (0 if function in STEPS else rounding)
             case _:
                 return value, np.zeros(())
+
+
+def _is_whole(value: np.ndarray, error: np.ndarray, unit: float) -> np.ndarray:
+    """Which are whole numbers, off by whole numbers, that a type of this roundoff holds exactly."""
+    return np.asarray((np.rint(value) == value) & (np.rint(error) == error) & (np.abs(value) <= 1 / unit))

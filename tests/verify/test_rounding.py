@@ -14,7 +14,7 @@ from engine.api import group_values
 from engine.recipe import Recipe
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
-from engine.tensor.nodes import Scalar, TensorProgram
+from engine.tensor.nodes import Apply, Array, Scalar, TensorProgram
 from engine.verify.kernel import check_kernel
 from engine.verify.rounding import followed_errors, rounding_errors
 from engine.verify.tolerance import group_tolerance, magnitude, tolerance
@@ -23,7 +23,7 @@ from tests.semantics.single import Node, write_model
 from tests.support.checked_programs import check_program
 from tests.support.commands import MODELS
 from tests.support.needs import needs_compiler
-from tests.support.programs import apply, at, program, statement
+from tests.support.programs import apply, at, number, program, statement
 from tests.support.random_programs import random_program
 
 
@@ -109,7 +109,7 @@ def test_errors_are_those_of_the_textbook(
     """Each result is rounded once more, to its array's type; to first order."""
     one = statement("S0", BOX if over else BOX[:1], at("t", "i"), body, (over, "k") if over else None)
     text = program("one", dict.fromkeys("xyt", (4,)), [one], "t")
-    inputs = {"x": np.array([3.0, -2.0, 1.5, 0.5]), "y": np.array([1.0, -1.75, 0.25, -4.0])}
+    inputs = {"x": np.array([3.1, -2.2, 1.5, 0.5]), "y": np.array([1.1, -1.75, 0.25, -4.2])}
     values = {**inputs, **evaluate(text, inputs, exact=True)}
     roundings = expected(inputs["x"], inputs["y"]) + 2 * np.abs(values["t"])
     assert rounding_errors(text, values)["t"] == pytest.approx(roundings * 2.0**-24, rel=1e-5)
@@ -187,10 +187,10 @@ def test_a_sigmoid_far_from_zero_passes_and_a_wrong_one_does_not(tmp_path: Path)
 
 
 def test_a_step_moves_by_one_where_rounding_decides() -> None:
-    """2 * 1.5 is 3, or a little less; 2 * 1.25 is nowhere near an edge."""
+    """2.5 * 1.2 is 3, or a little less; 2.5 * 1.1 is nowhere near an edge."""
     floor = statement("S0", BOX[:1], at("t", "i"), apply("floor", apply("mul", at("x", "i"), at("y", "i"))))
     text = program("floor", dict.fromkeys("xyt", (4,)), [floor], "t")
-    inputs = {"x": np.full(4, 2.0), "y": np.array([1.5, 1.25, 2.0, 2.75])}
+    inputs = {"x": np.full(4, 2.5), "y": np.array([1.2, 1.1, 0.8, 1.3])}
     values = {**inputs, **evaluate(text, inputs, exact=True)}
     assert rounding_errors(text, values)["t"] == pytest.approx([1, 0, 1, 0], abs=1e-5)
 
@@ -200,6 +200,16 @@ def test_parts_of_one_array_are_rounded_once_each() -> None:
     places = Index.of("i"), Index.of("i") + 4
     statements = [statement(f"S{p}", BOX[:1], at("t", place), at("xy"[p], "i")) for p, place in enumerate(places)]
     text = program("joined", {"x": (4,), "y": (4,), "t": (8,)}, statements, "t")
-    inputs = {"x": np.arange(1.0, 5), "y": np.arange(5.0, 9)}
+    inputs = {"x": np.arange(1.0, 5) + 0.3, "y": np.arange(5.0, 9) + 0.3}
     values = {**inputs, **evaluate(text, inputs, exact=True)}
-    assert rounding_errors(text, values)["t"] == pytest.approx(2 * np.arange(1.0, 9) * 2.0**-24)
+    assert rounding_errors(text, values)["t"] == pytest.approx(2 * (np.arange(1.0, 9) + 0.3) * 2.0**-24)
+
+
+def test_whole_numbers_are_not_rounded_and_so_no_code_is_excused() -> None:
+    """A code is 3 = int(round(2.9) + 0): nothing on the way lies at an edge."""
+    code = Apply("cast", (apply("add", apply("round", at("x", "i")), number(0)),), "int8")
+    text = program("code", {"x": (4,), "t": (4,)}, [statement("S0", BOX[:1], at("t", "i"), code)], "t")
+    text = replace(text, arrays={**text.arrays, "t": Array("t", (4,), "int8")})
+    inputs = {"x": np.array([2.9, 2.5, -7.2, 100.0])}
+    values = {**inputs, **evaluate(text, inputs, exact=True)}
+    assert rounding_errors(text, values)["t"].tolist() == [0, 0, 0, 0]

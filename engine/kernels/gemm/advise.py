@@ -15,7 +15,7 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.problem import gemm_axes
+from engine.kernels.gemm.problem import gemm_axes, reaches
 from engine.kernels.gemm.promise import promise_of
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.preferences import preferences
@@ -35,6 +35,8 @@ LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
 DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
+MOST_SINGLE = 32
+"""Depths of a tile whose elements go one by one through registers, of which a thread has so many."""
 MOST_RASTER = 16
 """Rows of tiles, past which a wave is no squarer on any GPU."""
 TILES = (
@@ -134,8 +136,9 @@ class _BlockTiles:
         assert axes is not None, program.name
         m, n, k = axes.sizes
         if intrinsic:
-            depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k)))
-            loop = Loop(k, depth, intrinsic.k, goes_through_registers(axes.statement, intrinsic))
+            singly = goes_through_registers(program, axes, intrinsic)
+            most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
+            loop = Loop(k, min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k))), intrinsic.k, singly)
             tiles = _warp_tiles(axes, loop)
         else:
             loop = Loop(k, max(4, min(16, _power_above(k))))
@@ -253,10 +256,12 @@ def _windows(anchor: Statement) -> int:
     return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in anchor.reads())
 
 
-def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
+def goes_through_registers(program: TensorProgram, axes: GemmAxes, intrinsic: Intrinsic) -> bool:
     """Whether single elements of a factor, smaller than any asynchronous copy, are read in steps along its last axis:
-    windows slide there, and no copy moves neighbours together."""
-    last = [access.indices[-1] for access in anchor.reads() if access.indices]
+    windows slide there, and no copy moves neighbours together.  Bytes must be neighbours along the depth."""
+    if intrinsic.element_bytes == 1 and any(r.along_depth < SMALLEST_COPY for r in reaches(program, axes)):
+        return True
+    last = [access.indices[-1] for access in axes.statement.reads() if access.indices]
     return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
 
 
@@ -278,7 +283,9 @@ def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Ent
 
 def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intrinsic | None) -> Advice:
     """Tiles under way at once, in shared memory and, on tensor cores, fragments in registers."""
-    anchor = next(s for s in program.statements if is_contraction(s))
+    axes = gemm_axes(program)
+    assert axes is not None, program.name
+    anchor = axes.statement
     along = ((anchor.name,), anchor.reduced[-1].name)
     tiles = -(-math.prod(i.extent for i in anchor.reduced) // chosen.block[2])
     tiles = -(-tiles // chosen.split_k)  # each block walks its own part of the depth
@@ -288,7 +295,7 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
         3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
         4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
     }[chosen.stages]
-    if intrinsic and tiles > 1 and goes_through_registers(anchor, intrinsic):
+    if intrinsic and tiles > 1 and goes_through_registers(program, axes, intrinsic):
         because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
     entries = [mark(*along, "stages", chosen.stages, because)]
     if chosen.register_stages > 1 and intrinsic:
