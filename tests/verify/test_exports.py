@@ -17,12 +17,16 @@ FILES = (
     "pointnet2_fps_topk.onnx",  # roots of differences that cancel
     "rwkv.onnx",  # cancellation behind a gather
     "train_transformer_adam.onnx",
+    "resnet18_qdq_int8.onnx",  # codes that rounding decides, zero points that frames hold
+    "bert_dynquant.onnx",
+    "llama_int4_qdq_op21.onnx",
+    "llama_int4_nbits.onnx",
 )
 
 
 @needs_compiler
 @needs_nvrtc
-@pytest.mark.few(3)
+@pytest.mark.few(4)
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is not here")
 @pytest.mark.parametrize("file", FILES)
 def test_every_kernel_passes_as_text_and_as_compiled(file: str) -> None:
