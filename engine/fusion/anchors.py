@@ -20,6 +20,9 @@ from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.target import Target
 from engine.tensor.nodes import Access, Array, Statement, without_casts
 
+MOST_STEPS = 8
+"""One after the other that a product with a vector does to a factor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
@@ -100,19 +103,35 @@ class _Growth:
         home[anchor] = anchor
         product = self._kernel((anchor,))
         assert product is not None, anchor
+        # The factors of a tiled product are copied as they stand, but for one step; a product with a vector computes
+        # them where it reads them, such as weights of codes.
+        longest = 1 if any(map(is_contraction, flow.steps[anchor].statements)) else MOST_STEPS
         for n in flow.producers[anchor]:
-            step = flow.steps[n]
-            settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
-            if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
-                continue
-            grown = self._kernel((n, *product.steps))
+            chain = self._chain(n, anchor, longest)
+            grown = self._kernel((*chain, *product.steps)) if chain else None
             # A prologue must not cost the product its tiles: no other kind of kernel is as fast.
             if grown is not None and grown.shape.kind == product.shape.kind:
                 product = grown
-                home[n] = anchor
+                home.update(dict.fromkeys(chain, anchor))
         self.products[anchor] = product
         if len(product.steps) > 1:
             self._joins.join(self._numbers(product.steps))
+
+    def _chain(self, n: int, reader: int, longest: int) -> tuple[int, ...]:
+        """A step that only `reader` reads, behind those steps that only serve it; empty where others are in between."""
+        flow, home = self._flow, self._home
+        step = flow.steps[n]
+        if longest < 1 or n in home or step.closed or flow.consumers[n] != (reader,):
+            return ()
+        before: tuple[int, ...] = ()
+        for p in flow.producers[n]:
+            if p in home or flow.steps[p].closed:
+                continue
+            chain = self._chain(p, n, longest - 1)
+            if not chain or any(s.reduction is not None for s in flow.steps[p].statements):
+                return ()
+            before += chain
+        return (*before, n)
 
     def take_in(self, n: int) -> None:
         """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""

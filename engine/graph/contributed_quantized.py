@@ -16,6 +16,8 @@ from engine.graph.expansion import Expansion
 
 DOMAIN = "com.microsoft"
 _SINCE_DYNAMIC = 11
+_SINCE_BITWISE = 18
+INT32 = onnx.TensorProto.INT32
 _SINCE_AXIS = 13
 """Operator set from which on scales may change along an axis."""
 
@@ -145,17 +147,22 @@ def _nbits_matmul(body: Expansion) -> bool:
     if block < 2 or depth % block or not rows:
         return False
     blocks = depth // block
-    codes = _halves(body, body.operand(1), (rows, blocks, block))
+
+    def of_elements(x: str) -> str:
+        """What blocks share, for each of their elements."""
+        each = body.add("Reshape", x, body.constant(np.array([rows, blocks, 1])))
+        each = body.add("Expand", each, body.constant(np.array([rows, blocks, block])))
+        return body.add("Reshape", each, body.constant(np.array([rows, depth])))
+
+    codes = _halves(body, body.operand(1), (rows, depth))
     zero = body.constant(np.array(8, np.int32))
     if body.operand(3):
         # Zero points of a row fill whole bytes.
         whole = _halves(body, body.operand(3), (rows, blocks + blocks % 2))
         first = [body.constant(np.array([value])) for value in (0, blocks, 1)]
-        zero = whole if blocks % 2 == 0 else body.add("Slice", whole, *first[:2], first[2])
-        zero = body.add("Reshape", zero, body.constant(np.array([rows, blocks, 1])))
+        zero = of_elements(whole if blocks % 2 == 0 else body.add("Slice", whole, *first[:2], first[2]))
     steps = body.cast(body.add("Sub", codes, zero), body.operand(2))
-    scales = body.add("Reshape", body.operand(2), body.constant(np.array([rows, blocks, 1])))
-    weight = body.add("Reshape", body.add("Mul", steps, scales), body.constant(np.array([rows, depth])))
+    weight = body.add("Mul", steps, of_elements(body.operand(2)))
     result, bias = body.node.output[0], body.operand(5)
     swapped = body.add("Transpose", weight, perm=[1, 0])
     product = body.add("MatMul", body.operand(0), swapped, result="" if bias else result)
@@ -164,14 +171,20 @@ def _nbits_matmul(body: Expansion) -> bool:
     return True
 
 
-def _halves(body: Expansion, packed: str, shape: tuple[int, ...]) -> str:
-    """The codes of 4 bits of bytes, as int32 of a shape."""
-    bytes_ = body.add("Cast", packed, to=onnx.TensorProto.INT32)
-    sixteen = body.constant(np.array(16, np.int32))
-    last = body.constant(np.array([-1]))
-    low = body.add("Unsqueeze", body.add("Mod", bytes_, sixteen), last)
-    high = body.add("Unsqueeze", body.add("Div", bytes_, sixteen), last)
-    return body.add("Reshape", body.add("Concat", low, high, axis=-1), body.constant(np.array(shape)))
+def _halves(body: Expansion, packed: str, shape: tuple[int, int]) -> str:
+    """The codes of 4 bits of bytes, as int32 of a shape.
+
+    All steps but layouts have that shape, so that one kernel can take them in where it reads a code.
+    """
+    rows, columns = shape
+    bytes_ = body.add("Reshape", packed, body.constant(np.array([rows, columns // 2, 1])))
+    bytes_ = body.add("Expand", bytes_, body.constant(np.array([rows, columns // 2, 2])))
+    bytes_ = body.add("Reshape", bytes_, body.constant(np.array(shape)))
+    shifts = body.constant(np.tile(np.array([0, 4], np.uint8), columns // 2))
+    shifted = body.add("BitShift", bytes_, shifts, direction="RIGHT")
+    if body.opset >= _SINCE_BITWISE:
+        return body.add("Cast", body.add("BitwiseAnd", shifted, body.constant(np.array(15, np.uint8))), to=INT32)
+    return body.add("Mod", body.add("Cast", shifted, to=INT32), body.constant(np.array(16, np.int32)))
 
 
 def _same(kind: str) -> Callable[[Expansion], bool]:
