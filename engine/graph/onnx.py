@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from engine.graph.functions import write_out
 from engine.graph.limits import STANDARD, checked_name, checked_opsets, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
+from engine.graph.scopes import scope_of
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
 from engine.graph.weights import dtype_name, input_dtype_name, light_fills, read_inner_tensors, tensor_value
@@ -25,8 +26,6 @@ from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
 from engine.support.files import read_bytes
 
-MAX_SCOPE = 512
-"""Characters of a module's path that are kept."""
 _HINT = "give an .onnx or an AKG .json file, or `example`"
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
 """Exceptions of ONNX's library for damaged models."""
@@ -193,7 +192,7 @@ class _Import:
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
-            scope=_scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
+            scope=scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
         )
 
     def _attribute(self, subject: str, attribute: onnx.AttributeProto) -> AttributeValue:
@@ -360,27 +359,6 @@ class _Import:
         if violations:
             raise BadInput("graph", str(self._path), violations[0])
         return graph
-
-
-def _scope_of(name: str, metadata: Iterable[tuple[str, str]]) -> str:
-    """The innermost module: from the dynamo exporter's `namespace`, else from a path-like node name, else ""."""
-    for key, value in metadata:
-        if key == "namespace":
-            return _without_root(_innermost(value))
-    if "/" in name:
-        return _without_root(".".join(part for part in name.split("/")[:-1] if part))
-    return ""
-
-
-def _innermost(namespace: str) -> str:
-    """`namespace` is "PATH: CLASS/PATH: CLASS/.../NODE: OPERATOR"; the last PATH before the node is the module's."""
-    paths = [part.partition(": ")[0].strip() for part in namespace.split("/")[:-1]]
-    return next((path for path in reversed(paths) if path), "")
-
-
-def _without_root(path: str) -> str:
-    """Exporters wrap the network in a module called `model`, which says nothing."""
-    return "" if path == "model" else path.removeprefix("model.")[:MAX_SCOPE]
 
 
 def _is_copy(op: Operator) -> bool:

@@ -141,7 +141,7 @@ class StatementBuilder:
         """The operator that writes a tensor of the graph."""
         return self._producers.get(name)
 
-    def transposed(self, weight: str) -> str | None:
+    def transpose_of(self, weight: str) -> str | None:
         """The constant that holds a weight with its two axes swapped, where there is one."""
         self.is_particular |= weight in self._transposed  # it is no operand of the operator
         return self._transposed.get(weight)

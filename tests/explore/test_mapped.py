@@ -43,7 +43,8 @@ def test_the_kernel_of_a_mapping_is_checked_and_the_others_say_why_not(tmp_path:
     assert any("mark intrinsic" in entry for entry in made.entries)
     assert all(m.state == LISTED and "all iterators of a side" in m.why_not for m in listed if m is not made)
     assert {r.intrinsic for r in found.refused} == {
-        "mma_m16n8k16_bf16", "mma_m16n8k8_tf32", "avx512_vpdpbusd_16x4",
+        "mma_m16n8k16_bf16", "mma_m16n8k8_tf32", "avx512_vpdpbusd_16x4", "mma_m16n8k32_s8_s8", "mma_m16n8k32_s8_u8",
+        "mma_m16n8k32_u8_s8", "mma_m16n8k32_u8_u8",
     }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_figure_says_where_it_comes_from(name: str) -> None:
     figures = target(name).figures()
-    assert len(figures) == 23
+    assert len(figures) == 24
     for field, figure in figures.items():
         assert figure.value > 0, field
         assert figure.source.startswith(ORIGINS), field

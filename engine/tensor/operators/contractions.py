@@ -11,7 +11,7 @@ from engine.support.errors import BadInput
 from engine.tensor.build import CONTRADICTION, Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, real
-from engine.tensor.operators.products import Factor, multiply_sum
+from engine.tensor.operators.products import ProductFactor, multiply_sum
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import cast
 
@@ -24,7 +24,7 @@ def matmul(op: Operator, build: StatementBuilder) -> None:
     multiply_sum(build, target, space, a, b)
 
 
-def matrix_factors(build: StatementBuilder, a: str, b: str, target: str) -> tuple[Domain, Factor, Factor]:
+def matrix_factors(build: StatementBuilder, a: str, b: str, target: str) -> tuple[Domain, ProductFactor, ProductFactor]:
     """The domain and the factors of a product: leading axes broadcast, a vector has no row (or column) axis."""
     sizes_a, sizes_b = build.shape(a), build.shape(b)
     space = box(build.shape(target), (sizes_a[-1],))
@@ -35,7 +35,7 @@ def matrix_factors(build: StatementBuilder, a: str, b: str, target: str) -> tupl
     if len(free) != max(len(sizes_a), len(sizes_b), 2) - 2:
         raise BadInput("tensor", "the result", f"has {len(space.written)} axes", CONTRADICTION)
     batch_a, batch_b = (_batch(free, sizes[:-2]) for sizes in (sizes_a, sizes_b))
-    return space, Factor(a, (*batch_a, *row, inner)), Factor(b, (*batch_b, inner, *column))
+    return space, ProductFactor(a, (*batch_a, *row, inner)), ProductFactor(b, (*batch_b, inner, *column))
 
 
 def _batch(indices: list[Index], sizes: Sequence[int]) -> list[Index]:
@@ -71,7 +71,7 @@ def gemm(op: Operator, build: StatementBuilder) -> None:
     left = (k, m) if transpose_a else (m, k)
     right = (n, k) if transpose_b else (k, n)
     batch_a, batch_b = (_batch(batch, build.shape(name)[:-2]) for name in (a, b))
-    multiply_sum(build, product, space, Factor(a, (*batch_a, *left)), Factor(b, (*batch_b, *right)))
+    multiply_sum(build, product, space, ProductFactor(a, (*batch_a, *left)), ProductFactor(b, (*batch_b, *right)))
     if scaled:
         space = box(shape)
         value = build.read(product, space.written)

@@ -19,7 +19,7 @@ from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
 from engine.tensor.operators.layout import read_guarded, read_padded
-from engine.tensor.operators.products import Factor, code_of_zero, multiply_sum, with_codes, with_known_zero
+from engine.tensor.operators.products import ProductFactor, code_of_zero, multiply_sum, with_codes, with_known_zero
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import both, cast, compare, number, position, select
 
@@ -63,7 +63,7 @@ def _halves(how: str, total: Sequence[int]) -> tuple[int, ...]:
     return tuple(max(0, t) // 2 if how == "SAME_UPPER" else (max(0, t) + 1) // 2 for t in total)
 
 
-def pad_image(build: StatementBuilder, image: Factor, target: str, space: Domain, first: int) -> Factor:
+def pad_image(build: StatementBuilder, image: ProductFactor, target: str, space: Domain, first: int) -> ProductFactor:
     """The image padded with zeros, or the code of zero, so that every read is inside it; itself if that needs none.
 
     The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
@@ -146,7 +146,9 @@ def conv(op: Operator, build: StatementBuilder) -> None:
     convolve(op, build, space, (pad_image(build, pixels, target, space, first=2), weights))
 
 
-def image_factors(op: Operator, build: StatementBuilder, image: str, weight: str) -> tuple[Domain, Factor, Factor]:
+def image_factors(
+    op: Operator, build: StatementBuilder, image: str, weight: str
+) -> tuple[Domain, ProductFactor, ProductFactor]:
     """The domain and the factors of a convolution, whose pixels may lie outside the image."""
     shape, filters = build.shape(op.outputs[0]), build.shape(weight)
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
@@ -154,15 +156,15 @@ def image_factors(op: Operator, build: StatementBuilder, image: str, weight: str
     sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(build, image, weight))
     n, m, at, inside = sliding.batch, sliding.channel, sliding.at, sliding.inside
     channel = sliding.group * filters[1] + sliding.reduced
-    pixels = Factor(image, (n, channel, *over.places(at, inside)))
-    return sliding.space.writing((n, m, *at)), pixels, Factor(weight, (m, sliding.reduced, *inside))
+    pixels = ProductFactor(image, (n, channel, *over.places(at, inside)))
+    return sliding.space.writing((n, m, *at)), pixels, ProductFactor(weight, (m, sliding.reduced, *inside))
 
 
 def convolve(
     op: Operator,
     build: StatementBuilder,
     space: Domain,
-    factors: tuple[Factor, Factor],
+    factors: tuple[ProductFactor, ProductFactor],
     bias: int = 2,
     because: str = "convolution",
 ) -> None:
@@ -211,8 +213,8 @@ def akg_conv(op: Operator, build: StatementBuilder) -> None:
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
     places = over.places((y, x), (kh, kw))
-    pixels = pad_image(build, Factor(image, (n, *places, c)), target, space, first=1)
-    multiply_sum(build, target, space, pixels, Factor(weight, (m, kh, kw, c)), because="convolution")
+    pixels = pad_image(build, ProductFactor(image, (n, *places, c)), target, space, first=1)
+    multiply_sum(build, target, space, pixels, ProductFactor(weight, (m, kh, kw, c)), because="convolution")
 
 
 def _transposed_window(
@@ -258,8 +260,8 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
-    pixels = Factor(spread(build, image, target, over.stride), (n, channel, *places))
-    factors = pad_image(build, pixels, target, space, first=2), Factor(weight, (channel, sliding.place, *inside))
+    pixels = ProductFactor(spread(build, image, target, over.stride), (n, channel, *places))
+    factors = pad_image(build, pixels, target, space, first=2), ProductFactor(weight, (channel, sliding.place, *inside))
     convolve(op, build, space.writing(written), factors, because="transposed convolution")
 
 

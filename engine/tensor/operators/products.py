@@ -14,7 +14,7 @@ from engine.tensor.terms import Term, cast
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class ProductFactor:
     """What a product reads: a tensor, the indices of its element, and what that stands for where it is a code."""
 
     name: str
@@ -28,7 +28,12 @@ class Factor:
 
 
 def multiply_sum(
-    build: StatementBuilder, target: str, space: Domain, a: Factor, b: Factor, because: str = "matrix product"
+    build: StatementBuilder,
+    target: str,
+    space: Domain,
+    a: ProductFactor,
+    b: ProductFactor,
+    because: str = "matrix product",
 ) -> None:
     """Append `target = sum(A[..] * B[..])` over the box: of codes, where both factors are dequantised ones."""
     a, b = with_codes(build, build.shape(target), space, a, b)
@@ -41,8 +46,8 @@ def multiply_sum(
 
 
 def with_codes(
-    build: StatementBuilder, shape: Sequence[int], space: Domain, a: Factor, b: Factor
-) -> tuple[Factor, Factor]:
+    build: StatementBuilder, shape: Sequence[int], space: Domain, a: ProductFactor, b: ProductFactor
+) -> tuple[ProductFactor, ProductFactor]:
     """Both factors as the codes that they are dequantised from, where the product follows from the sum of the products
     of codes; else as they are.  shape: the result's.
     """
@@ -51,14 +56,16 @@ def with_codes(
     found = [codes_behind(build, factor.name) for factor in (a, b)]
     if found[0] is None or found[1] is None:
         return a, b
-    codes = Factor(found[0][0], a.indices, found[0][1]), Factor(found[1][0], b.indices, found[1][1])
+    codes = ProductFactor(found[0][0], a.indices, found[0][1]), ProductFactor(found[1][0], b.indices, found[1][1])
     if not _sums_codes(build, shape, space, codes):
         return a, b
     build.is_particular = True  # it reads what the operators before it read
     return codes
 
 
-def product_of_codes(build: StatementBuilder, target: str, space: Domain, a: Factor, b: Factor, because: str) -> None:
+def product_of_codes(
+    build: StatementBuilder, target: str, space: Domain, a: ProductFactor, b: ProductFactor, because: str
+) -> None:
     """`multiply_sum` of quantised factors without scales; of codes shifted by their zero points where it must be."""
     factors = a, b
     if not _sums_codes(build, build.shape(target), space, factors):
@@ -66,14 +73,14 @@ def product_of_codes(build: StatementBuilder, target: str, space: Domain, a: Fac
     multiply_sum(build, target, space, a, b, because)
 
 
-def with_known_zero(build: StatementBuilder, factor: Factor, target: str) -> Factor:
+def with_known_zero(build: StatementBuilder, factor: ProductFactor, target: str) -> ProductFactor:
     """The factor with a zero point that is known now: of codes shifted by it, where it is not."""
     found = factor.quantization
     is_known = found is None or found.is_symmetric(build) or found.known_zero(build) is not None
     return factor if is_known else _shift(build, factor, target)
 
 
-def _shift(build: StatementBuilder, factor: Factor, target: str) -> Factor:
+def _shift(build: StatementBuilder, factor: ProductFactor, target: str) -> ProductFactor:
     """The factor as int32 numbers, its codes from their zero points on."""
     found = factor.quantization
     if found is None or found.is_symmetric(build):
@@ -84,13 +91,15 @@ def _shift(build: StatementBuilder, factor: Factor, target: str) -> Factor:
     return replace(factor, name=name, quantization=replace(found, zero=""))
 
 
-def code_of_zero(build: StatementBuilder, factor: Factor) -> int:
+def code_of_zero(build: StatementBuilder, factor: ProductFactor) -> int:
     """What stands for 0 in a factor with a known zero point."""
     found = factor.quantization
     return 0 if found is None or found.is_symmetric(build) else found.known_zero(build) or 0
 
 
-def _sums_codes(build: StatementBuilder, shape: Sequence[int], space: Domain, factors: tuple[Factor, Factor]) -> bool:
+def _sums_codes(
+    build: StatementBuilder, shape: Sequence[int], space: Domain, factors: tuple[ProductFactor, ProductFactor]
+) -> bool:
     """Whether scales and zero points stay the same along what is summed, and change along axes of the result."""
     for factor, other in (factors, factors[::-1]):
         found = factor.quantization
@@ -104,11 +113,11 @@ def _sums_codes(build: StatementBuilder, shape: Sequence[int], space: Domain, fa
 
 
 def _multiply_codes(
-    build: StatementBuilder, target: str, space: Domain, factors: tuple[Factor, Factor], because: str
+    build: StatementBuilder, target: str, space: Domain, factors: tuple[ProductFactor, ProductFactor], because: str
 ) -> None:
     """The product of what codes stand for, from the sum of the products of the codes.
 
-        sum (a - za) sa (b - zb) sb  =  sa sb (sum a b  -  za sum b  -  zb sum a  +  n za zb)
+    sum (a - za) sa (b - zb) sb  =  sa sb (sum a b  -  za sum b  -  zb sum a  +  n za zb)
     """
     shape = build.shape(target)
     product = build.temporary(target, "codes", shape, "int32")
@@ -129,13 +138,15 @@ def _multiply_codes(
     build.emit(target, cells, total, because="what the sum of codes stands for")
 
 
-def _with_depths_inside(build: StatementBuilder, factor: Factor) -> Factor:
+def _with_depths_inside(build: StatementBuilder, factor: ProductFactor) -> ProductFactor:
     """A weight [K, N] as the constant [N, K], where there is one."""
-    name = build.transposed(factor.name)
+    name = build.transpose_of(factor.name)
     return factor if name is None else replace(factor, name=name, indices=(factor.indices[1], factor.indices[0]))
 
 
-def _parameter(build: StatementBuilder, factor: Factor, space: Domain, cells: Domain, is_scale: bool) -> Term | None:
+def _parameter(
+    build: StatementBuilder, factor: ProductFactor, space: Domain, cells: Domain, is_scale: bool
+) -> Term | None:
     """A factor's scale or zero point at an element of the result; None for 1 and for 0."""
     found = factor.quantization
     assert found is not None
@@ -149,20 +160,20 @@ def _parameter(build: StatementBuilder, factor: Factor, space: Domain, cells: Do
     return found.scale_at(build, cells, at) if is_scale else found.zero_at(build, cells, at)
 
 
-def _result_axis(factor: Factor, space: Domain, shape: Sequence[int]) -> int | None:
+def _result_axis(factor: ProductFactor, space: Domain, shape: Sequence[int]) -> int | None:
     """The axis of the result whose index is that of the axis along which a factor's scales change."""
     assert factor.quantization is not None
     index = factor.indices[factor.quantization.axis]
     return next((axis for axis, written in enumerate(space.written) if written == index and shape[axis] > 1), None)
 
 
-def _kept_axes(factor: Factor, space: Domain) -> tuple[bool, ...] | None:
+def _kept_axes(factor: ProductFactor, space: Domain) -> tuple[bool, ...] | None:
     """Axes of the result that a factor moves with; None where it moves with a part of one."""
     moves = [[name in factor.iterators for name in index.iterators()] for index in space.written]
     return None if any(any(m) and not all(m) for m in moves) else tuple(bool(m) and all(m) for m in moves)
 
 
-def _sum_of_codes(build: StatementBuilder, target: str, space: Domain, factor: Factor) -> str:
+def _sum_of_codes(build: StatementBuilder, target: str, space: Domain, factor: ProductFactor) -> str:
     """An array of a factor's codes summed, which broadcasts to the result."""
     if known := build.sums(factor.name):
         return known

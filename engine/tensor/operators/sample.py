@@ -19,7 +19,7 @@ from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.convolution import convolve, window
 from engine.tensor.operators.layout import read_padded
-from engine.tensor.operators.products import Factor
+from engine.tensor.operators.products import ProductFactor
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.resize import cubic_kernel
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, minimum, position, select, wide
@@ -252,5 +252,5 @@ def deformable_convolution(op: Operator, build: StatementBuilder) -> None:
     n, m, *rest = space.point
     at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
     channel = m.floordiv(shape[1] // integer(op, "group", 1), space.extents) * filters[1] + channel
-    factors = Factor(sampled, (n, channel, *inside, *at)), Factor(weight, (m, rest[rank], *inside))
+    factors = ProductFactor(sampled, (n, channel, *inside, *at)), ProductFactor(weight, (m, rest[rank], *inside))
     convolve(op, build, space, factors, bias=3)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
+from engine.tensor.terms import NARROW
 from engine.tensorize.nodes import ROW_BYTES
 from engine.tile.nodes.expressions import HELD, STORED, index_text, scalar_text, slot_text
 from engine.tile.nodes.operation import Participants, TileOp
@@ -57,7 +58,7 @@ class Load(TileOp):
             return
         target, source = out.buffers[self.slot.buffer], out.buffers[self.source]
         element = f"{self.source}.load({out.place(self.source, self.position)})"
-        value = f"{element}.bits" if target.dtype == BITS else widen(element, source.dtype)
+        value = f"{element}.bits" if target.dtype == BITS and source.dtype in NARROW else widen(element, source.dtype)
         if self.mask:
             value = f"{self.mask} ? {value} : {scalar_text(self.otherwise or Literal(0, source.dtype))}"
         is_declared = bool(target.shape) or self.slot.buffer in out.forms.declared
@@ -112,7 +113,7 @@ class Store(TileOp):
         guard = f"if ({self.mask}) " if self.mask else ""
         if self.width == 1:
             held = slot_text(self.slot)
-            is_bits = out.buffers[name].dtype == BITS
+            is_bits = out.buffers[name].dtype == BITS and dtype in NARROW
             value = f"{STORED[dtype]}{{{held}}}" if is_bits else narrow(held, dtype)
             out.line(f"{guard}{self.target}.store({place}, {value});", self.at)
             return
