@@ -3,7 +3,7 @@
     python -m tests.benchmarks.backend [--json FILE] [--only PART] [--seconds N] [--workers N]
 
 A test loads, fuses, compiles its kernels, emulates them and compares with the outputs that the package publishes
-(`tests.semantics.node_tests`).  Refused: an EngineError before any kernel.  Failed: a kernel that is not made, not right
+(`tests.semantics.node_tests`).  Refused: an EngineError before any kernel.  Failed: a kernel that is not made, wrong
 or too slow.  Usable: compiled types only, static shapes, no empty tensor, no subgraph.
 """
 

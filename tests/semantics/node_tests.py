@@ -81,8 +81,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test.  stage: where it ended: "load", "lower", "compile", "emulate", "compare", or "pass"; "time"
-    where it was stopped, "crash" where something else than an EngineError ended it."""
+    """What became of a test.  stage: where it ended: "load", "lower", "compile", "emulate", "compare", or "pass",
+    "time" where it was stopped, "crash" where something else than an EngineError ended it."""
 
     name: str
     expanded: bool
