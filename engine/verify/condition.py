@@ -182,7 +182,8 @@ def _adds(statement: Statement) -> bool:
 
 def _count(statement: Statement) -> tuple[int, int]:
     """Roundings of one point's expression, and functions that may be off by more."""
-    return _count_applications(statement.expression, rounds=True), _count_applications(statement.expression, rounds=False)
+    value = statement.expression
+    return _count_applications(value, rounds=True), _count_applications(value, rounds=False)
 
 
 def _count_applications(value: Scalar, rounds: bool) -> int:
