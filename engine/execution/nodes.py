@@ -87,7 +87,8 @@ class Check:
     """Largest error of an element, in the unit of `tolerance`: relative to its own size plus the largest ordinary size
     of its array (`engine.verify.tolerance`); of a whole model's output, to the larger of its size and its spread."""
     tolerance: float = 0.0
-    """Largest error that right kernels of the group's roundings can have."""
+    """Largest error that right kernels of the group's roundings can have; where elements have limits of their own, that
+    of the element of `max_error`, whose error is the largest part of its limit."""
     tolerance_because: str = ""
     blocks_run: int = 0
     blocks_total: int = 0

@@ -10,18 +10,18 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from engine.execution.bfloat16 import bfloat16_tensors, in_float32
 from engine.execution.domains import positive_inputs
-from engine.graph.nodes import BFLOAT16, INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
+from engine.execution.noise import Noise
+from engine.execution.runtime_session import RUNTIME_IR, feed_weights, replace_all, run_session, tensor_info
+from engine.graph.nodes import INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
 from engine.graph.onnx import read_model
 from engine.graph.subgraphs import captured_tensors
-from engine.graph.weights import element_of, is_number, metadata
+from engine.graph.weights import is_number, metadata
 from engine.support.budgets import MAX_REFERENCE_BYTES
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.operators import rule_of
@@ -29,9 +29,6 @@ from engine.tensor.operators.attributes import integer
 
 Values = dict[str, np.ndarray]
 
-RUNTIME_IR = 10
-"""File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
-added (element types below one byte, device placement) is in no graph of ours."""
 MAX_NONFINITE = 0.01
 """Share of infinities and NaNs above which a comparison with a kernel is meaningless."""
 
@@ -63,8 +60,12 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     return values
 
 
-def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str] | None = None) -> Values:
+def reference_values(
+    graph: OperatorGraph, seed: int = 0, wanted: Collection[str] | None = None, noise: Noise | None = None
+) -> Values:
     """The value after the run of every wanted tensor (by default all), from the inputs of `input_values`.
+
+    noise: what is put on the results of operators.
 
     A tensor that the graph updates in place has its new contents.  Raises BadInput when a tensor has more than 1 % of
     values that are not finite, OverBudget when the values need more than 5 GiB, Unsupported when the reference
@@ -80,12 +81,15 @@ def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str
         raise OverBudget("reference", graph.name, reason, "ask for fewer tensors at a time")
     given = input_values(graph, seed)
     by_runtime = graph.dialect == "onnx" and graph.source is not None
-    computed = _from_runtime(graph, given, names, seed) if by_runtime else _evaluate_operators(graph, given)
+    if by_runtime:
+        computed = _from_runtime(graph, given, names, seed, noise)
+    else:
+        computed = _evaluate_operators(graph, given, noise)
     values = {**given, **computed}
     values.update({update.target: values[update.value].astype(values[update.target].dtype) for update in graph.updates})
     result = {name: values[name] for name in names}
     broken = check_finite({name: result[name] for name in names if name not in graph.constants}, _masks(graph))
-    if broken:
+    if broken and noise is None:
         raise BadInput("reference", graph.name, broken[0], "its inputs need other ranges (metadata light.inputs)")
     return result
 
@@ -131,7 +135,7 @@ def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.n
     outputs = [name for name in node.output if name in op.outputs]
     single = helper.make_graph([node], op.name, inputs, [onnx.ValueInfoProto(name=name) for name in outputs])
     alone = helper.make_model(single, opset_imports=model.opset_import, ir_version=min(model.ir_version, RUNTIME_IR))
-    return _session_run(alone, graph.name, given, outputs)
+    return run_session(alone, graph.name, given, outputs)
 
 
 # -- seeded values
@@ -273,7 +277,7 @@ def _inputs_leading_to(graph: OperatorGraph, kinds: Iterable[str]) -> frozenset[
 # -- AKG: operator by operator in float64
 
 
-def _evaluate_operators(graph: OperatorGraph, given: Values) -> Values:
+def _evaluate_operators(graph: OperatorGraph, given: Values, noise: Noise | None = None) -> Values:
     """The value of every tensor that operators write, each rounded to its declared type."""
     values = dict(given)
     computed: Values = {}
@@ -282,12 +286,14 @@ def _evaluate_operators(graph: OperatorGraph, given: Values) -> Values:
         if rule is None:
             raise Unsupported("reference", f"operator {op.name}", f"{op.kind} has no meaning here")
         operands = [_as_float64(values[name]) if name else np.empty(0) for name in op.inputs]
+        operands = noise.on_operands(op, operands) if noise else operands
         try:
             with np.errstate(all="ignore"):
                 results = rule.meaning(op, operands)
                 for name, result in zip(op.outputs, results, strict=False):
                     if name:
                         own = graph.tensors[name]
+                        result = noise.on_result(name, result) if noise else result
                         computed[name] = values[name] = np.asarray(result).astype(own.dtype).reshape(own.shape)
         except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:  # attributes that do not fit
             shapes = ", ".join(str(list(operand.shape)) for operand in operands)
@@ -303,7 +309,9 @@ def _as_float64(value: np.ndarray) -> np.ndarray:
 # -- ONNX: the original file in ONNX Runtime
 
 
-def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: int) -> Values:
+def _from_runtime(
+    graph: OperatorGraph, given: Values, names: list[str], seed: int, noise: Noise | None
+) -> Values:
     """Run the file with `names` as its outputs.
 
     Where the runtime refuses a file with operators that we do not support either, it runs the rest: what those would
@@ -312,7 +320,7 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: i
     assert graph.source is not None
     model = read_model(graph.source)
     try:
-        return _run(model, graph, given, names)
+        return _run(model, graph, given, names, noise)
     except Unsupported:
         unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
         if not unknown:
@@ -321,7 +329,7 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: i
     drawn = {name: _input(graph, name, seed, how) for name, how in distributions(graph, known, ()).items()}
     rest = read_model(graph.source)
     _leave_out(rest, unknown, graph, names)
-    return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}
+    return {**drawn, **_run(rest, graph, {**given, **drawn}, names, noise)}
 
 
 def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: OperatorGraph, names: Iterable[str]) -> None:
@@ -332,61 +340,20 @@ def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: Operator
         if not needed.isdisjoint(node.output):
             needed.update((*node.input, *captured_tensors(node)))
             kept.append(node)
-    _replace_all(model.graph.node, kept[::-1])
-    model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(unknown) if name in graph.tensors)
+    replace_all(model.graph.node, kept[::-1])
+    model.graph.input.extend(tensor_info(graph.tensors[name]) for name in sorted(unknown) if name in graph.tensors)
 
 
-def _info(tensor: Tensor) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(tensor.name, element_of(tensor.dtype), tensor.shape)
-
-
-def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str]) -> Values:
+def _run(
+    model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str], noise: Noise | None
+) -> Values:
     """Run a model, which is changed on the way, with those of `names` as outputs that have no value yet."""
     produced = {output for node in model.graph.node for output in node.output}
     outputs = [name for name in names if name in produced and name not in given]
     if not outputs:
         return {}
-    _feed_weights(model, graph)
+    feed_weights(model, graph)
     model.ir_version = min(model.ir_version, RUNTIME_IR)
-    _replace_all(model.graph.output, (onnx.ValueInfoProto(name=name) for name in outputs))
-    return _session_run(model, graph.name, given, outputs)
-
-
-def _session_run(model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]) -> Values:
-    """Run a model in ONNX Runtime; Unsupported where it refuses."""
-    import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    # Operators run as they are written: fusions of the runtime would round half precision differently.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.enable_mem_pattern = options.enable_cpu_mem_arena = False
-    narrow = bfloat16_tensors(model)
-    model = in_float32(model, narrow) if narrow else model
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}
-        feeds = {name: value.astype(np.float32) if name in narrow else value for name, value in feeds.items()}
-        results = session.run(outputs, feeds)
-    except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
-        reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
-        raise Unsupported("reference", subject, reason, "check another group") from None
-    values = dict(zip(outputs, results, strict=True))
-    return {name: value.astype(BFLOAT16) if name in narrow else value for name, value in values.items()}
-
-
-def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:
-    """Turn light and external weights into inputs: they are handed over, not written into the model's bytes."""
-    light = {name for name, constant in graph.constants.items() if constant.fill is not None}
-    external = {t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL}
-    _replace_all(model.graph.node, [n for n in model.graph.node if light.isdisjoint(n.output)])
-    _replace_all(model.graph.initializer, [t for t in model.graph.initializer if t.name not in external])
-    handed_over = (light | external) & graph.constants.keys() - {value.name for value in model.graph.input}
-    model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(handed_over))
-
-
-def _replace_all(field: Any, values: Iterable[Any]) -> None:
-    """Set a repeated field of a protobuf message, which cannot be assigned to."""
-    del field[:]
-    field.extend(values)
+    replace_all(model.graph.output, (onnx.ValueInfoProto(name=name) for name in outputs))
+    drawn = noise.add_to(model) if noise else {}
+    return run_session(model, graph.name, {**given, **drawn}, outputs)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -141,3 +142,29 @@ def test_too_much_and_too_strange_are_said(tmp_path: Path) -> None:
     document["op_desc"][3]["name"] = "Sparkle"
     with pytest.raises(Unsupported, match="Sparkle has no meaning"):
         reference_values(load(write(tmp_path / "m.json", document)))
+
+
+def scatter(path: Path) -> Path:
+    nodes = [node("ScatterND", "d i u", "y", reduction="add")]
+    proto = model(nodes, {}, ["y"], {"i": np.arange(4096)[:, None] % 4})
+    for name, rows in (("d", 4), ("u", 4096)):
+        proto.graph.input.append(helper.make_tensor_value_info(name, FLOAT, (rows, 64)))
+    return save(path, proto)
+
+
+def test_additions_to_one_element_run_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime's threads lose terms of ScatterND, one run in fifty: not always, so that the option is looked at."""
+    made = []
+    session = onnxruntime.InferenceSession
+
+    def watched(content: bytes, options: onnxruntime.SessionOptions, providers: list[str]) -> object:
+        made.append(options.intra_op_num_threads)
+        return session(content, options, providers)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
+    values = reference_values(load(scatter(tmp_path / "m.onnx")))
+    added = values["d"].astype(np.float64)
+    np.add.at(added, np.arange(4096) % 4, values["u"].astype(np.float64))
+    np.testing.assert_allclose(values["y"], added, rtol=1e-4, atol=1e-4)
+    reference_values(load(light_model(tmp_path / "l.onnx")))
+    assert made == [1, 0]
