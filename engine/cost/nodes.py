@@ -39,6 +39,9 @@ class Work:
     """Shared memory of one block, static and dynamic."""
     shared_bytes_moved: int = 0
     """Bytes read from and written to shared memory."""
+    shared_bytes_passed: int = 0
+    """The same of products on CUDA cores, whose lanes share what they load: passes over the banks for loads, by the
+    places of a warp's lanes, as the bytes that the banks serve in them."""
     registers: int | None = None
     """Per thread, estimated or as the compiler says; None where they are not known and do not limit the occupancy."""
     tensor_flops: int = 0
@@ -71,6 +74,11 @@ class Work:
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
 
     @property
+    def shared_traffic(self) -> int:
+        """Bytes that the banks of shared memory serve: what lanes share once, where that is known."""
+        return self.shared_bytes_passed or self.shared_bytes_moved
+
+    @property
     def l2_traffic(self) -> int:
         """Bytes between L2 and the SMs: whole sectors, once for all lanes of a request that share one."""
         if self.copies_tiles or not self.global_sectors:
@@ -80,8 +88,8 @@ class Work:
 
 _SUMS = (
     "blocks", "flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved",
-    "tensor_flops", "serial_steps", "global_requests", "global_sectors", "shared_requests", "bank_conflicts",
-    "again_bytes",
+    "shared_bytes_passed", "tensor_flops", "serial_steps", "global_requests", "global_sectors", "shared_requests",
+    "bank_conflicts", "again_bytes",
 )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ long long sectors_of(const unsigned long long* addresses, int lanes) {
 
 // Passes beyond the first that the distinct words of some lanes need: one word a bank and pass.
 long long extra_passes(const unsigned long long* addresses, int lanes, int width) {
-    unsigned long long words[WARP];
+    unsigned long long words[2 * WARP];  // lanes that share places in pairs are served twice as many at once
     int n = 0;
     for (int i = 0; i < lanes; ++i)
         for (int part = 0; part < width; part += BANK_BYTES) words[n++] = addresses[i] / BANK_BYTES + part / BANK_BYTES;
@@ -89,10 +89,27 @@ long long conflicts_of(const unsigned long long* addresses, int lanes, int width
 
 bool is_shared(Kind kind) { return kind == Kind::SHARED_LOAD || kind == Kind::SHARED_STORE; }
 
-// Passes over shared memory that one request needs.
-long long passes_of(const unsigned long long* addresses, int lanes, int width) {
-    const int group = width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / width;
-    return (lanes + group - 1) / group + conflicts_of(addresses, lanes, width);
+// Whether lanes read the same place in pairs, all n and n ^ 1 or all n and n ^ 2; lanes that take no part have -1.
+bool in_pairs(const long long* places) {
+    for (int apart = 1; apart <= 2; ++apart) {
+        bool all = true;
+        for (int lane = 0; lane < WARP; ++lane) {
+            const long long one = places[lane], other = places[lane ^ apart];
+            all = all && (one == other || one < 0 || other < 0);
+        }
+        if (all) return true;
+    }
+    return false;
+}
+
+// Passes over shared memory that one request needs.  `passes_of` of engine/tile/addresses.py says where this is from.
+long long passes_of(const Site& site, const unsigned long long* addresses, int lanes, const long long* places) {
+    int group = site.width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / site.width;
+    if (site.kind == Kind::SHARED_LOAD && site.width > BANK_BYTES && in_pairs(places)) group *= 2;
+    long long passes = 0;
+    for (int first = 0; first < lanes; first += group)
+        passes += 1 + extra_passes(addresses + first, std::min(group, lanes - first), site.width);
+    return passes;
 }
 
 // Where the addresses that are counted of a buffer begin.
@@ -125,7 +142,7 @@ void trace(Site& site) {
         offsets[lane] = static_cast<long long>(address - (owner ? counted_start(*owner) : 0));
         taken[lanes++] = address;
     }
-    const long long touched = is_shared(site.kind) ? passes_of(taken, lanes, site.width) : sectors_of(taken, lanes);
+    const long long touched = is_shared(site.kind) ? passes_of(site, taken, lanes, offsets) : sectors_of(taken, lanes);
     report_lanes(site.line, NAMES[static_cast<int>(site.kind)], site.width, owner ? owner->name : "", touched, offsets);
 }
 
