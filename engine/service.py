@@ -58,6 +58,8 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 Arguments = Mapping[str, Any]
+PIPE_BYTES = 1 << 20
+"""Of the pipe to the window: the most that Linux gives without privileges."""
 KEPT = 256
 """Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
 
@@ -363,6 +365,15 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             send("error", to_json(ProblemDoc(told.stage, told.subject, told.reason, told.hint)))
 
 
+def _widen(pipe: int) -> None:
+    """Make a pipe hold more, where the system can: who writes a large document into a usual one waits for the window's
+    event loop at every 64 KiB."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
 def main() -> None:
     """Serve standard input.  What libraries print goes to standard error, so that only replies are on the stream."""
     # Ctrl-C at the terminal reaches this process as well; the window that started it ends it.  A handler that does
@@ -371,6 +382,7 @@ def main() -> None:
     end_with_parent()
     sweep_leftovers()
     replies = sys.stdout
+    _widen(replies.fileno())
     with contextlib.redirect_stdout(sys.stderr):
         serve(sys.stdin, replies)
 

@@ -112,10 +112,10 @@ def _observations(times: Mapping[PublishedProblem, float], column: Column, machi
     who, device, source = column
     numerics = {"tensor_cores": "tf32"} if who.endswith(ROUNDED) else {}
     for problem, microseconds in times.items():
-        graph = operator_graph(problem)
-        if graph is None:
-            continue
         try:
+            graph = operator_graph(problem)
+            if graph is None:
+                continue
             plan = fuse(graph, machine.name)
             if len(plan.groups) != 1 or problem_of(plan.groups[0]) != problem:
                 continue

@@ -82,7 +82,9 @@ class _Signs:
             return op.inputs[1:]
         if op.kind == "Pow":
             return op.inputs[:1]
-        return tuple(n for n in op.inputs if n) if op.kind in (*_ALL, "Max", "Clip") else ()
+        if op.kind == "Clip":
+            return tuple(n for n in op.inputs[:2] if n)  # what is clipped, and the least value
+        return tuple(n for n in op.inputs if n) if op.kind in (*_ALL, "Max") else ()
 
     def _single_factors(self, op: Operator) -> tuple[str, ...]:
         """The factors of a product of products that do not stand there twice: of (0.001 g) g the constant."""
@@ -110,8 +112,7 @@ class _Signs:
             return frozenset()
         parts = [self._known[n] for n in self._parts(name)]
         if op.kind in ("Max", "Clip"):
-            lower = parts[:2] if op.kind == "Clip" else parts  # what is clipped, and the least value
-            found = [part for part in lower if part is not None]
+            found = [part for part in parts if part is not None]
             return min(found, key=len, default=None)
         if any(part is None for part in parts) or not (parts or op.kind == "Mul"):
             return None

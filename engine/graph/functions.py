@@ -1,6 +1,7 @@
-"""Operators that the ONNX standard defines by simpler ones, and scans: they are written out when a model is read.
+"""Operators that others define by simpler ones, and scans: they are written out when a model is read.
 
-The bodies are the standard's own, with the attributes and element types of each node put in.
+The bodies are the standard's own, with the attributes and element types of each node put in; those of ONNX Runtime's
+operators are in `contributed`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import onnx.inliner
 import onnx.shape_inference
 from onnx import defs
 
+from engine.graph.contributed import CONTRIBUTED, write_out_contributed
 from engine.graph.subgraphs import subgraphs
 from engine.graph.unroll import unroll
 from engine.support.budgets import MAX_OPERATORS
@@ -41,6 +43,8 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
+        if any((node.domain, node.op_type) in CONTRIBUTED for node in model.graph.node):
+            write_out_contributed(model.graph, _opset(model))
         while bodies := _bodies(model):
             model = onnx.inliner.inline_local_functions(_with_bodies(model, bodies))
         if any(node.op_type == "Scan" for node in model.graph.node):

@@ -17,12 +17,14 @@ from pathlib import Path
 from engine.documents.model import PublishedTime
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
+from engine.graph.nodes import COMPILED_DTYPES
 from engine.kernels.gemm.problem import gemm_axes
 from engine.support.errors import BadInput
 
 TABLE = Path(__file__).resolve().parents[2] / "resources" / "published" / "times.csv"
 """Beside the engine, in the source tree and where it is installed."""
 COLUMNS = ("operator", "dtype", "inputs", "sizes", "device", "who", "microseconds", "source")
+DTYPES = tuple(dtype for dtype in COMPILED_DTYPES if "float" in dtype)
 MOST_SHOWN = 4
 
 
@@ -108,20 +110,28 @@ def _elsewhere(sizes: tuple[int, ...], place: int) -> tuple[int, ...]:
     return (*sizes[:place], *sizes[place + 1 :])
 
 
-@lru_cache(maxsize=4)
 def read_table(path: Path) -> Table:
     """All times of a table.  Raises BadInput for a broken one."""
-    table: dict[tuple[str, str, int], dict[Column, dict[tuple[int, ...], float]]] = defaultdict(dict)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                operator = (row["operator"], row["dtype"], int(row["inputs"]))
-                times = table[operator].setdefault((row["who"], row["device"], row["source"]), {})
-                times[tuple(map(int, row["sizes"].split("x")))] = float(row["microseconds"])
+        return _read_version(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise BadInput("published", str(path), f"cannot be read: {error.strerror or error}") from error
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise BadInput("published", str(path), f"is broken: {error}") from error
+
+
+@lru_cache(maxsize=4)
+def _read_version(path: Path, changed: int) -> Table:
+    """changed: when the file was written, so that a table that is written again is read again."""
+    table: dict[tuple[str, str, int], dict[Column, dict[tuple[int, ...], float]]] = defaultdict(dict)
+    with path.open(encoding="utf-8", newline="") as file:
+        try:
+            for row in csv.DictReader(file):
+                sizes, microseconds = tuple(map(int, row["sizes"].split("x"))), float(row["microseconds"])
+                if row["dtype"] not in DTYPES or min(sizes) < 1 or not 0 < microseconds < math.inf:
+                    raise ValueError(f"{row['dtype']} of {row['sizes']} in {row['microseconds']} µs is no time")
+                operator = (row["operator"], row["dtype"], int(row["inputs"]))
+                table[operator].setdefault((row["who"], row["device"], row["source"]), {})[sizes] = microseconds
+        except (KeyError, ValueError, TypeError, AttributeError, csv.Error) as error:
+            raise BadInput("published", str(path), f"is broken: {error}") from error
     return table
 
 

@@ -24,6 +24,8 @@ Reader = Callable[[Any, int], Any]
 
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
+_EXACT = frozenset((str, int, bool))
+"""Types that are read as they are: asked about where they stand, they cost no call for each value."""
 _UNCHANGED = (str, int, types.NoneType)
 """Types that need no conversion; a bool is an int."""
 
@@ -155,6 +157,8 @@ def _list_reader(item: Any) -> Reader:
     read_item = _reader_later(item)
 
     def read(data: Any, depth: int) -> tuple[Any, ...]:
+        if item in _EXACT and type(data) is list and depth <= MAX_JSON_DEPTH and {item}.issuperset(map(type, data)):
+            return tuple(data)
         return _read_items(data, repeat(read_item), depth)
 
     return read
@@ -205,6 +209,7 @@ def _mapping_reader(item: Any) -> Reader:
 def _dataclass_reader(kind: type) -> Reader:
     hints = get_type_hints(kind)
     readers = {field.name: _reader_later(hints[field.name]) for field in fields(kind)}
+    exact = {name: hints[name] for name in readers if hints[name] in _EXACT}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
 
     def read(data: Any, depth: int) -> Any:
@@ -213,7 +218,7 @@ def _dataclass_reader(kind: type) -> Reader:
         name = ""
         try:
             for name, value in data.items():
-                values[name] = readers[name](value, depth + 1)
+                values[name] = value if type(value) is exact.get(name) else readers[name](value, depth + 1)
         except KeyError:
             raise _Misfit("is unknown", f"{kind.__name__} has {', '.join(readers)}", f".{name}") from None
         except _Misfit as misfit:

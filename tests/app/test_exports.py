@@ -90,7 +90,7 @@ def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_p
 
 def test_tables_that_are_stopped_or_refused_end_the_job(edited: Window, qtbot: object, tmp_path: Path) -> None:
     edited.exports.write_tables(str(tmp_path))
-    cancel_button(edited).click()
+    cancel_button(edited, qtbot).click()
     qtbot.wait(100)  # type: ignore[attr-defined]
     assert not edited.exports.is_busy and not list(tmp_path.glob("*.csv"))
     edited.exports.write_tables(str(tmp_path / "no"))
@@ -99,10 +99,14 @@ def test_tables_that_are_stopped_or_refused_end_the_job(edited: Window, qtbot: o
     assert problem.stage == "export"
 
 
-def cancel_button(window: Window) -> QPushButton:
-    """That of the only job."""
-    (button,) = (each for each in window.panels.jobs.findChildren(QPushButton) if each.text() == "Cancel")
-    return button
+def cancel_button(window: Window, qtbot: object) -> QPushButton:
+    """That of the only job, once Qt has deleted those of jobs that are done."""
+
+    def buttons() -> list[QPushButton]:
+        return [each for each in window.panels.jobs.findChildren(QPushButton) if each.text() == "Cancel"]
+
+    qtbot.waitUntil(lambda: len(buttons()) == 1, timeout=LONG)  # type: ignore[attr-defined]
+    return buttons()[0]
 
 
 def test_an_export_is_a_job_that_tells_how_far_it_is_and_can_be_stopped(
@@ -116,7 +120,7 @@ def test_an_export_is_a_job_that_tells_how_far_it_is_and_can_be_stopped(
     ]  # fmt: skip
     edited.exports.write("export-report", str(tmp_path / "report.html"))
     assert edited.status.jobs.text() == "Jobs 1"
-    cancel_button(edited).click()
+    cancel_button(edited, qtbot).click()
     assert not edited.exports.is_busy and edited.status.jobs.text() == "Jobs 0"
     assert edited.workspace.client.process_id, "the worker goes on"
     assert not (tmp_path / "report.html").exists() and not edited.workspace.problems

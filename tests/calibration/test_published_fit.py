@@ -102,7 +102,13 @@ def test_tables_that_make_no_calibration_are_refused(times: Path, tmp_path: Path
     own.write_text('{"rows": []}', encoding="utf-8")
     assert "mix published times with measured ones" in refused("calibrate", str(times), str(own))
     broken = tmp_path / "broken.csv"
-    broken.write_text("operator\nrelu\n", encoding="utf-8")
+    head = times.read_text(encoding="utf-8").splitlines()[0]
+    row = 'relu,float32,1,1024,"A100 SXM, 80 GB",PyTorch,30,test'
+    wrong = (("float32", "floatx"), ("float32", "int32"), ("1024", "0"), ("1024", "1e3"), (",30,", ",nan,"))
+    for text in ("operator\nrelu\n", *(f"{head}\n{row.replace(*change)}\n" for change in wrong)):
+        broken.write_text(text, encoding="utf-8")
+        with pytest.raises(BadInput, match="is broken"):
+            engine.calibrate([broken])
     assert "is broken" in refused("calibrate", str(broken))
 
 

@@ -26,6 +26,8 @@ CASES: dict[str, tuple[list[Node], set[str]]] = {
     "a difference": ([("Sub", ["g", "v"], ["s"], {}), ("Log", ["s"], ["y"], {})], set()),
     "a quotient of both": ([("Div", ["g", "v"], ["s"], {}), ("Log", ["s"], ["y"], {})], {"g", "v"}),
     "the larger one": ([("Max", ["g", "b"], ["s"], {}), ("Sqrt", ["s"], ["y"], {})], set()),
+    "from 0.5 on": ([("Clip", ["g", "b"], ["s"], {}), ("Sqrt", ["s"], ["y"], {})], set()),
+    "up to 0.5": ([("Clip", ["v", "", "b"], ["s"], {}), ("Sqrt", ["s"], ["y"], {})], {"v"}),
     "turned": ([("Transpose", ["v"], ["s"], {"perm": [1, 0]}), ("Sqrt", ["s"], ["y"], {})], {"v"}),
 }  # fmt: skip
 

@@ -76,13 +76,13 @@ def test_pipes(opcode: str, pipe: str) -> None:
 @needs_nvdisasm
 @pytest.mark.parametrize("target", ["a100", "h100"])
 def test_the_machine_code_does_what_work_counts_and_a_missing_load_is_told(target: str) -> None:
-    kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC"), target=target).groups[0])
+    kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_Square_2k"), target=target).groups[0])
     text = machine_code(kernel)
     told = list(mix_sentences(kernel, text))
-    assert told[1].startswith("Main loop, lines ") and ": 8 tensor, " in told[1]
+    assert told[1].startswith("Main loop, lines ") and ": 64 tensor, " in told[1]
     assert told[2] == (
-        "Each of 2 iterations written out has what Work counts: 4 products on tensor cores, 2 requests of global "
-        "memory, 4 requests of shared memory"
+        "One iteration has what Work counts: 64 products on tensor cores, 8 requests of global memory, "
+        "16 requests of shared memory"
     )
     assert "other" not in told[0], "every opcode is known"
     first = int(re.findall(r"\d[\d,]*", told[1])[0].replace(",", ""))
@@ -90,7 +90,7 @@ def test_the_machine_code_does_what_work_counts_and_a_missing_load_is_told(targe
     place = next(n for n, line in enumerate(lines) if n >= first and "LDSM" in line)
     lines[place] = lines[place].replace("LDSM", "MOV")
     assert list(mix_sentences(kernel, "\n".join(lines)))[2] == (
-        "Each of 2 iterations written out has not what Work counts: 7 requests of shared memory in place of 8"
+        "One iteration has not what Work counts: 15 requests of shared memory in place of 16"
     )
 
 
@@ -117,6 +117,6 @@ def test_all_kernels_of_a_model_do_what_work_counts() -> None:
 
 
 def test_without_the_tool_the_explanation_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("engine.execution.sass.disassemble"), "disassembler", lambda: None)
+    monkeypatch.setattr(import_module("engine.execution.sass.nvdisasm"), "disassembler", lambda: None)
     kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0])
     assert "  none: SASS needs NVIDIA's disassembler nvdisasm" in engine.explain(kernel, with_machine_code=True)

@@ -167,6 +167,20 @@ def test_a_sum_in_parts_may_be_off_by_what_adding_up_the_whole_is(tmp_path: Path
     assert engine.check(engine.compile(whole)).status == "pass"
 
 
+@needs_compiler
+def test_a_sigmoid_far_from_zero_passes_and_a_wrong_one_does_not(tmp_path: Path) -> None:
+    """The reference is off by some 1e-4 of it."""
+    nodes: list[Node] = [("Sub", ["x", "far"], ["d"], {}), ("Sigmoid", ["d"], ["y"], {})]
+    far = {"far": np.array(9, np.float32)}
+    plan = engine.fuse(engine.load(write_model(tmp_path / "model.onnx", nodes, {"x": ("float32", (64,))}, ["y"], far)))
+    kernel = engine.compile(plan.groups[0])
+    assert engine.check(kernel).status == "pass"
+    wrong = kernel.source.text.replace("9.0f", "9.01f")
+    assert wrong != kernel.source.text
+    checked = check_kernel(replace(kernel, source=replace(kernel.source, text=wrong)), *group_values(kernel.group))
+    assert checked.status == "fail"
+
+
 def test_what_is_discontinuous_hands_no_error_on() -> None:
     floor = statement("S0", BOX[:1], at("t", "i"), apply("floor", apply("mul", at("x", "i"), at("y", "i"))))
     text = program("floor", dict.fromkeys("xyt", (4,)), [floor], "t")

@@ -76,6 +76,9 @@ class Desk:
     def file(self, path: Path) -> None:
         """A file's path into the dialog that asks for one."""
         self.dialog()
+        self.press("ctrl+a")
+        # Keys come through the X server: what is typed before the name is selected would stand beside it.
+        assert wait_for(lambda: _is_selected(QApplication.focusWidget()))
         type_text(str(path))
         assert wait_for(lambda: getattr(QApplication.focusWidget(), "text", str)() == str(path))
         self.press("Return")
@@ -85,6 +88,10 @@ class Desk:
         """Waits for the name field of a file dialog to have the keyboard."""
         assert wait_for(lambda: isinstance(QApplication.activeWindow(), QFileDialog))
         assert wait_for(lambda: isinstance(QApplication.focusWidget(), QLineEdit))
+
+
+def _is_selected(field: object) -> bool:
+    return isinstance(field, QLineEdit) and field.selectedText() == field.text()
 
 
 @pytest.fixture

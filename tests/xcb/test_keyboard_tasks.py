@@ -137,8 +137,6 @@ def test_work_is_handed_over(start: Callable[[], Desk], tmp_path: Path) -> None:
     assert wait_for(lambda: "import engine" in QGuiApplication.clipboard().text())
     saved = tmp_path / "handed.loom"
     desk.press("ctrl+s")
-    desk.dialog()
-    desk.press("ctrl+a")
     desk.file(saved)
     assert wait_for(saved.is_file, WORKER)
     desk.window.close()

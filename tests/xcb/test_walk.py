@@ -206,7 +206,6 @@ def save_it(start: Callable[..., Desk], desk: Desk, folder: Path) -> None:
     saved = folder / f"walk{said(10, r'a `(.loom)` file')}"
     desk.press(said(10, r"^(Ctrl\+S)").lower())
     desk.dialog()
-    desk.press("ctrl+a")
     desk.file(saved)
     assert wait_for(saved.is_file, WORKER)
     desk.press(said(10, r"(Ctrl\+Shift\+P)").lower())

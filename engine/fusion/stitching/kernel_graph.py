@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 
 from engine.fusion.stitching.dataflow import Flow, consumers_of, places
 from engine.fusion.stitching.nodes import CandidateKernel
@@ -17,22 +18,30 @@ class KernelGraph:
     def __init__(self, flow: Flow, kernels: Sequence[CandidateKernel]) -> None:
         self.flow = flow
         self.kernels = tuple(sorted(kernels, key=lambda k: max(flow.order[m] for m in k.members)))
-        home = {root: n for n, kernel in enumerate(self.kernels) for root in kernel.roots}
+        self._home = home = {root: n for n, kernel in enumerate(self.kernels) for root in kernel.roots}
         producers: list[dict[int, None]] = [{} for _ in self.kernels]
-        self.readers: list[dict[int, set[int]]] = [{root: set() for root in k.roots} for k in self.kernels]
-        """For each kernel: root -> the kernels that read it."""
         for n, kernel in enumerate(self.kernels):
             # Sorted, because the order of producers decides ties of the search, and that of a set is an accident.
             for member in sorted(kernel.members):
                 for source in flow.producers[member]:
                     if source not in kernel.members and source in home:
                         producers[n][home[source]] = None
-                        self.readers[home[source]][source].add(n)
         self.producers = tuple(tuple(p) for p in producers)
         self.consumers = consumers_of(self.producers)
         self.place = places(self.producers, self.consumers)
         """Position of each kernel in an order that respects data flow."""
         self.in_order = sorted(range(len(self.kernels)), key=self.place.__getitem__)
+
+    @cached_property
+    def readers(self) -> list[dict[int, set[int]]]:
+        """For each kernel: root -> the kernels that read it; not asked for where kernels are only joined."""
+        found: list[dict[int, set[int]]] = [{root: set() for root in kernel.roots} for kernel in self.kernels]
+        for n, kernel in enumerate(self.kernels):
+            for member in kernel.members:
+                for source in self.flow.producers[member]:
+                    if source not in kernel.members and source in self._home:
+                        found[self._home[source]][source].add(n)
+        return found
 
     def merge(self, pattern: Collection[int]) -> CandidateKernel:
         """One kernel of several; what only they read is written no more."""
