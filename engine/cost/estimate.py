@@ -14,7 +14,7 @@
 Pipes of one SM overlap, but not perfectly: warps that do the same get in each other's way.  The exponent p lies between
 none (1) and all of it (infinite); it was fitted to the FP32 products of even digest of NeuSight's table, which rows of
 odd digest judge (`tests.benchmarks.published --only gemm/fp32 --half odd`).  Where shared memory counts by passes over
-its banks (`Work.shared_bytes_passed`: blocked products), p is 1.5: the sum of the mean errors on A100 PCIe of 40 and
+its banks (`Work.shared_passes`: products on CUDA cores), p is 1.5: the sum of the mean errors on A100 PCIe of 40 and
 80 GB and on H100 is 0.236, 0.228, 0.229 at 1.4, 1.5, 1.6.  Where it counts by the bytes of all lanes, p is 2.25, as was
 fitted when products were counted so (medians of 0.85 to 1.12 of the measured time at tiles of 20 rows).  Fragments of
 CUDA cores come by instructions of the same threads, those of tensor cores ahead of them.
@@ -237,7 +237,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
 
 
 def _overlap(work: Work) -> float:
-    return OVERLAP_OF_PASSES if work.shared_bytes_passed else OVERLAP
+    return OVERLAP_OF_PASSES if work.shared_passes else OVERLAP
 
 
 def _combined_time(times: Sequence[float], exponent: float) -> float:
@@ -289,7 +289,7 @@ def _limiting_kind(numbers: _Numbers) -> str:
 def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...]:
     dram, n = machine.dram_bandwidth, numbers
     again = f", {_bytes(n.lost)} again that {_bytes(machine.l2_bytes.value)} of L2 lost," if n.lost else ""
-    passed = "passes over its banks, those of copies the fewest" if work.shared_bytes_passed else "no bank conflicts"
+    passed = "128 of each pass of a load over its banks" if work.shared_passes else "no bank conflicts"
     busiest = "on the busiest SM at"
     terms = [
         TermDoc("launch", n.launch, "µs", machine.launch_overhead.source),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from engine.cost.nodes import Work, total_work
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
-from engine.target.hardware import PASS_BYTES, SECTOR, WARP
+from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
@@ -79,7 +79,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         l2_bytes=sum(moved[scope] for scope in OUTSIDE),
         shared_bytes=shared_map(tile.buffers)[1],
         shared_bytes_moved=moved["shared"],
-        shared_bytes_passed=moved["shared"] + _passed_beyond(tile, asked) if on_cores else 0,
+        shared_bytes_loaded=sum(one.bytes_loaded(tile) for one in asked) if on_cores else 0,
+        shared_passes=sum(one.count * one.passes for one in asked) if on_cores else 0,
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
@@ -113,16 +114,6 @@ def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, in
                     requested[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
     sizes = {name: tile.buffers[name].elements * DTYPES[tile.buffers[name].dtype] for name in requested}
     return [(requested[name], size) for name, size in sizes.items() if size < requested[name] < tile.grid * size]
-
-
-def _passed_beyond(tile: TileProgram, asked: Sequence[MemoryRequests]) -> int:
-    """What the banks of shared memory serve for loads beyond the bytes that threads load; less, where lanes share."""
-    warps, beyond = -(-tile.threads // WARP), 0
-    for one in asked:
-        if one.is_load and not one.is_global:
-            loaded = one.region.bytes_in(tile.buffers[one.region.buffer]) * tile.threads
-            beyond += one.count * one.passes * PASS_BYTES - one.count // warps * loaded
-    return beyond
 
 
 def _team_bytes(tile: TileProgram) -> int:
@@ -160,13 +151,15 @@ class MemoryRequests:
     is_global: bool
     cost: int
     """Of each of them: sectors of global memory, or bank conflicts of shared memory."""
-    passes: int = 0
-    """Of each load from shared memory: passes over the banks."""
+    passes: int
+    """Of each load from shared memory: passes over the banks; of others 0."""
 
-    @property
-    def is_load(self) -> bool:
-        """Whether registers are filled."""
-        return self.region in self.op.regions_read and len(self.op.regions) == 1
+    def bytes_loaded(self, tile: TileProgram) -> int:
+        """From shared memory to registers, of all threads."""
+        if not self.passes:
+            return 0
+        size = self.region.bytes_in(tile.buffers[self.region.buffer])
+        return self.count // -(-tile.threads // WARP) * tile.threads * size
 
 
 def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
@@ -194,8 +187,9 @@ def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
                 where, width = np.broadcast_to(place, lanes.shape), region.bytes_in(buffer)
                 is_global = buffer.scope in OUTSIDE
                 cost = sectors_of(where, everywhere) if is_global else conflicts_of(where, everywhere, width)
-                passes = 0 if is_global else int(passes_of(where, everywhere, width))
-                yield MemoryRequests(op, region, times * warps, is_global, int(cost), passes)
+                is_load = not is_global and not op.regions_written
+                passes = passes_of(where, everywhere, width) if is_load else 0
+                yield MemoryRequests(op, region, times * warps, is_global, int(cost), int(passes))
 
 
 def _lane_values(op: Let, values: Values) -> dict[str, Lanes]:

@@ -16,12 +16,12 @@ from engine.tile.nodes import THREAD
 
 
 class Loads(NamedTuple):
-    """Of a block."""
+    """Loads from shared memory of one or more blocks."""
 
     passes: int
-    """Of each of its warps."""
+    """Over the banks, of one warp of each block."""
     bytes: int
-    """Of each of its threads."""
+    """Of one thread of each block."""
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from engine.kernels.gemm.split_k import SUMS_AT_ONCE
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.kernels.gemm.thread_grid import thread_grid
 from engine.target import Target
-from engine.target.hardware import PASS_BYTES, SUM_BYTES, VECTOR_BYTES, WARP
+from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
 from engine.tensorize.space import GemmConfig
 
@@ -36,6 +36,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     handed = tile.results * SUM_BYTES if parts > 1 else 0
     outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
     shared = everyone * (tile.fragment_bytes + tile.exchanged) + last * tile.staged
+    loads = _loads_of_grid(tile, blocks, blocks // parts)
     read, written = gemm.dram_bytes
     m, n, k = config.block
     return Work(
@@ -48,7 +49,8 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
-        shared_bytes_passed=0 if problem.unit else copied + shared + _passed_beyond(tile, blocks, blocks // parts),
+        shared_bytes_loaded=loads.bytes * tile.threads,
+        shared_passes=loads.passes * -(-tile.threads // WARP),
         registers=registers_of(problem, config, machine),
         tensor_flops=2 * m * n * k * blocks * tile.steps if problem.unit else 0,
         tensor_type=problem.unit,
@@ -60,17 +62,18 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     )
 
 
-def _passed_beyond(tile: _TileWork, blocks: int, last: int) -> int:
-    """What the banks of shared memory serve for loads beyond the bytes that threads load, on CUDA cores.
+def _loads_of_grid(tile: _TileWork, blocks: int, last: int) -> Loads:
+    """From shared memory, of one warp and one thread of every block; of none on tensor cores.
 
     last: blocks that finish sums.
     """
-    warps = -(-tile.threads // WARP)
-
-    def beyond(loads: Loads) -> int:
-        return loads.passes * warps * PASS_BYTES - loads.bytes * tile.threads
-
-    return blocks * (beyond(tile.fragment_loads) + beyond(tile.exchange_loads)) + last * beyond(tile.row_parts_loads)
+    if tile.on_tensor_cores:
+        return Loads(0, 0)
+    each, finish = (tile.fragment_loads, tile.exchange_loads), tile.row_parts_loads
+    return Loads(
+        blocks * sum(loads.passes for loads in each) + last * finish.passes,
+        blocks * sum(loads.bytes for loads in each) + last * finish.bytes,
+    )
 
 
 class _TileWork:
