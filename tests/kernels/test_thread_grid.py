@@ -25,6 +25,11 @@ from tests.support.needs import needs_compiler, needs_nvrtc
 
 TILE = ("all @ i: mark block 16", "all @ j: mark block 64", "all @ i: mark thread 2", "all @ j: mark thread 4")
 """A tile of 8 x 16 threads: lanes lie as 4 x 8."""
+SMALL = (
+    "all @ i: mark block 16", "all @ j: mark block 16", "all @ i: mark thread 8", "all @ j: mark thread 8",
+    "all @ k: mark tile 64", "all @ k: mark slices 8",
+)  # fmt: skip
+"""A tile of 2 x 2 threads: eight slices are a warp, and meet in the banks."""
 
 
 class Case(NamedTuple):
@@ -48,6 +53,7 @@ CASES = [
     Case("transposed second", (32, 24), (72, 24), TILE, "Gemm", {"transB": 1}),
     Case("both transposed, ragged", (25, 33), (67, 25), TILE, "Gemm", {"transA": 1, "transB": 1}),
     Case("slices", (32, 64), (64, 64), (*TILE, "all @ k: mark tile 32", "all @ k: mark slices 4")),
+    Case("slices within a warp", (32, 128), (128, 32), SMALL),
     Case("split-K", (32, 128), (128, 64), (*TILE, "all @ k: mark split_k 3")),
     Case("slices and split-K", (30, 128), (128, 62), (*TILE, "all @ k: mark slices 2", "all @ k: mark split_k 2")),
     Case("rows reduced", (24, 32), (32, 60), (), after="Softmax"),
@@ -118,7 +124,7 @@ def kernel_of(case: Case, folder: Path) -> engine.Kernel:
     return advised(next(group for group in groups if group.kind == "contraction"), *case.lines)
 
 
-def counted(kernel: engine.Kernel) -> Row:
+def comparison(kernel: engine.Kernel) -> Row:
     """`Work` beside the emulator's counts."""
     row = compare(kernel)
     assert isinstance(row, Row), row
@@ -133,7 +139,7 @@ def test_products_are_right_and_pass_shared_memory_as_often_as_work_says(case: C
     assert not kernel.tile.intrinsic and kernel.facts.shared_passes
     assert all(verdict.outcome == "honoured" for verdict in kernel.verdicts), [str(v) for v in kernel.verdicts]
     assert engine.check(kernel).status == "pass"
-    row = counted(kernel)
+    row = comparison(kernel)
     assert row.work[PASSES] == row.counted[PASSES] and not row.left
 
 
@@ -187,7 +193,7 @@ def test_passes_by_another_rule_are_seen(tmp_path: Path, monkeypatch: pytest.Mon
         return -(-active.sum(axis=-1) * width // PASS_BYTES) + conflicts_of(addresses, active, width)
 
     monkeypatch.setattr("engine.tile.work.passes_of", alone)
-    row = counted(kernel_of(CASES[0], tmp_path))
+    row = comparison(kernel_of(CASES[0], tmp_path))
     assert [name for name in row.work if row.work[name] != row.counted[name]] == [PASSES]
 
 
