@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
 from engine.target import Figure
-from engine.target.hardware import SECTOR
+from engine.target.hardware import PASS_BYTES, SECTOR
 from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
@@ -39,6 +39,11 @@ class Work:
     """Shared memory of one block, static and dynamic."""
     shared_bytes_moved: int = 0
     """Bytes read from and written to shared memory."""
+    shared_bytes_loaded: int = 0
+    """Of these, those that loads bring into registers; counted where `shared_passes` is."""
+    shared_passes: int = 0
+    """Passes over the banks of shared memory that these loads need, by the places of a warp's lanes; counted of
+    products on CUDA cores, whose lanes share what they load, else 0."""
     registers: int | None = None
     """Per thread, estimated or as the compiler says; None where they are not known and do not limit the occupancy."""
     tensor_flops: int = 0
@@ -71,6 +76,11 @@ class Work:
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
 
     @property
+    def shared_traffic(self) -> int:
+        """Bytes that the banks of shared memory could move meanwhile: a whole pass for each pass of a load."""
+        return self.shared_bytes_moved - self.shared_bytes_loaded + self.shared_passes * PASS_BYTES
+
+    @property
     def l2_traffic(self) -> int:
         """Bytes between L2 and the SMs: whole sectors, once for all lanes of a request that share one."""
         if self.copies_tiles or not self.global_sectors:
@@ -80,8 +90,8 @@ class Work:
 
 _SUMS = (
     "blocks", "flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved",
-    "tensor_flops", "serial_steps", "global_requests", "global_sectors", "shared_requests", "bank_conflicts",
-    "again_bytes",
+    "shared_bytes_loaded", "shared_passes", "tensor_flops", "serial_steps", "global_requests", "global_sectors",
+    "shared_requests", "bank_conflicts", "again_bytes",
 )  # fmt: skip
 
 

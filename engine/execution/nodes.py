@@ -41,6 +41,8 @@ class SiteCount:
     """32-byte sectors touched in global memory; 0 for shared memory."""
     conflicts: int
     """Extra shared-memory passes caused by bank conflicts; 0 for global memory."""
+    passes: int = 0
+    """Passes over the banks of shared memory that loads from it need; 0 for others."""
 
 
 @dataclass(frozen=True, slots=True)

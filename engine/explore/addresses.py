@@ -90,7 +90,8 @@ def _document(kernel: Kernel, tile: TileProgram, access: WarpAccess) -> LanesDoc
         ideal = -(-len(set(taken)) * access.width // SECTOR)
     else:
         name, start = _shared_buffer(tile, min(taken, default=0))
-        ideal = -(-len(taken) * access.width // PASS_BYTES)  # lanes that read one word share it, but not a pass
+        # Lanes that read one word share it, but a pass only where all of them read in pairs.
+        ideal = min(access.touched, -(-len(taken) * access.width // PASS_BYTES))
     addresses = tuple(offset - start if offset >= 0 else -1 for offset in access.offsets)
     return LanesDoc(access.line, access.kind, name, access.width, addresses, sectors=access.touched, ideal=ideal)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.graph.nodes import DTYPES
-from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, SECTOR, WARP
+from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, SECTOR, VECTOR_BYTES, WARP
 from engine.tensor.index import Element, Index
 from engine.tile.nodes import Buffer, Region
 
@@ -60,20 +60,57 @@ def conflicts_of(addresses: Lanes, active: np.ndarray, width: int) -> Lanes:
 
     Lanes that together move PASS_BYTES are served at once; those that read one word share it.
     """
+    passes, groups = _passes_of_groups(addresses, active, width, _together(width))
+    return passes - groups
+
+
+def passes_of(addresses: Lanes, active: np.ndarray, width: int) -> Lanes:
+    """Passes over the banks of shared memory that one load of each warp needs.
+
+    Where all lanes n and n ^ 1, or all n and n ^ 2, read the same place, a wide load serves twice as many lanes at once
+    (an engineer of NVIDIA of compute capability 7: forums.developer.nvidia.com/t/77228), but no more: that 16 bytes a
+    lane need two passes at least was measured since Maxwell (NervanaSystems/maxas, issue 8).
+    """
+    alone, _ = _passes_of_groups(addresses, active, width, _together(width))
+    if not BANK_BYTES < width <= VECTOR_BYTES:
+        return alone
+    joined, _ = _passes_of_groups(addresses, active, width, 2 * _together(width))
+    passes: Lanes = np.where(_in_pairs(addresses, active), joined, alone)
+    return passes
+
+
+def _together(width: int) -> int:
+    """Lanes that are served at once."""
+    return min(WARP, PASS_BYTES // max(width, BANK_BYTES))
+
+
+def _in_pairs(addresses: Lanes, active: np.ndarray) -> np.ndarray:
+    """Whether lanes share places in pairs, of all of a warp in the same way; lanes that take no part do not count."""
+    numbers, found = np.arange(addresses.shape[-1]), np.zeros(addresses.shape[:-1], bool)
+    for apart in (1, 2):
+        other = np.minimum(numbers ^ apart, numbers[-1])
+        both = active & active[..., other]
+        found = found | ((addresses == addresses[..., other]) | ~both).all(axis=-1)
+    return found
+
+
+def _passes_of_groups(addresses: Lanes, active: np.ndarray, width: int, group: int) -> tuple[Lanes, Lanes]:
+    """(passes, groups of lanes) of one request of each warp.  group: lanes that are served at once."""
     lanes = addresses.shape[-1]
-    group = min(WARP, PASS_BYTES // max(width, BANK_BYTES))
     order = np.argsort(~active, axis=-1, kind="stable")  # lanes that take no part leave no gap
     first = np.take_along_axis(np.where(active, addresses // BANK_BYTES, -1), order, axis=-1)
     parts = max(1, width // BANK_BYTES)
     words = np.where(first[..., None] >= 0, first[..., None] + np.arange(parts), -1)
     words = words.reshape(-1, lanes, parts)
-    total = np.zeros(len(words), np.int64)
+    total, groups = np.zeros(len(words), np.int64), np.zeros(len(words), np.int64)
     for begin in range(0, lanes, group):
         taken = np.sort(words[:, begin : begin + group].reshape(len(words), -1), axis=-1)
         bins = np.arange(len(words))[:, None] * BANKS + taken % BANKS
         loads = np.bincount(bins[_distinct(taken)], minlength=len(words) * BANKS)
-        total += np.maximum(loads.reshape(-1, BANKS).max(axis=-1) - 1, 0)
-    return total.reshape(addresses.shape[:-1])
+        most = loads.reshape(-1, BANKS).max(axis=-1)
+        total += most
+        groups += most > 0
+    return total.reshape(addresses.shape[:-1]), groups.reshape(addresses.shape[:-1])
 
 
 def _distinct(ordered: Lanes) -> np.ndarray:

@@ -19,7 +19,16 @@ from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
+from engine.tile.addresses import (
+    DependsOnData,
+    Lanes,
+    Values,
+    byte_addresses,
+    conflicts_of,
+    evaluate,
+    passes_of,
+    sectors_of,
+)
 from engine.tile.nodes import BLOCK, THREAD, BlockRanges, Let, Region, TileOp, TileProgram, before_meeting
 from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
@@ -51,9 +60,11 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         flops, read, written = tile.needs.flops, tile.needs.read, tile.needs.written
     intrinsic = INTRINSICS.get(tile.intrinsic)
     products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
-    if intrinsic or isinstance(tile.config, GemmConfig):
+    on_cores = isinstance(tile.config, GemmConfig) and not intrinsic
+    """Whether it is a product on CUDA cores."""
+    if intrinsic or on_cores:
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    if isinstance(tile.config, GemmConfig) and not intrinsic:
+    if isinstance(tile.config, GemmConfig) and on_cores:
         flops += _padded_flops(tile, tile.config)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
@@ -68,6 +79,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         l2_bytes=sum(moved[scope] for scope in OUTSIDE),
         shared_bytes=shared_map(tile.buffers)[1],
         shared_bytes_moved=moved["shared"],
+        shared_bytes_loaded=sum(one.bytes_loaded(tile) for one in asked) if on_cores else 0,
+        shared_passes=sum(one.count * one.passes for one in asked) if on_cores else 0,
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
@@ -138,6 +151,15 @@ class MemoryRequests:
     is_global: bool
     cost: int
     """Of each of them: sectors of global memory, or bank conflicts of shared memory."""
+    passes: int
+    """Of each load from shared memory: passes over the banks; of others 0."""
+
+    def bytes_loaded(self, tile: TileProgram) -> int:
+        """From shared memory to registers, of all threads."""
+        if not self.passes:
+            return 0
+        size = self.region.bytes_in(tile.buffers[self.region.buffer])
+        return self.count // -(-tile.threads // WARP) * tile.threads * size
 
 
 def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
@@ -165,7 +187,9 @@ def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
                 where, width = np.broadcast_to(place, lanes.shape), region.bytes_in(buffer)
                 is_global = buffer.scope in OUTSIDE
                 cost = sectors_of(where, everywhere) if is_global else conflicts_of(where, everywhere, width)
-                yield MemoryRequests(op, region, times * warps, is_global, int(cost))
+                is_load = not is_global and not op.regions_written
+                passes = passes_of(where, everywhere, width) if is_load else 0
+                yield MemoryRequests(op, region, times * warps, is_global, int(cost), int(passes))
 
 
 def _lane_values(op: Let, values: Values) -> dict[str, Lanes]:

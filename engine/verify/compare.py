@@ -11,7 +11,7 @@ from engine.verify.tolerance import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ElementComparison:
     """Elements of one array, as they are and as they should be."""
 
     got: np.ndarray
@@ -25,7 +25,7 @@ class Comparison:
     wrong: np.ndarray
     """Which elements are off by more than they may be."""
 
-    def within(self, limits: np.ndarray) -> Comparison:
+    def within(self, limits: np.ndarray) -> ElementComparison:
         """The same where each element may also be off by its own limit, in the unit of the elements."""
         with np.errstate(invalid="ignore"):
             distance = np.abs(self.got.astype(np.float64) - self.right.astype(np.float64))
@@ -42,8 +42,8 @@ class Comparison:
         return replace(self, wrong=wrong, tolerance=Tolerance(max(grown, self.tolerance.relative), because))
 
 
-def compare(tolerance: Tolerance, got: np.ndarray, right: np.ndarray, scale: float) -> Comparison:
-    """Hold elements against the right ones.  scale: as in `Comparison`."""
+def compare(tolerance: Tolerance, got: np.ndarray, right: np.ndarray, scale: float) -> ElementComparison:
+    """Hold elements against the right ones.  scale: as in `ElementComparison`."""
     errors = tolerance.errors(got, right, scale)
     # `~ <=` instead of `>`: an error that is not a number is wrong.
-    return Comparison(got, right, scale, tolerance, errors, ~(errors <= tolerance.relative))
+    return ElementComparison(got, right, scale, tolerance, errors, ~(errors <= tolerance.relative))

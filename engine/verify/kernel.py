@@ -21,7 +21,7 @@ from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
-from engine.verify.compare import Comparison, compare
+from engine.verify.compare import ElementComparison, compare
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
 from engine.verify.levels import KernelRun, work_of
 from engine.verify.rounding import followed_errors
@@ -166,7 +166,7 @@ def kernel_tolerance(kernel: Kernel) -> Tolerance:
 
 def _compare(
     kernel: Kernel, found: Tolerance, name: str, elements: tuple[np.ndarray, np.ndarray, np.ndarray], given: Values
-) -> Comparison:
+) -> ElementComparison:
     """Compare an array of a kernel where it was written: errors are followed where they are above the tolerance.
 
     elements: what there is, what there should be, and a mask of what was written.  given: values before the launch, of
@@ -197,7 +197,7 @@ def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
     return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
 
 
-def _wrong(source: CudaSource, array: str, elements: np.ndarray, compared: Comparison) -> Finding:
+def _wrong(source: CudaSource, array: str, elements: np.ndarray, compared: ElementComparison) -> Finding:
     """The worst element as a finding at the store that wrote it."""
     errors = np.where(compared.wrong, compared.errors, 0.0)
     worst, many = int(errors.argmax()), int(compared.wrong.sum())

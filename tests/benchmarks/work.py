@@ -1,4 +1,4 @@
-"""`Work` against what the emulator counts, family by family: requests, sectors, bank conflicts and launches.
+"""`Work` against what the emulator counts, family by family: requests, sectors, bank conflicts, passes and launches.
 
     python -m tests.benchmarks.work [--quick] [--model NAME ...] [--json FILE]
 
@@ -23,7 +23,7 @@ from engine.explore.addresses import dummy_inputs
 from engine.kernels.families import FAMILIES, family_of
 from engine.kernels.nodes import Kernel
 from tests.benchmarks import report
-from tests.benchmarks.work_walk import COUNTS, visits, walk
+from tests.benchmarks.work_walk import COUNTS, PASSES, visits, walk
 
 NAME = "work"
 ROOT = Path(__file__).parents[2]
@@ -79,8 +79,9 @@ def compare(kernel: Kernel, file: str = "") -> Row | str:
     if run.findings:
         return f"line {run.findings[0].line}: {run.findings[0].message}"
     walked, counted = walk(kernel.tile), _counted(run)
-    work = {name: getattr(kernel.facts, name) for name in COUNTS}
-    compared = [name for name in COUNTS if not walked.depends_on_data or name.endswith("requests")]
+    names = [name for name in COUNTS if name != PASSES or kernel.facts.shared_passes]
+    work = {name: getattr(kernel.facts, name) for name in names}
+    compared = [name for name in names if not walked.depends_on_data or name.endswith("requests")]
     explained = {rule: {n: part[n] for n in compared if part[n]} for rule, part in walked.because.items()}
     left = {n: work[n] - counted[n] - sum(part[n] for part in walked.because.values()) for n in compared}
     return Row(
@@ -91,7 +92,7 @@ def compare(kernel: Kernel, file: str = "") -> Row | str:
         threads=kernel.facts.threads,
         launches=1,
         work=work,
-        counted=counted,
+        counted={name: counted[name] for name in names},
         explained={rule: part for rule, part in explained.items() if part},
         left={name: value for name, value in left.items() if value},
         note=DATA if walked.depends_on_data else "",
@@ -106,6 +107,7 @@ def _counted(run: Emulation) -> dict[str, int]:
         sum(site.sectors for site in outside),
         sum(site.requests for site in shared),
         sum(site.conflicts for site in run.counts),
+        sum(site.passes for site in run.counts),
     )
     return dict(zip(COUNTS, found, strict=True))
 
@@ -162,7 +164,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _print(row: Row) -> None:
     print(f"{row.family:12} {row.file} {row.group}: {row.blocks:,} blocks of {row.threads}, {row.launches} launch")
-    for name in COUNTS:
+    for name in row.work:
         print(f"  {name:16} Work {row.work[name]:>12,}  counted {row.counted[name]:>12,}", end="")
         print(f"  difference {row.work[name] - row.counted[name]:,}")
         for rule, part in row.explained.items():

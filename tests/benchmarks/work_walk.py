@@ -13,14 +13,24 @@ import numpy as np
 
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.index import Index
-from engine.tile.addresses import DependsOnData, Lanes, Values, byte_addresses, conflicts_of, evaluate, sectors_of
+from engine.tile.addresses import (
+    DependsOnData,
+    Lanes,
+    Values,
+    byte_addresses,
+    conflicts_of,
+    evaluate,
+    passes_of,
+    sectors_of,
+)
 from engine.tile.nodes import BLOCK, THREAD, BreakIf, LastArrival, Let, Mask, TileOp, TileProgram
 from engine.tile.storage import shared_map
 from engine.tile.trip_counts import trip_counts
 from engine.tile.work import MemoryRequests, requests_of
 
-COUNTS = ("global_requests", "global_sectors", "shared_requests", "bank_conflicts")
-"""Fields of `Work` that the emulator counts, too."""
+PASSES = "shared_passes"
+COUNTS = ("global_requests", "global_sectors", "shared_requests", "bank_conflicts", PASSES)
+"""Fields of `Work` that the emulator counts, too; passes alone are counted of products on CUDA cores only."""
 NOBODY = "no lane of the warp takes part"
 SOME = "some lanes are masked off"
 OTHER = "other warps and iterations meet sectors and banks otherwise than the one"
@@ -168,7 +178,10 @@ class _Walker:
             issuing = (coming if is_copy else taking).any(axis=-1)
             self._came[key] = self._came.get(key, 0) + int(place.blocks.sum()) * shape[1]
             name = COUNTS[1 if told.is_global else 3]
-            self._explain(requests, name, told.cost, cost, (place.blocks, issuing, taking))
+            self._explain_requests(requests, place.blocks, issuing)
+            self._explain(name, told.cost, cost, (place.blocks, taking))
+            if told.passes:
+                self._explain(PASSES, told.passes, passes_of(addresses, taking, width), (place.blocks, taking))
             if told.is_global and not is_copy:
                 self._since_meeting.setdefault(key, []).append((addresses, taking))
 
@@ -190,18 +203,23 @@ class _Walker:
                     because[name] -= more
         self._since_meeting.clear()
 
-    def _explain(
-        self, requests: str, name: str, first: int, cost: Lanes, lanes: tuple[Bools, Bools, Bools]
-    ) -> None:
-        """One iteration of an operation.  first: what `Work` says that each request costs."""
-        blocks, issuing, taking = lanes
-        because, counted = self._found.because, self._found.counted
-        coming = np.broadcast_to(blocks[..., 0], issuing.shape)
-        if requests:
-            counted[requests] += int(issuing.sum())
-            because[NOBODY][requests] += int(coming.sum() - issuing.sum())
-        counted[name] += int(cost.sum())
+    def _explain_requests(self, name: str, blocks: Bools, issuing: Bools) -> None:
+        """Those of one iteration of an operation, where they have a name of their own.  issuing: warps that do."""
+        if name:
+            coming = np.broadcast_to(blocks[..., 0], issuing.shape)
+            self._found.counted[name] += int(issuing.sum())
+            self._found.because[NOBODY][name] += int(coming.sum() - issuing.sum())
+
+    def _explain(self, name: str, first: int, cost: Lanes, lanes: tuple[Bools, Bools]) -> None:
+        """What the requests of one iteration of an operation cost.  first: each of them, as `Work` says.
+
+        lanes: blocks that come there, and lanes that take part.
+        """
+        blocks, taking = lanes
+        because = self._found.because
+        self._found.counted[name] += int(cost.sum())
         some, every = taking.any(axis=-1), (taking == self._threads).all(axis=-1)
+        coming = np.broadcast_to(blocks[..., 0], some.shape)
         because[NOBODY][name] += first * int((coming & ~some).sum())
         because[SOME][name] += int((first - cost)[some & ~every].sum())
         because[OTHER][name] += int((first - cost)[every].sum())
@@ -214,6 +232,7 @@ class _Walker:
             if told.is_global or len(told.op.regions) == 1:
                 because[COUNTS[0 if told.is_global else 2]] += over
             because[COUNTS[1 if told.is_global else 3]] += over * told.cost
+            because[PASSES] += over * told.passes
 
 
 def visits(tile: TileProgram) -> int:

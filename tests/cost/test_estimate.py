@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.estimate import OVERLAP, estimate, estimate_microseconds, model_microseconds, model_prediction
+from engine.cost.estimate import (
+    OVERLAP,
+    OVERLAP_OF_WARP,
+    PRODUCT_OVERLAP,
+    estimate,
+    estimate_microseconds,
+    model_microseconds,
+    model_prediction,
+)
 from engine.cost.nodes import Work
 from engine.target import DEVICES, Target, target
 
@@ -22,6 +30,8 @@ PRODUCT = Work(
     l2_bytes=4 << 30, shared_bytes=32768, shared_bytes_moved=32 << 30, registers=128, stages=3, serial_steps=256,
     copies_tiles=True,
 )  # fmt: skip
+PASSED = replace(PRODUCT, shared_bytes_loaded=30 << 30, shared_passes=100 << 20)
+"""The same, with its loads as passes over the banks of shared memory: 128 bytes each."""
 
 
 def term(kernel: Work, name: str) -> float:
@@ -131,17 +141,40 @@ def test_a_full_machine_hides_latency_that_a_single_block_does_not() -> None:
     assert model_prediction(eight, H200).microseconds < 2 * model_prediction(one, H200).microseconds
 
 
+def test_loads_of_products_count_by_passes() -> None:
+    assert PASSED.shared_traffic == (2 << 30) + (100 << 27)
+    assert term(PASSED, "shared memory") == pytest.approx(term(PRODUCT, "shared memory") * 14.5 / 32)
+    assert replace(PASSED, shared_passes=0, shared_bytes_loaded=0).shared_traffic == PRODUCT.shared_traffic
+    times = [model_microseconds(replace(PASSED, shared_passes=n * PASSED.shared_passes), H200) for n in (1, 2, 4, 8)]
+    assert times == sorted(set(times))
+
+
+def test_what_l2_brings_hinders_products_and_warps_hide_it() -> None:
+    found = model_prediction(PASSED, H200)
+    warps = found.occupancy.blocks * 8 / 4
+    p = PRODUCT_OVERLAP + OVERLAP_OF_WARP * warps
+    port = 16 / (2048 / 132) * term(PASSED, "L2 traffic")  # the busiest SM has 16 blocks of 2048
+    times = (term(PASSED, "FP32 arithmetic"), term(PASSED, "shared memory"), port)
+    assert term(PASSED, "pipes together") == pytest.approx(sum(one**p for one in times) ** (1 / p))
+    (because,) = (t.because for t in found.terms if t.name == "pipes together")
+    assert f"{port:.3g} µs of the busiest SM's port" in because
+    few = replace(PASSED, shared_bytes=int(H200.shared_per_sm.value) // 2)
+    assert model_prediction(few, H200).occupancy.blocks < found.occupancy.blocks
+    assert term(few, "pipes together") > term(PASSED, "pipes together")
+
+
 GROWING = ("flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved")
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(GROWING),
-    st.sampled_from([COPY, PRODUCT, replace(PRODUCT, stages=1), replace(PRODUCT, blocks=7)]),
+    st.sampled_from([COPY, PRODUCT, PASSED, replace(PRODUCT, stages=1), replace(PASSED, blocks=7)]),
     st.integers(0, 10**12),
     st.integers(0, 10**12),
 )
 def test_more_work_never_takes_less_time(field: str, base: Work, amount: int, more: int) -> None:
+    amount += getattr(base, field)
     less = model_prediction(replace(base, **{field: amount}), H200)
     greater = model_prediction(replace(base, **{field: amount + more}), H200)
     assert greater.microseconds >= less.microseconds * (1 - 1e-12)
@@ -158,6 +191,7 @@ WORK = st.builds(
     l2_bytes=st.integers(0, 10**12),
     shared_bytes=st.integers(0, 48 << 10),
     shared_bytes_moved=st.integers(0, 10**12),
+    shared_passes=st.just(0) | st.integers(1, 10**9),
     registers=st.none() | st.integers(1, 64),
     tensor_flops=st.integers(0, 10**12),
     tensor_type=st.sampled_from(["float16", "float32"]),

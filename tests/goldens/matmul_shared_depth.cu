@@ -32,8 +32,10 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
-  const int thread_row = thread / 8;
-  const int thread_column = thread % 8;
+  const int warp = thread / 32;
+  const int lane = thread % 32;
+  const int thread_row = warp * 4 + (lane / 16) * 2 + (lane % 2);
+  const int thread_column = (lane % 16) / 2;
   float acc[2][4];
   #pragma unroll
   for (int n0 = 0; n0 < 2; ++n0)

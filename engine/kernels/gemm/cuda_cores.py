@@ -12,6 +12,7 @@ from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
+from engine.kernels.gemm.thread_grid import ThreadPlace, thread_grid
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
 from engine.target import Target
@@ -37,21 +38,21 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
     operands = gemm.begin(config, config.parts, raster)
     emitter = gemm.emitter
     step = min(config.block[2] // config.slices, *(fragment_elements(o.copy.element_bytes) for o in operands))
-    slice_, thread, slots = _bind_thread(gemm)
+    thread = _bind_thread(gemm)
     factors = tuple(
         part_of(emitter, operand, owned, slot, step)
-        for operand, owned, slot in zip(operands, config.part, slots, strict=True)
+        for operand, owned, slot in zip(operands, config.part, thread.slots, strict=True)
     )
     accumulator = emitter.register("acc", gemm.held, config.part)
     emitter.declare(accumulator, gemm.nothing)
-    gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, (tile, slice_)))
+    gemm.main_loop(operands, lambda tile: _multiply(gemm, factors, accumulator, (tile, thread.slice)))
     of_thread, across = config.part
     parts = Sliced(
         slices=config.slices,
-        slice=slice_,
+        slice=thread.slice,
         group=Index(),
         groups=1,
-        lane=thread,
+        lane=thread.number,
         lanes=config.parts_of_slice,
         sums=accumulator,
         shape=config.part,
@@ -93,19 +94,11 @@ def _held_sums(sums: str, parts: Sliced) -> Held:
     return Held(threads, parts.rows, vectors, width, lambda r, s, v: Slot(sums, (r, s * width + v)))
 
 
-def _bind_thread(gemm: GemmLowering) -> tuple[Index, Index, tuple[Index, Index]]:
-    """This thread's slice, its number there, and which part of the block's tile it owns, by rows and columns."""
-    emitter, config, slice_, thread = gemm.emitter, gemm.config, Index(), Index.of("thread")
+def _bind_thread(gemm: GemmLowering) -> ThreadPlace:
+    """Where this thread is in its block, and which part of the tile it owns."""
     link = Line((gemm.statement.name,), gemm.names)
-    across = config.block[1] // config.part[1]
-    if config.slices > 1:
-        slice_ = emitter.bind("slice", thread.floordiv(config.parts_of_slice, emitter.extents), link)
-        thread = emitter.bind("slice_thread", thread.mod(config.parts_of_slice, emitter.extents), link)
-    slots = (
-        emitter.bind("thread_row", thread.floordiv(across, emitter.extents), link),
-        emitter.bind("thread_column", thread.mod(across, emitter.extents), link),
-    )
-    return slice_, thread, slots
+    grid = thread_grid(gemm.config, gemm.has_whole_rows)
+    return grid.place(lambda name, index: gemm.emitter.bind(name, index, link), gemm.emitter.extents)
 
 
 def _sharers(gemm: GemmLowering, first: Index, is_ours: tuple[Index, ...]) -> RowThreads:

@@ -12,7 +12,11 @@ from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import registers_of, tiles_of
 from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, FusedGemm
+from engine.kernels.gemm.passes import Loads, exchange_passes, fragment_passes, row_parts_passes
+from engine.kernels.gemm.row_epilogue import PARTS_AT_ONCE
+from engine.kernels.gemm.split_k import SUMS_AT_ONCE
 from engine.kernels.gemm.thread_fragment import fragment_elements
+from engine.kernels.gemm.thread_grid import thread_grid
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
@@ -32,6 +36,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     handed = tile.results * SUM_BYTES if parts > 1 else 0
     outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
     shared = everyone * (tile.fragment_bytes + tile.exchanged) + last * tile.staged
+    loads = _loads_of_grid(tile, blocks, blocks // parts)
     read, written = gemm.dram_bytes
     m, n, k = config.block
     return Work(
@@ -44,6 +49,8 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         l2_bytes=copied + outside,
         shared_bytes=tile.shared_bytes,
         shared_bytes_moved=copied + shared,
+        shared_bytes_loaded=loads.bytes * tile.threads,
+        shared_passes=loads.passes * -(-tile.threads // WARP),
         registers=registers_of(problem, config, machine),
         tensor_flops=2 * m * n * k * blocks * tile.steps if problem.unit else 0,
         tensor_type=problem.unit,
@@ -52,6 +59,20 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         team=parts,
         team_bytes=m * n * SUM_BYTES * parts if parts > 1 else 0,
         copies_tiles=True,
+    )
+
+
+def _loads_of_grid(tile: _TileWork, blocks: int, last: int) -> Loads:
+    """From shared memory, of one warp and one thread of every block; of none on tensor cores.
+
+    last: blocks that finish sums.
+    """
+    if tile.on_tensor_cores:
+        return Loads(0, 0)
+    each, finish = (tile.fragment_loads, tile.exchange_loads), tile.row_parts_loads
+    return Loads(
+        blocks * sum(loads.passes for loads in each) + last * finish.passes,
+        blocks * sum(loads.bytes for loads in each) + last * finish.bytes,
     )
 
 
@@ -66,6 +87,7 @@ class _TileWork:
         self.threads = config.parts * problem.lanes
         self.counts = (-(-sizes[0] // rows), -(-sizes[1] // columns))
         """Tiles along rows and columns."""
+        self.grid = thread_grid(config, problem.has_whole_rows)
         self.is_ragged = (sizes[0] % rows > 0, sizes[1] % columns > 0)
         self.steps = math.ceil(-(-problem.k // depth) / config.split_k)
         first, second = (
@@ -98,19 +120,25 @@ class _TileWork:
         """Of a part of each reduction whose parts pass shared memory."""
 
     @property
-    def fragment_bytes(self) -> int:
-        """From shared memory to registers in the main loop: a register pipeline across tiles reads past the last."""
-        (rows, columns), depth = self.config.part, self.config.block[2] // self.config.slices
+    def _fragments(self) -> tuple[int, int]:
+        """(depths that a thread or a warp loads together, how often); a register pipeline reads past the last tile."""
+        depth = self.config.block[2] // self.config.slices
         if self.on_tensor_cores:
             step = self.gemm.problem.instruction[2]
-            of_step = (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES
         else:
             # Threads read single depths where neither tile has them inside.
             is_inner = any(copy.depth_inner for copy in self.copies)
             step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies)) if is_inner else 1
-            of_step = step * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
         ahead = self.config.register_stages - 1 if self.config.stages > 1 else 0
-        return of_step * (self.steps * (depth // step) + ahead)
+        return step, self.steps * (depth // step) + ahead
+
+    @property
+    def fragment_bytes(self) -> int:
+        """From shared memory to registers in the main loop."""
+        (rows, columns), (step, times) = self.config.part, self._fragments
+        if self.on_tensor_cores:
+            return (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES * times
+        return step * times * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
 
     @property
     def exchanged(self) -> int:
@@ -119,6 +147,39 @@ class _TileWork:
             return 0
         all_sums = self.results * self.shares
         return SUM_BYTES * (all_sums + self.config.slices * self.results)
+
+    # Loads from shared memory on CUDA cores
+
+    @property
+    def fragment_loads(self) -> Loads:
+        """In the main loop."""
+        step, times = self._fragments
+        depths, passes = self.config.block[2] // self.config.slices, 0
+        for side, (copy, owned) in enumerate(zip(self.copies, self.config.part, strict=True)):
+            size, stride = copy.element_bytes, copy.stride(is_swizzled=False)
+            run = step if copy.depth_inner else min(fragment_elements(size), owned)
+            apart = (stride * size, depths * size) if copy.depth_inner else (run * size, depths * stride * size)
+            passes += times * (owned * step // run) * fragment_passes(self.grid, side, apart, run * size)
+        return Loads(passes, self.fragment_bytes)
+
+    @property
+    def exchange_loads(self) -> Loads:
+        """Of sums that slices hand to each other."""
+        slices, results = self.config.slices, self.results
+        if slices == 1:
+            return Loads(0, 0)
+        width = min(self.config.part[1], SUMS_AT_ONCE)
+        share_bytes = results * self.config.parts_of_slice * SUM_BYTES
+        passes = exchange_passes(self.grid, self.shares, share_bytes, width * SUM_BYTES)
+        return Loads(slices * results // width * passes, slices * results * SUM_BYTES)
+
+    @property
+    def row_parts_loads(self) -> Loads:
+        """Of parts of reduced rows."""
+        width, passes = min(self.groups, PARTS_AT_ONCE), 0
+        for size in self.part_bytes:
+            passes += self.rows * (self.groups // width) * row_parts_passes(self.threads, width * size)
+        return Loads(passes, sum(self.rows * size * self.groups for size in self.part_bytes))
 
     # After the sums
 

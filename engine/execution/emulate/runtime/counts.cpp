@@ -23,7 +23,7 @@ struct Site {
     int line;
     Kind kind;
     int width;
-    long long requests = 0, sectors = 0, conflicts = 0;
+    Figures figures;
     // Of the phase that runs: every lane's addresses, one lane after the other.
     std::vector<unsigned long long> addresses, seconds;
     int begin[WARP], count[WARP];
@@ -68,7 +68,7 @@ long long sectors_of(const unsigned long long* addresses, int lanes) {
 
 // Passes beyond the first that the distinct words of some lanes need: one word a bank and pass.
 long long extra_passes(const unsigned long long* addresses, int lanes, int width) {
-    unsigned long long words[WARP];
+    unsigned long long words[2 * WARP];  // of a pass for lanes that read in pairs
     int n = 0;
     for (int i = 0; i < lanes; ++i)
         for (int part = 0; part < width; part += BANK_BYTES) words[n++] = addresses[i] / BANK_BYTES + part / BANK_BYTES;
@@ -89,10 +89,36 @@ long long conflicts_of(const unsigned long long* addresses, int lanes, int width
 
 bool is_shared(Kind kind) { return kind == Kind::SHARED_LOAD || kind == Kind::SHARED_STORE; }
 
-// Passes over shared memory that one request needs.
-long long passes_of(const unsigned long long* addresses, int lanes, int width) {
-    const int group = width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / width;
-    return (lanes + group - 1) / group + conflicts_of(addresses, lanes, width);
+// The addresses of the lanes that take part in one request, in the order of `numbers`.
+struct Taking {
+    unsigned long long addresses[WARP], seconds[WARP];
+    int numbers[WARP];
+    int lanes = 0;
+};
+
+// Whether lanes read the same place in pairs, all n and n ^ 1 or all n and n ^ 2.
+bool in_pairs(const Taking& taking) {
+    unsigned long long places[WARP];
+    std::fill(places, places + WARP, NO_ADDRESS);
+    for (int i = 0; i < taking.lanes; ++i) places[taking.numbers[i]] = taking.addresses[i];
+    const auto all_alike = [&](int apart) {
+        for (int lane = 0; lane < WARP; ++lane) {
+            const auto one = places[lane], other = places[lane ^ apart];
+            if (one != other && one != NO_ADDRESS && other != NO_ADDRESS) return false;
+        }
+        return true;
+    };
+    return all_alike(1) || all_alike(2);
+}
+
+// Passes over shared memory that one request needs.  `passes_of` of engine/tile/addresses.py says where this is from.
+long long passes_of(const Site& site, const Taking& taking) {
+    int group = site.width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / site.width;
+    if (site.kind == Kind::SHARED_LOAD && site.width > BANK_BYTES && in_pairs(taking)) group *= 2;
+    long long passes = 0;
+    for (int first = 0; first < taking.lanes; first += group)
+        passes += 1 + extra_passes(taking.addresses + first, std::min(group, taking.lanes - first), site.width);
+    return passes;
 }
 
 // Where the addresses that are counted of a buffer begin.
@@ -112,9 +138,8 @@ const Buffer* owner_of(unsigned long long address) {
 // Tells each lane's offset in the buffer (in the arena for shared memory) at the first request of the traced warp.
 void trace(Site& site) {
     site.traced = true;
-    unsigned long long taken[WARP];
+    Taking taking;
     long long offsets[WARP];
-    int lanes = 0;
     const Buffer* owner = nullptr;
     for (int lane = 0; lane < WARP; ++lane) {
         offsets[lane] = -1;
@@ -123,18 +148,22 @@ void trace(Site& site) {
         if (address == NO_ADDRESS) continue;
         if (!is_shared(site.kind) && !owner) owner = owner_of(address);
         offsets[lane] = static_cast<long long>(address - (owner ? counted_start(*owner) : 0));
-        taken[lanes++] = address;
+        taking.numbers[taking.lanes] = lane;
+        taking.addresses[taking.lanes++] = address;
     }
-    const long long touched = is_shared(site.kind) ? passes_of(taken, lanes, site.width) : sectors_of(taken, lanes);
+    const long long touched =
+        is_shared(site.kind) ? passes_of(site, taking) : sectors_of(taking.addresses, taking.lanes);
     report_lanes(site.line, NAMES[static_cast<int>(site.kind)], site.width, owner ? owner->name : "", touched, offsets);
 }
 
-void count_request(Site& site, const unsigned long long* addresses, const unsigned long long* seconds, int lanes) {
-    ++site.requests;
+void count_request(Site& site, const Taking& taking) {
+    Figures& figures = site.figures;
+    ++figures.requests;
     const bool global = !is_shared(site.kind);
-    if (global) site.sectors += sectors_of(addresses, lanes);
-    if (site.kind == Kind::ASYNC_COPY) site.conflicts += conflicts_of(seconds, lanes, site.width);
-    if (!global) site.conflicts += conflicts_of(addresses, lanes, site.width);
+    if (global) figures.sectors += sectors_of(taking.addresses, taking.lanes);
+    if (site.kind == Kind::ASYNC_COPY) figures.conflicts += conflicts_of(taking.seconds, taking.lanes, site.width);
+    if (!global) figures.conflicts += conflicts_of(taking.addresses, taking.lanes, site.width);
+    if (site.kind == Kind::SHARED_LOAD) figures.passes += passes_of(site, taking);
 }
 
 }  // namespace
@@ -164,15 +193,15 @@ void end_phase() {
         if (is_traced && !site->traced) trace(*site);
         const int most = *std::max_element(site->count, site->count + WARP);
         for (int n = 0; n < most; ++n) {
-            unsigned long long addresses[WARP], seconds[WARP] = {};
-            int lanes = 0;
+            Taking taking;
             for (int lane = 0; lane < WARP; ++lane) {
                 if (site->count[lane] <= n) continue;
                 const int at = site->begin[lane] + n;
-                if (site->kind == Kind::ASYNC_COPY) seconds[lanes] = site->seconds[at];
-                addresses[lanes++] = site->addresses[at];
+                if (site->kind == Kind::ASYNC_COPY) taking.seconds[taking.lanes] = site->seconds[at];
+                taking.numbers[taking.lanes] = lane;
+                taking.addresses[taking.lanes++] = site->addresses[at];
             }
-            count_request(*site, addresses, seconds, lanes);
+            count_request(*site, taking);
         }
         site->addresses.clear();
         site->seconds.clear();
@@ -183,8 +212,7 @@ void end_phase() {
 
 void report_counts() {
     for (const auto& [key, site] : sites)
-        report_count(std::get<0>(key), NAMES[static_cast<int>(site.kind)], site.width, site.requests, site.sectors,
-                     site.conflicts);
+        report_count(std::get<0>(key), NAMES[static_cast<int>(site.kind)], site.width, site.figures);
 }
 
 }  // namespace loom

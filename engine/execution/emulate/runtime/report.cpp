@@ -54,8 +54,9 @@ void report_lanes(int line, const char* kind, int width, const char* buffer, lon
     std::fputc('\n', results);
 }
 
-void report_count(int line, const char* kind, int width, long long requests, long long sectors, long long conflicts) {
-    std::fprintf(results, "count\t%d\t%s\t%d\t%lld\t%lld\t%lld\n", line, kind, width, requests, sectors, conflicts);
+void report_count(int line, const char* kind, int width, const Figures& figures) {
+    std::fprintf(results, "count\t%d\t%s\t%d\t%lld\t%lld\t%lld\t%lld\n", line, kind, width, figures.requests,
+                 figures.sectors, figures.conflicts, figures.passes);
 }
 
 }  // namespace loom

@@ -20,6 +20,10 @@ __attribute__((format(printf, 4, 5))) void report(const char* kind, int line, in
 // Byte offsets of a warp's lanes at one access, -1 for a lane that takes no part; `touched` sectors or passes.
 void report_lanes(int line, const char* kind, int width, const char* buffer, long long touched, const long long* offsets);
 
-void report_count(int line, const char* kind, int width, long long requests, long long sectors, long long conflicts);
+// What all requests of one kind at one line come to.
+struct Figures {
+    long long requests = 0, sectors = 0, conflicts = 0, passes = 0;
+};
+void report_count(int line, const char* kind, int width, const Figures& figures);
 
 }  // namespace loom
