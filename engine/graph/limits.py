@@ -28,7 +28,7 @@ def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[i
         elements *= size
     if elements > MAX_ELEMENTS:
         text = " x ".join(map(str, shape))
-        raise BadInput("graph", subject, f"{text} are {elements} elements", "at most 2^31 in one tensor")
+        raise BadInput("graph", subject, f"{text} are {elements} elements", "at most 2^36 in one tensor")
     return tuple(shape)
 
 

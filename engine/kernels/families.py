@@ -34,8 +34,6 @@ FAMILIES: tuple[KernelFamily, ...] = (
 
 FAR_QUICKER = 0.8
 """Part of the advised kernel's predicted time that another may take to be advised in its place."""
-MOST_ELEMENTS = 2**31 - 2**20
-"""Elements of an array whose positions fit an int, with room for the threads past its end."""
 
 
 def family_of(group: FusionGroup) -> KernelFamily:
@@ -97,7 +95,6 @@ def lower(
     why_not: what a program lacks of what is required, "" where it has all; may raise Unsupported.  Where no family's
     has all, the own one's is returned.
     """
-    _refuse_large(group)
     refusal = f"its kernels are of the family {family_of(group).name}, or {GENERAL_FAMILY.name}"
     asked = sorted((m for one in _members(tree) for m in one.marks if m.name == FAMILY), key=precedence)
     if asked and asked[0].value == GENERAL_FAMILY.name:
@@ -142,14 +139,6 @@ def _fitting(
 
 def _general(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
     return replace(_check_registers(GENERAL_FAMILY.lower(group, tree, setting)), family=GENERAL_FAMILY.name)
-
-
-def _refuse_large(group: FusionGroup) -> None:
-    """Unsupported where an array has more elements than an index can count."""
-    outside = {*group.program.inputs, *group.program.outputs}
-    largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
-    if largest.elements > MOST_ELEMENTS:
-        raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
 
 
 def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:

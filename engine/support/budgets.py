@@ -22,7 +22,7 @@ MAX_OPERATORS = 200_000
 """Operators of a graph, with those that its functions expand to."""
 MAX_RANK = 8
 """Axes of a tensor."""
-MAX_ELEMENTS = 2**31
+MAX_ELEMENTS = 2**36
 """Elements of one tensor."""
 MAX_NAME = 4096
 """Characters of a tensor's or an operator's name."""

@@ -90,6 +90,7 @@ def _write(program: TileProgram) -> tuple[list[CudaWriter], _Pointers]:
 def _write_launch(program: TileProgram, pointers: _Pointers, number: str, is_first: bool) -> CudaWriter:
     """The function of one launch.  number: which of several it is, "" of one alone."""
     out = CudaWriter(program.buffers, register_forms(program))
+    out.extents |= {BLOCK: program.grid, THREAD: program.threads}
     offsets, shared_bytes = shared_map(program.buffers)
     if not is_first:
         out.line("")

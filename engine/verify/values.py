@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 import numpy as np
@@ -12,10 +13,13 @@ from engine.fusion.plan import fold_program
 from engine.fusion.split_reductions import in_parts
 from engine.graph.nodes import OperatorGraph
 from engine.support.budgets import MAX_REFERENCE_BYTES
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import TensorProgram
+
+DRAWN_BYTES = 8
+"""Of an element of an input while it is drawn."""
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -28,6 +32,7 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
     kept = group.beside or {arrays[name] for name in outside}
+    _refuse_large(group, kept)
     expected_all, before_all = _reference(group.graph, seed, frozenset(kept))
     missing = {arrays[name] for name in outside} - expected_all.keys()
     left_out = missing & group.graph.tensors.keys()
@@ -43,6 +48,17 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     updated = {update.target for update in group.graph.updates}
     before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
     return expected, before
+
+
+def _refuse_large(group: FusionGroup, kept: Collection[str]) -> None:
+    """Unsupported where the graph's inputs, which are drawn in double precision, and the group's arrays do not fit."""
+    graph = group.graph
+    assert graph is not None
+    drawn = sum(graph.tensors[name].elements * DRAWN_BYTES for name in graph.inputs)
+    needed = drawn + sum(graph.tensors[name].bytes for name in kept if name in graph.tensors)
+    if needed > MAX_REFERENCE_BYTES:
+        reason = f"its values take {needed / 2**30:.1f} GiB; the reference computes {MAX_REFERENCE_BYTES / 2**30:.0f}"
+        raise Unsupported("check", group.name, reason, "check the same operators at a smaller size")
 
 
 @lru_cache(maxsize=2)

@@ -158,7 +158,7 @@ def _quotient(x: Values, y: Values) -> Values:
 
 def _decode_multiply(i: Instruction, operands: Operands, name: str, part: str, dtype: Dtype) -> Step:
     """Products: their lower half, their upper half or all of them; mad adds a third operand."""
-    if part not in ("lo", "hi", "wide") or (part != "lo" and dtype.itemsize > 4):
+    if part not in ("lo", "hi", "wide") or (part == "wide" and dtype.itemsize > 4):
         raise refuse(i)
     double = np.dtype(f"{dtype.kind}{2 * min(dtype.itemsize, 4)}")
     result = double if part == "wide" else dtype
@@ -166,12 +166,26 @@ def _decode_multiply(i: Instruction, operands: Operands, name: str, part: str, d
     def multiply(x: Values, y: Values, *added: Values) -> Values:
         if part == "lo":
             product = x * y
+        elif dtype.itemsize > 4:
+            product = _upper_half(x, y)
         else:
             whole = x.astype(double) * y.astype(double)
             product = whole if part == "wide" else (whole >> (8 * dtype.itemsize)).astype(dtype)
         return np.asarray(product + added[0] if added else product)
 
     return _apply(operands, i, [dtype, dtype, *([result] if name == "mad" else [])], multiply)
+
+
+def _upper_half(x: Values, y: Values) -> Values:
+    """The upper 64 bits of products of 64 bits, from those of their halves."""
+    word, a, b = np.uint64(32), x.astype(np.uint64), y.astype(np.uint64)
+    (a1, a0), (b1, b0) = ((v >> word, v & np.uint64(0xFFFFFFFF)) for v in (a, b))
+    middle = a1 * b0 + (a0 * b0 >> word)
+    carried = (middle & np.uint64(0xFFFFFFFF)) + a0 * b1
+    upper = a1 * b1 + (middle >> word) + (carried >> word)
+    if x.dtype.kind == "i":  # a negative number stands for itself and 2^64
+        upper = upper - np.where(x < 0, b, 0).astype(np.uint64) - np.where(y < 0, a, 0).astype(np.uint64)
+    return np.asarray(upper.astype(x.dtype))
 
 
 def _apply(operands: Operands, i: Instruction, dtypes: list[Dtype], function: Function) -> Step:

@@ -45,8 +45,12 @@ class Let(TileOp):
         return (self.name,)
 
     def write(self, out: CudaWriter) -> None:
-        value = index_text(self.index)
-        value = value if self.limit is None else f"fn_min({value}, {self.limit})"
+        is_large = out.is_large(self.index)
+        value = index_text(self.index, is_large)
+        if self.limit is not None:
+            value = f"fn_min({value}, {f'i64({self.limit})' if is_large else self.limit})"
+        most = self.index.bounds(out.extents)[1]
+        out.extents[self.name] = 1 + (most if self.limit is None else min(most, self.limit))
         out.line(f"const {'i64' if out.is_long(self.index) else 'int'} {self.name} = {value};", self.at)
 
 
@@ -68,7 +72,7 @@ class Mask(TileOp):
         return self.within
 
     def write(self, out: CudaWriter) -> None:
-        terms = [*self.within, *map(condition_text, self.conditions)]
+        terms = [*self.within, *(condition_text(c, out.is_large(c)) for c in self.conditions)]
         out.line(f"const bool {self.name} = {' && '.join(terms)};", self.at)
 
 

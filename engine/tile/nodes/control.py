@@ -69,6 +69,7 @@ class For(TileOp):
         if self.unroll:
             factor = "" if self.is_unrolled else f" {self.unroll}"
             out.line(f"#pragma unroll{factor}", self.at)
+        out.extents[self.name] = self.extent
         head = f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{"
         write_block(out, head, self.body, self.at)
 

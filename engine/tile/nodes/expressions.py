@@ -70,8 +70,11 @@ def _apply(value: Apply) -> str:
             return f"fn_{name}({', '.join(arguments)})"
 
 
-def index_text(index: Index) -> str:
-    """An index in C; every value is non-negative, so `/` and `%` are floor division and remainder."""
+def index_text(index: Index, is_long: bool = False) -> str:
+    """An index in C; every value is non-negative, so `/` and `%` are floor division and remainder.
+
+    is_long: whether it is computed in 64 bits.
+    """
     if not index.terms:
         return str(index.constant)
     pieces: list[str] = []
@@ -79,11 +82,11 @@ def index_text(index: Index) -> str:
     for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
         match atom:
             case str():
-                name = atom
+                name = f"i64({atom})" if is_long else atom
             case Quotient(of, by):
-                name = f"{_factor(of)} / {by}"
+                name = f"{_factor(of, is_long)} / {by}"
             case Remainder(of, by):
-                name = f"{_factor(of)} % {by}"
+                name = f"{_factor(of, is_long)} % {by}"
             case _:
                 raise ValueError(f"{atom} was not loaded before it is used as an index")
         if abs(coefficient) != 1:
@@ -109,23 +112,26 @@ def permuted_text(position: Index, buffer: Buffer, stored: str) -> str:
     return f"{index_text(whole)} + {text}" if whole != Index() else text
 
 
-def _factor(index: Index) -> str:
-    text = index_text(index)
+def _factor(index: Index, is_long: bool) -> str:
+    text = index_text(index, is_long)
     return text if len(index.terms) == 1 and not index.constant and text.isidentifier() else f"({text})"
 
 
-def condition_text(index: Index) -> str:
-    """`index >= 0` the way people write it: what is subtracted on the left; no index is ever negative."""
+def condition_text(index: Index, is_long: bool = False) -> str:
+    """`index >= 0` the way people write it: what is subtracted on the left; no index is ever negative.
+
+    is_long: as in `index_text`.
+    """
     negative = Index.sum((a, -c) for a, c in index.terms if c < 0)
     positive = Index.sum((a, c) for a, c in index.terms if c > 0)
     if not negative.terms:
-        return f"{index_text(positive)} >= {-index.constant}"
+        return f"{index_text(positive, is_long)} >= {-index.constant}"
     right = positive + index.constant
     if not positive.terms and not index.constant:
-        return f"{index_text(negative)} == 0"
+        return f"{index_text(negative, is_long)} == 0"
     if not positive.terms:
-        return f"{index_text(negative)} < {index.constant + 1}"
-    return f"{index_text(negative)} <= {index_text(right)}"
+        return f"{index_text(negative, is_long)} < {index.constant + 1}"
+    return f"{index_text(negative, is_long)} <= {index_text(right, is_long)}"
 
 
 def _is_exact(value: Apply) -> bool:

@@ -11,7 +11,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensor.terms import NARROW
 from engine.tensorize.nodes import ROW_BYTES
-from engine.tile.nodes.expressions import HELD, STORED, index_text, scalar_text, slot_text
+from engine.tile.nodes.expressions import HELD, STORED, scalar_text, slot_text
 from engine.tile.nodes.operation import Participants, TileOp
 from engine.tile.nodes.values import Region, Slot
 from engine.tile.nodes.writer import BITS, CudaWriter, narrow, widen
@@ -159,7 +159,8 @@ class AsyncCopy(TileOp):
     def write(self, out: CudaWriter) -> None:
         size = self.width * DTYPES[out.buffers[self.source].dtype]
         valid = f"{self.mask} ? {self.width} : 0" if self.mask else str(self.width)
-        target, source = out.place(self.target, self.target_position), index_text(self.source_position)
+        target = out.place(self.target, self.target_position)
+        source = out.place(self.source, self.source_position)
         out.line(f"async_copy<{size}>({self.target}, {target}, {self.source}, {source}, {valid});", self.at)
 
 

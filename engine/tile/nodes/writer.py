@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 BITS = "uint16"
 """Type of registers that hold 16-bit floats as they are."""
+
+
+MOST_COUNTED = 2**31 - 2**20
+"""Elements that indices of 32 bits count, with room for what ragged tiles add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class CudaWriter:
     spans: list[tuple[TileOp, range]] = field(default_factory=list)
     """Each operation that was written and its lines, from 1; those inside another one before it."""
     depth: int = 0
+    extents: defaultdict[str, int] = field(default_factory=lambda: defaultdict(lambda: 1))
+    """What each variable that was written stays below; 1 for those whose values only the data tell."""
 
     def line(self, text: str, at: Line = NOWHERE) -> None:
         """Append a line, indented."""
@@ -71,11 +78,20 @@ class CudaWriter:
     def place(self, buffer: str, position: Index) -> str:
         """A position in a buffer; in a tile of permuted chunks, where that element lies."""
         target = self.buffers[buffer]
-        return permuted_text(position, target, STORED[target.dtype]) if target.row_bytes else index_text(position)
+        if target.row_bytes:
+            return permuted_text(position, target, STORED[target.dtype])
+        return index_text(position, is_long=target.elements > MOST_COUNTED)
 
     def is_long(self, index: Index) -> bool:
-        """Whether an index needs 64 bits: one that was read from such an array."""
-        return any(name in self.buffers and self.buffers[name].dtype == "int64" for name in index.iterators())
+        """Whether an index needs 64 bits: one that was read from such an array, or may be too large for 32."""
+        if any(name in self.buffers and self.buffers[name].dtype == "int64" for name in index.iterators()):
+            return True
+        return self.is_large(index)
+
+    def is_large(self, index: Index) -> bool:
+        """Whether an index may be too large for 32 bits."""
+        low, high = index.bounds(self.extents)
+        return max(-low, high) >= MOST_COUNTED
 
 
 def widen(value: str, dtype: str) -> str:
