@@ -168,7 +168,7 @@ def in_turn(number: Index, across: int, bind: Bind, extents: Extents) -> tuple[I
 
 @pytest.fixture
 def wrong_map(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("engine.kernels.gemm.thread_grid._place_by_warps", in_turn)
+    monkeypatch.setattr("engine.kernels.gemm.thread_grid._block_place", in_turn)
     yield
     for kept in (fragment_passes, exchange_passes):
         kept.cache_clear()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
+from engine.kernels.gemm.nodes import SUMS_AT_ONCE
 from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
-from engine.kernels.gemm.split_k import SUMS_AT_ONCE, Held, add_parts
+from engine.kernels.gemm.split_k import Held, add_parts
 from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, load_part, part_of
 from engine.kernels.gemm.thread_grid import ThreadPlace, thread_grid
 from engine.kernels.loop_nest import Nest

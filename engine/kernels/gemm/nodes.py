@@ -8,6 +8,10 @@ from engine.cost.alcop_nodes import GemmProblem
 
 FEWEST_STAGED = 4
 """Elements of a store for which the way through shared memory pays."""
+PARTS_AT_ONCE = 4
+"""Parts of a row that are read from shared memory at once."""
+SUMS_AT_ONCE = 4
+"""Sums that are stored at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import place
 from engine.kernels.gemm.base import GemmLowering, Owned
+from engine.kernels.gemm.nodes import PARTS_AT_ONCE
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
 from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block
 from engine.support.errors import Unsupported
@@ -24,9 +25,6 @@ from engine.tensor.nodes import Access, Literal, Statement
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
-
-PARTS_AT_ONCE = 4
-"""Parts of a row that are read from shared memory at once."""
 
 
 @dataclass(frozen=True, slots=True)

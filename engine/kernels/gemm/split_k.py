@@ -22,9 +22,6 @@ from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import Buffer, Comment, LastArrival, Load, Slot, Store
 from engine.tile.source import Line
 
-SUMS_AT_ONCE = 4
-"""Sums that are stored at once."""
-
 Lanes = Callable[[Index], Access]
 """The register of one of some neighbours."""
 

@@ -67,13 +67,13 @@ class ThreadGrid:
             slice_ = bind("slice", number.floordiv(of_slice, extents))
             number = bind("slice_thread", number.mod(of_slice, extents))
         if self.is_blocked:
-            row, column = _place_by_warps(number, self.columns // WARP_COLUMNS, bind, extents)
+            row, column = _block_place(number, self.columns // WARP_COLUMNS, bind, extents)
         else:
             row, column = number.floordiv(self.columns, extents), number.mod(self.columns, extents)
         return ThreadPlace(slice_, number, (bind("thread_row", row), bind("thread_column", column)))
 
 
-def _place_by_warps(number: Index, across: int, bind: Bind, extents: Extents) -> tuple[Index, Index]:
+def _block_place(number: Index, across: int, bind: Bind, extents: Extents) -> tuple[Index, Index]:
     """Row and column of a thread among those of its slice.  across: warps beside each other."""
     warp, lane = bind("warp", number.floordiv(WARP, extents)), bind("lane", number.mod(WARP, extents))
     both = NEIGHBOURS * WARP_COLUMNS

@@ -11,10 +11,8 @@ import math
 from engine.cost.nodes import Work
 from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import registers_of, tiles_of
-from engine.kernels.gemm.nodes import FEWEST_STAGED, EpilogueRequest, FusedGemm
+from engine.kernels.gemm.nodes import FEWEST_STAGED, PARTS_AT_ONCE, SUMS_AT_ONCE, EpilogueRequest, FusedGemm
 from engine.kernels.gemm.passes import Loads, exchange_passes, fragment_passes, row_parts_passes
-from engine.kernels.gemm.row_epilogue import PARTS_AT_ONCE
-from engine.kernels.gemm.split_k import SUMS_AT_ONCE
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.kernels.gemm.thread_grid import thread_grid
 from engine.target import Target
