@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engine.execution.runtime_session import feed_weights, replace_all
 from engine.graph.nodes import OperatorGraph, is_float
-from engine.graph.onnx import read_model
+from engine.graph.onnx import model_of
 from engine.graph.subgraphs import captured_tensors, subgraphs
 from engine.support.errors import OverBudget, Unsupported
 from engine.tensor.lower import lower_supported
@@ -40,7 +40,7 @@ def exact_values(
         raise Unsupported("reference", graph.name, "only ONNX files are evaluated in double precision", "")
     if sum(s.points for s in lower_supported(graph)[0].statements) > MOST_POINTS:
         raise OverBudget("reference", graph.name, "is too large for double precision", "check a smaller one")
-    model = read_model(graph.source)
+    model = model_of(graph)
     feed_weights(model, graph)
     nodes = _nodes_between(model, wanted, known.keys())
     made = {name for node in nodes for name in node.output}

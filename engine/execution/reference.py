@@ -18,8 +18,9 @@ from onnx import helper
 from engine.execution.domains import positive_inputs
 from engine.execution.noise import Noise
 from engine.execution.runtime_session import RUNTIME_IR, feed_weights, replace_all, run_session, tensor_info
+from engine.graph.model_file import read_model
 from engine.graph.nodes import INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
-from engine.graph.onnx import read_model
+from engine.graph.onnx import model_of
 from engine.graph.subgraphs import captured_tensors
 from engine.graph.weights import is_number, metadata
 from engine.support.budgets import MAX_REFERENCE_BYTES
@@ -121,7 +122,7 @@ def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.n
     Raises Unsupported when the runtime lacks it, or when it reads a tensor that `known` lacks.
     """
     assert graph.source is not None
-    model = read_model(graph.source)
+    model = model_of(graph)
     node = next(node for node in model.graph.node if set(filter(None, op.outputs)) <= set(node.output))
     feeds = dict(zip((*node.input, *captured_tensors(node)), op.inputs, strict=True))
     given = {own: known[name] for own, name in feeds.items() if name and name in known}
@@ -318,7 +319,7 @@ def _from_runtime(
     make is drawn like an input.
     """
     assert graph.source is not None
-    model = read_model(graph.source)
+    model = model_of(graph)
     try:
         return _run(model, graph, given, names, noise)
     except Unsupported:
@@ -327,7 +328,7 @@ def _from_runtime(
             raise
     known = [name for name in sorted(unknown) if name in graph.tensors and graph.tensors[name].dtype in INPUT_DTYPES]
     drawn = {name: _input(graph, name, seed, how) for name, how in distributions(graph, known, ()).items()}
-    rest = read_model(graph.source)
+    rest = model_of(graph)
     _leave_out(rest, unknown, graph, names)
     return {**drawn, **_run(rest, graph, {**given, **drawn}, names, noise)}
 

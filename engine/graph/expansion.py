@@ -9,6 +9,8 @@ from onnx import helper, numpy_helper
 _SINCE_AXES = 18
 """Operator set from which on reductions take their axes as an operand."""
 SINCE_CAST_LIKE = 15
+SINCE_AXES_OPERAND = 13
+"""Operator set from which on Unsqueeze takes its axes as an operand."""
 
 
 class Expansion:

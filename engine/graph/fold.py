@@ -36,7 +36,7 @@ _ON_WEIGHTS = ("QuantizeLinear",)
 """Operators that exporters leave on whole weights."""
 _IGNORED = ("consumed_inputs",)
 """Attributes that affect memory use, not results."""
-_REFUSALS = (
+REFUSALS = (
     NotImplementedError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, NameError, AssertionError,
     ArithmeticError, MemoryError, onnx.checker.ValidationError, shape_inference.InferenceError,
 )  # fmt: skip
@@ -80,7 +80,7 @@ class Folder:
             operands = ", ".join(str(values[name].tolist())[:40] for name in node.input if name)
             what = f"{kind} of {operands} has no result: {error}"
             raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
-        except _REFUSALS as error:
+        except REFUSALS as error:
             reason = f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         self.refused.update((name, reason) for name in node.output if name)
         return None
@@ -91,11 +91,11 @@ class Folder:
             return None
         try:
             return self._run(node, [values[name] if name else None for name in node.input])
-        except _REFUSALS:
+        except REFUSALS:
             return None
 
     def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
-        """Why a node is not evaluated, without evaluating it; "" if it can be.  Raises one of `_REFUSALS`, too."""
+        """Why a node is not evaluated, without evaluating it; "" if it can be.  Raises one of `REFUSALS`, too."""
         if node.op_type in _NEVER or has_subgraphs(node):
             return f"{_node_label(node)} is not computed when the file is read"
         operands = [values[name].size for name in node.input if name]
@@ -133,7 +133,7 @@ class Folder:
         return self._versions[node.op_type]
 
     def _run(self, node: onnx.NodeProto, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-        """Evaluate a node; raises one of `_REFUSALS` where the reference lacks or refuses it."""
+        """Evaluate a node; raises one of `REFUSALS` where the reference lacks or refuses it."""
         from onnx.reference import ReferenceEvaluator  # a slow import that most files never need
 
         # Without tensor names, so that equal nodes share one evaluator.
@@ -169,7 +169,7 @@ def _evaluated_at(kind: str, opset: int) -> tuple[int, str]:
     for version in range(opset, newest + 1):
         try:
             implementation = load_op("", kind, version)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             reason = reason or _first_line(error)
             continue
         # Named after the version that it is for (Squeeze_11), or made for the newest one.

@@ -133,6 +133,8 @@ class OperatorGraph:
     source: Path | None = None
     """The file it was read from; None for graphs built in memory."""
     dialect: str = "onnx"
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Sizes that symbolic dimensions of the file were given."""
     transposed: Mapping[str, str] = field(default_factory=dict)
     """Weight of a product of codes -> the constant that holds it with its two axes swapped."""
     sums: Mapping[str, str] = field(default_factory=dict)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import defs, shape_inference
 
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
+from engine.graph.control_flow import ROUNDS, has_control_flow, write_out_known
 from engine.graph.fold import Folder
-from engine.graph.functions import write_out
-from engine.graph.limits import STANDARD, checked_name, checked_opsets, checked_shape
+from engine.graph.limits import STANDARD, checked_opsets, checked_shape
+from engine.graph.model_file import read_model
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.scopes import scope_of
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
-from engine.graph.weights import dtype_name, input_dtype_name, light_fills, read_inner_tensors, tensor_value
-from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
+from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
-from engine.support.files import read_bytes
 
-_HINT = "give an .onnx or an AKG .json file, or `example`"
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
 """Exceptions of ONNX's library for damaged models."""
 
@@ -38,7 +35,28 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
     that no output depends on are left out.  Operators that ONNX does not know, and those behind them whose shapes
     nobody can tell, are entries of `unsupported`.  Raises BadInput, and Unsupported for element types.
     """
-    return _Import(read_model(path), path, dimensions).run()
+    return _read(path, dimensions)[0]
+
+
+def model_of(graph: OperatorGraph) -> onnx.ModelProto:
+    """The model of a graph, with what was decided when it was read written out.  Raises BadInput as `load_onnx`."""
+    assert graph.source is not None
+    model = read_model(graph.source)
+    return _read(graph.source, graph.dimensions)[1] if has_control_flow(model) else model
+
+
+def _read(path: Path, dimensions: Mapping[str, int]) -> tuple[OperatorGraph, onnx.ModelProto]:
+    """A graph, and its model with known branches and loops written out."""
+    model = read_model(path)
+    rounds = ROUNDS if has_control_flow(model) else 0
+    for _ in range(rounds):
+        copy = onnx.ModelProto.FromString(model.SerializeToString())
+        found = _Import(copy, path, dimensions)
+        found.run()
+        if not write_out_known(model, found.opset, found.value_of):
+            break
+    whole = onnx.ModelProto.FromString(model.SerializeToString()) if rounds else model
+    return _Import(whole, path, dimensions).run(), model
 
 
 def symbolic_dimensions(path: Path) -> dict[str, list[str]]:
@@ -51,36 +69,6 @@ def symbolic_dimensions(path: Path) -> dict[str, list[str]]:
             if value.name not in initializers and not dim.HasField("dim_value"):
                 found.setdefault(dim.dim_param or f"{value.name}.{axis}", []).append(f"{value.name}, axis {axis}")
     return found
-
-
-def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file, check its header, and inline functions."""
-    data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)
-    try:
-        model = onnx.load_model_from_string(data)
-    except (DecodeError, ValueError, RuntimeError):
-        raise BadInput("graph", str(path), "is no ONNX model, or a damaged one", "export it again") from None
-    if not model.HasField("graph") or not model.opset_import:
-        raise BadInput("graph", str(path), "is no ONNX model: it has no graph or no operator set", "export it again")
-    if len(model.graph.node) > MAX_OPERATORS:
-        raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
-    for name in _names(model):
-        checked_name(str(path), name)
-    read_inner_tensors(model, path.parent)
-    return write_out(model, str(path))
-
-
-def _names(model: onnx.ModelProto) -> Iterator[str]:
-    """Every name in the model that is used later."""
-    graph = model.graph
-    yield from (opset.domain for opset in model.opset_import)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        yield value.name
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    yield from (tensor.name for tensor in graph.initializer)
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
 
 
 class _Import:
@@ -104,6 +92,15 @@ class _Import:
         self._outputs = tuple(output.name for output in model.graph.output)
         self._public = frozenset(self._outputs)
         self._declared = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+        return self._opsets.get("", 1)
+
+    def value_of(self, name: str) -> np.ndarray | None:
+        """The value of a tensor that is known once the graph was read."""
+        return self._values.get(self._alias.get(name, name))
 
     def run(self) -> OperatorGraph:
         for proto in self._model.graph.initializer:
@@ -354,6 +351,7 @@ class _Import:
             constants={name: constant for name, constant in self._constants.items() if name in needed},
             unsupported={op.name: self._unsupported[op.name] for op in kept if op.name in self._unsupported},
             source=self._path,
+            dimensions=dict(self._dimensions),
         )
         violations = check_graph(graph)
         if violations:

@@ -9,13 +9,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.graph.expansion import SINCE_AXES_OPERAND
 from engine.graph.subgraphs import subgraphs
 from engine.support.budgets import MAX_SCAN_NODES
 
 FIRST_OPSET = 9
 """First operator set with today's Scan; version 8 has a batch axis and sequence lengths."""
-AXES_AS_INPUT = 13
-"""Operator set from which Unsqueeze takes its axes as an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Unrolling:
         parts = [f"{name}/{at}" for at in range(len(results))]
         for result, part in zip(results, parts, strict=True):
             # Unsqueeze takes its axes as an operand since operator set 13.
-            if self._opset >= AXES_AS_INPUT:
+            if self._opset >= SINCE_AXES_OPERAND:
                 axes = self._constant(f"{part}/axes", np.array([axis], np.int64))
                 self._add("Unsqueeze", [result, axes], part)
             else:

@@ -23,6 +23,7 @@ from engine.recipe import FAMILY, Advice, Recipe, with_entries
 from engine.scheduling.nodes import Band, Member, ScheduleTree, walk
 from engine.scheduling.tiling import fold_tiles
 from engine.support.errors import OverBudget, Unsupported
+from engine.target.hardware import MAX_GRID
 from engine.target.registers import MAX_PRIVATE
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tile.nodes import Note, TileProgram
@@ -119,7 +120,7 @@ def _fitting(
     own, family, folded = None, family_of(group), fold_tiles(tree)
     try:
         _refuse_tiles(group, folded)
-        own = replace(_check_registers(family.lower(group, folded, setting)), family=family.name)
+        own = replace(_check_limits(family.lower(group, folded, setting)), family=family.name)
         misfit = "" if fitting_only else why_not(own)
         if not misfit:
             return own
@@ -138,7 +139,7 @@ def _fitting(
 
 
 def _general(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
-    return replace(_check_registers(GENERAL_FAMILY.lower(group, tree, setting)), family=GENERAL_FAMILY.name)
+    return replace(_check_limits(GENERAL_FAMILY.lower(group, tree, setting)), family=GENERAL_FAMILY.name)
 
 
 def _refuse_tiles(group: FusionGroup, tree: ScheduleTree) -> None:
@@ -153,8 +154,12 @@ def _members(tree: ScheduleTree) -> list[Member]:
     return [member for node in walk(tree.root) if isinstance(node, Band) for member in node.members]
 
 
-def _check_registers(tile: TileProgram) -> TileProgram:
-    """The program, unless a thread would keep more than its registers hold."""
+def _check_limits(tile: TileProgram) -> TileProgram:
+    """The program, unless a launch would have too many blocks, or a thread keep more than its registers hold."""
+    for launch in tile.launches:
+        if launch.grid > MAX_GRID:
+            reason = f"has {launch.grid:,} blocks, a launch has {MAX_GRID:,} at most"
+            raise Unsupported("codegen", tile.name, reason, "cut the operator into parts")
     for buffer in (one for launch in tile.launches for one in launch.buffers.values()):
         if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
             reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"

@@ -133,7 +133,8 @@ def _write_sizes(out: CudaWriter, program: TileProgram, shared_bytes: int) -> No
     sizes = {**program.constants, "BLOCKS": program.grid, "THREADS": program.threads}
     sizes |= {"SHARED_BYTES": shared_bytes} if shared_bytes else {}
     # NVRTC keeps variables of the file, even constant ones, in the module's memory.
-    with out.block("enum : int {", tail="};"):
+    kind = "int" if max(sizes.values()) < 2**31 else "i64"
+    with out.block(f"enum : {kind} {{", tail="};"):
         for name, value in sizes.items():
             out.line(f"{name} = {value},")
     for claim, reason in program.assertions:

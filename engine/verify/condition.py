@@ -18,7 +18,7 @@ import numpy as np
 from engine.execution.noise import Noise, OperatorNoise
 from engine.execution.reference import reference_values
 from engine.graph.nodes import Operator, OperatorGraph, is_float
-from engine.graph.onnx import read_model
+from engine.graph.onnx import model_of
 from engine.graph.subgraphs import captured_tensors
 from engine.kernels.nodes import Kernel
 from engine.tensor.evaluate import is_product
@@ -147,7 +147,7 @@ def _nodes(graph: OperatorGraph) -> Iterator[tuple[Collection[str], Collection[s
     if graph.dialect != "onnx" or graph.source is None:
         yield from ((op.inputs, op.outputs) for op in graph.operators)
         return
-    for node in read_model(graph.source).graph.node:
+    for node in model_of(graph).graph.node:
         yield {*node.input, *captured_tensors(node)}, [name for name in node.output if name]
 
 

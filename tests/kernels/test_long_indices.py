@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import engine
+from engine.execution.nvrtc import compile_cuda, nvrtc_version
 from engine.execution.ptx.arithmetic import _upper_half
 from engine.tile.nodes import writer
 from tests.semantics.single import Node, write_model
@@ -37,6 +38,7 @@ def test_every_position_in_a_large_array_is_computed_in_64_bits(case: str, tmp_p
             assert positions and all("i64(" in position for position in positions)
         assert large or group.name.endswith("_1")  # the parts of a sum are few
         assert engine.check(kernel).status == "unsupported"
+        assert nvrtc_version() is None or compile_cuda(kernel.source.text, "sm_80").spill_bytes == 0
 
 
 def test_smaller_arrays_have_no_long_index(tmp_path: Path) -> None:

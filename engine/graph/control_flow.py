@@ -1,0 +1,269 @@
+"""Branches and loops that are decided when the file is read, written out: known conditions, known numbers of steps.
+
+    If(True)              ->    the nodes of its branch
+    Loop(3, True, state)  ->    the nodes of its body three times, then its collected results
+    sequences             ->    the tensors that stand in them, where every step on the way is known
+
+What depends on the data stays as it is.  Tensors inside get names of their own, "NODE/3/NAME" in the fourth step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from engine.graph.expansion import SINCE_AXES_OPERAND
+from engine.graph.fold import REFUSALS
+from engine.graph.subgraphs import subgraphs
+from engine.support.budgets import MAX_READ, MAX_SCAN_NODES
+
+Known = Callable[[str], np.ndarray | None]
+"""The value of a tensor, where it is known when the file is read."""
+ROUNDS = 64
+"""Branches behind branches, each of which is known once the one before is written out."""
+
+_EVALUATED = frozenset(
+    "Abs Add And Cast CastLike Constant Div Equal Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod "
+    "Mul Neg Not Or ReduceMax ReduceMin ReduceSum Reshape Slice Squeeze Sub Unsqueeze Where Xor".split()
+)
+"""Operators that conditions and counters are made of; none makes more than it reads but by broadcasting."""
+
+_MAKE_SEQUENCES = ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase")
+
+
+def has_control_flow(model: onnx.ModelProto) -> bool:
+    """Whether branches, loops or sequences are among the nodes."""
+    kinds = {node.op_type for node in model.graph.node}
+    return not kinds.isdisjoint(("If", "Loop", *_MAKE_SEQUENCES))
+
+
+def write_out_known(model: onnx.ModelProto, opset: int, known: Known) -> bool:
+    """Write out, in place, what is known; whether anything was."""
+    writer = _Writer(model.graph, opset, known)
+    for node in list(model.graph.node):
+        writer.write(node)
+    if writer.has_changed:
+        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in writer.nodes]
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+        model.graph.initializer.extend(writer.constants)
+    return writer.has_changed
+
+
+class _Writer:
+    """The nodes of a graph while they are written out."""
+
+    def __init__(self, graph: onnx.GraphProto, opset: int, known: Known) -> None:
+        self._graph, self._opset, self._known = graph, opset, known
+        self._room = MAX_SCAN_NODES
+        self._sequences: dict[str, list[str] | None] = {}
+        """Sequence -> the tensors in it; None for one that is not known."""
+        self._values: dict[str, np.ndarray | None] = {}
+        self._makers: dict[str, onnx.NodeProto] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.has_changed = False
+
+    def write(self, node: onnx.NodeProto) -> None:
+        """Append a node, or what it becomes."""
+        before, constants = len(self.nodes), len(self.constants)
+        written = {"If": self._branch, "Loop": self._loop}.get(node.op_type, self._sequence)(node)
+        if written and node.op_type not in _MAKE_SEQUENCES:
+            self.has_changed = True
+        elif not written:
+            del self.nodes[before:], self.constants[constants:]
+            self.nodes.append(node)
+        self._makers.update((name, one) for one in self.nodes[before:] for name in one.output if name)
+
+    def _branch(self, node: onnx.NodeProto) -> bool:
+        condition = self._value(node.input[0]) if node.input else None
+        if condition is None or condition.size != 1:
+            return False
+        wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+        body = next((a.g for a in node.attribute if a.name == wanted), None)
+        if body is None or len(body.output) != len(node.output) or not self._take(len(body.node)):
+            return False
+        made = self._inline(body, f"{_name(node)}/", {})
+        for inner, outer in zip(body.output, node.output, strict=True):
+            self._copy(made.get(inner.name, inner.name), outer)
+        return True
+
+    def _loop(self, node: onnx.NodeProto) -> bool:
+        """Every step of a loop, for as long as it is known whether there is another."""
+        body, states = next((a.g for a in node.attribute if a.name == "body"), None), list(node.input[2:])
+        if body is None or len(body.input) != 2 + len(states) or len(body.output) < 1 + len(states):
+            return False
+        count = self._value(node.input[0]) if node.input[0] else np.array(MAX_SCAN_NODES)
+        goes_on = self._value(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
+        if count is None or count.size != 1:
+            return False
+        limit, step = int(count.reshape(-1)[0]), 0
+        collected: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
+        while goes_on is not None and goes_on.all() and step < limit:
+            if not self._take(len(body.node) + 1):
+                return False
+            prefix = f"{_name(node)}/{step}/"
+            number = self._constant(f"{prefix}step", np.array(step, np.int64))
+            condition = self._constant(f"{prefix}condition", np.array(True))
+            inputs = [value.name for value in body.input]
+            made = self._inline(body, prefix, dict(zip(inputs, (number, condition, *states), strict=True)))
+            results = [made.get(value.name, value.name) for value in body.output]
+            goes_on, states = self._value(results[0]), results[1 : 1 + len(states)]
+            for all_of, one in zip(collected, results[1 + len(states) :], strict=True):
+                all_of.append(one)
+            step += 1
+        if goes_on is None or (not step and collected):
+            return False
+        outputs = list(node.output)
+        for last, name in zip(states, outputs, strict=False):
+            self._copy(last, name)
+        for parts, name in zip(collected, outputs[len(states) :], strict=False):
+            if name:
+                self._concat(parts, name, 0, is_new=True)
+        return True
+
+    def _value(self, name: str) -> np.ndarray | None:
+        """The value of a tensor: known when the file was read, or computed from such by a few nodes written here."""
+        if name not in self._values:
+            self._values[name] = None  # a tensor that leads to itself has none
+            value = self._known(name)
+            maker = self._makers.get(name)
+            if value is None and maker is not None and maker.op_type in _EVALUATED:
+                operands = [self._value(one) if one else None for one in maker.input]
+                given = [one for one, wanted in zip(operands, maker.input, strict=True) if wanted]
+                if all(one is not None and one.size <= MAX_READ for one in given):
+                    value = _evaluate(maker, operands, self._opset)
+            self._values[name] = value
+            if value is None and maker is None:
+                del self._values[name]  # it may be made later
+            return value
+        return self._values[name]
+
+    def _sequence(self, node: onnx.NodeProto) -> bool:
+        """Follow what stands in sequences; nodes that take tensors out of them are written out."""
+        kind, inputs, outputs = node.op_type, list(node.input), list(node.output)
+        if kind in _MAKE_SEQUENCES:
+            self._sequences[outputs[0]] = self._sequence_of(kind, inputs)
+            return False
+        found = self._sequences.get(inputs[0]) if inputs else None
+        if found is None:
+            return False
+        if kind == "SequenceAt" and (at := self._place(inputs[1], len(found))) is not None:
+            self._copy(found[at], outputs[0])
+        elif kind == "SequenceLength":
+            self._copy(self._constant(f"{outputs[0]}/length", np.array(len(found), np.int64)), outputs[0])
+        elif kind == "ConcatFromSequence" and found:
+            given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            self._concat(found, outputs[0], int(given.get("axis", 0)), bool(given.get("new_axis", 0)))
+        elif kind == "Identity":
+            self._sequences[outputs[0]] = found
+            return False
+        else:
+            return False
+        return True
+
+    def _sequence_of(self, kind: str, inputs: list[str]) -> list[str] | None:
+        """The tensors of a new sequence."""
+        if kind == "SequenceEmpty":
+            return []
+        if kind == "SequenceConstruct":
+            return inputs
+        found = self._sequences.get(inputs[0])
+        if found is None:
+            return None
+        if kind == "SequenceInsert":
+            at = self._place(inputs[2], len(found)) if len(inputs) > 2 else len(found)
+            return None if at is None else [*found[:at], inputs[1], *found[at:]]
+        at = self._place(inputs[1] if len(inputs) > 1 else "", len(found))
+        return None if at is None else [*found[:at], *found[at + 1 :]]
+
+    def _place(self, name: str, length: int) -> int | None:
+        """A known position in a sequence; the last one for an absent one."""
+        if not name:
+            return length - 1 if length else None
+        value = self._value(name)
+        if value is None or value.size != 1 or not -length <= int(value.reshape(-1)[0]) < max(length, 1):
+            return None
+        return int(value.reshape(-1)[0]) % max(length, 1)
+
+    def _inline(self, body: onnx.GraphProto, prefix: str, names: dict[str, str]) -> dict[str, str]:
+        """Write the nodes of a body; its tensors by the names that they have in it."""
+        for tensor in body.initializer:
+            names[tensor.name] = self._constant(f"{prefix}{tensor.name}", numpy_helper.to_array(tensor))
+        names |= {name: f"{prefix}{name}" for node in body.node for name in node.output if name}
+        for node in body.node:
+            copy = onnx.NodeProto.FromString(node.SerializeToString())
+            copy.name = f"{prefix}{node.name}" if node.name else ""
+            _rename(copy, names)
+            copy.output[:] = [names[name] if name else "" for name in node.output]
+            self.write(copy)
+        return names
+
+    def _take(self, nodes: int) -> bool:
+        """Whether so many more nodes may be written."""
+        self._room -= nodes
+        return self._room >= 0
+
+    def _copy(self, source: str, target: str) -> None:
+        if target and source in self._sequences:
+            self._sequences[target] = self._sequences[source]
+        if target:
+            self.nodes.append(helper.make_node("Identity", [source], [target], name=f"{target}/copy"))
+
+    def _concat(self, parts: list[str], name: str, axis: int, is_new: bool) -> None:
+        """Tensors along an axis, which they have or which is new."""
+        if is_new:
+            parts = [self._unsqueeze(part, f"{name}/{at}", axis) for at, part in enumerate(parts)]
+        self.nodes.append(helper.make_node("Concat", parts, [name], name=f"{name}/concat", axis=axis))
+
+    def _unsqueeze(self, source: str, name: str, axis: int) -> str:
+        if self._opset >= SINCE_AXES_OPERAND:
+            axes = self._constant(f"{name}/axes", np.array([axis], np.int64))
+            self.nodes.append(helper.make_node("Unsqueeze", [source, axes], [name], name=name))
+        else:
+            self.nodes.append(helper.make_node("Unsqueeze", [source], [name], name=name, axes=[axis]))
+        return name
+
+    def _constant(self, name: str, value: np.ndarray) -> str:
+        self.constants.append(numpy_helper.from_array(value, name))
+        self._values[name] = value
+        return name
+
+
+def _evaluate(node: onnx.NodeProto, operands: Sequence[np.ndarray | None], opset: int) -> np.ndarray | None:
+    """The first result of a node of `_EVALUATED`; None where it has none."""
+    from onnx.reference import ReferenceEvaluator  # a slow import that most files never need
+
+    try:
+        given = {name: value for name, value in zip(node.input, operands, strict=True) if value is not None}
+        graph = helper.make_graph([node], "known", [onnx.ValueInfoProto(name=n) for n in given],
+                                  [onnx.ValueInfoProto(name=node.output[0])])  # fmt: skip
+        return np.asarray(ReferenceEvaluator(graph, opsets={"": opset}).run(None, given)[0])
+    except REFUSALS:
+        return None
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return str(node.name or next(filter(None, node.output), node.op_type))
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Rename what a node reads, also inside its subgraphs."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    for graph in subgraphs(node):
+        own = set(_own(graph))
+        outer = {name: new for name, new in names.items() if name not in own}
+        for inner in graph.node:
+            _rename(inner, outer)
+        for value in graph.output:
+            value.name = outer.get(value.name, value.name)
+
+
+def _own(graph: onnx.GraphProto) -> Iterator[str]:
+    """The tensors that a graph names itself."""
+    yield from (value.name for value in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (name for node in graph.node for name in node.output)
