@@ -142,17 +142,18 @@ def test_entries_that_a_kernel_did_not_take_are_told(tmp_path: Path) -> None:
     assert f"{group}: user's “{entry['entry']}” is relaxed: {entry['because']}" in done.stderr
 
 
-def test_a_group_without_a_kernel_is_named_and_is_a_failure(tmp_path: Path) -> None:
-    """More blocks than a launch has; the other kernels are written all the same."""
-    nodes: list[Node] = [("MatMul", ["x", "v"], ["y"], {}), ("Softmax", ["z"], ["w"], {})]
-    inputs = dict.fromkeys("xv", ("float16", (2 ** 31 + 8, 4, 4))) | {"z": ("float16", (4, 64))}
+def test_a_group_without_a_kernel_is_named_and_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More blocks than a launch has, as if it had but one; the other kernels are written all the same."""
+    monkeypatch.setattr("engine.kernels.families.MAX_GRID", 1)
+    nodes: list[Node] = [("Relu", ["x"], ["y"], {}), ("Softmax", ["z"], ["w"], {})]
+    inputs = {"x": ("float16", (2**30,)), "z": ("float16", (4, 64))}
     path, out = str(write_model(tmp_path / "large.onnx", nodes, inputs, ["y", "w"])), tmp_path / "out"
     for more in ((), ("--json",)):
         done = loomscope("generate", path, "-o", str(out), *more)
         assert done.returncode == 1
-        assert "matmul_0: there is no kernel: has 2,147,483,656 blocks" in done.stderr
+        assert "relu_0: there is no kernel: has 1,048,576 blocks, a launch has 1 at most" in done.stderr
         found = json.loads((out / "manifest.json").read_text())
-        assert list(found["unsupported"]) == ["matmul_0"]
+        assert list(found["unsupported"]) == ["relu_0"]
         assert [kernel["group"] for kernel in found["kernels"]] == ["softmax_0"] and (out / "softmax_0.cu").is_file()
     assert json.loads(done.stdout)["unsupported"] == found["unsupported"]
     whole = loomscope("generate", path, "-o", str(out), "--group", "softmax_0")

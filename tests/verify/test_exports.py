@@ -19,6 +19,9 @@ FILES = (
     "train_transformer_adam.onnx",
     "resnet18_qdq_int8.onnx",  # codes that rounding decides, zero points that frames hold
     "bert_dynquant.onnx",
+    "gat_pyg_ts17.onnx",  # branches by shapes
+    "rwkv_script_loop_ts17.onnx",  # a loop of known length
+    "dlrm_embbag.onnx",  # sequences filled in a loop
     "llama_int4_qdq_op21.onnx",
     "llama_int4_nbits.onnx",
 )
