@@ -136,6 +136,14 @@ def test_the_work_is_what_is_counted(layer: str, tmp_path: Path) -> None:
         assert isinstance(row, work.Row) and row.left == {}, row
 
 
+@pytest.mark.parametrize(("depth", "is_of_codes"), [(32000, True), (33000, False)])
+def test_sums_that_may_leave_32_bits_are_of_floats(depth: int, is_of_codes: bool, tmp_path: Path) -> None:
+    """120 stands for 0: 2 * 255 * 128 * depth is below 2^31 up to 32,896."""
+    graph = engine.load(quantised_layer(tmp_path, "MatMul", (16, depth), (depth, 16)))
+    dtypes = {array.dtype for group in engine.fuse(graph).groups for array in group.program.arrays.values()}
+    assert ("int32" in dtypes) == is_of_codes
+
+
 @needs_compiler
 def test_a_code_that_is_off_by_one_is_found(tmp_path: Path) -> None:
     """Rounding down instead of to the nearest moves half of the codes, not those few where rounding decides."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from engine.graph.quantized_weights import CODES
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
@@ -57,7 +59,7 @@ def with_codes(
     if found[0] is None or found[1] is None:
         return a, b
     codes = ProductFactor(found[0][0], a.indices, found[0][1]), ProductFactor(found[1][0], b.indices, found[1][1])
-    if not _sums_codes(build, shape, space, codes):
+    if not _sums_codes(build, shape, space, codes) or _largest_sum(build, space, codes) >= 2**31:
         return a, b
     build.is_particular = True  # it reads what the operators before it read
     return codes
@@ -110,6 +112,14 @@ def _sums_codes(
         if not found.is_symmetric(build) and _kept_axes(other, space) is None:
             return False
     return True
+
+
+def _largest_sum(build: StatementBuilder, space: Domain, factors: tuple[ProductFactor, ProductFactor]) -> int:
+    """What no sum of codes exceeds on its way, those for zero points included."""
+    limits = [np.iinfo(build.dtype(factor.name)) for factor in factors]
+    largest = math.prod(max(-int(limit.min), int(limit.max)) for limit in limits)
+    shifted = sum(f.quantization is not None and not f.quantization.is_symmetric(build) for f in factors)
+    return largest * 2**shifted * math.prod(space.extents[name] for name in space.reduced)
 
 
 def _multiply_codes(
