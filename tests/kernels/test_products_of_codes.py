@@ -53,7 +53,7 @@ SIZES = [((48, 96), (96, 40)), ((33, 130), (130, 50)), ((2, 3, 17, 64), (2, 3, 6
 
 @needs_compiler
 @pytest.mark.parametrize("sizes", SIZES, ids=["whole", "ragged", "batched"])
-@pytest.mark.parametrize(("first", "second"), product(("int8", "uint8"), repeat=2))
+@pytest.mark.parametrize(("first", "second"), list(product(("int8", "uint8"), repeat=2)))
 def test_sums_equal_those_in_64_bits(tmp_path: Path, sizes: Any, first: str, second: str) -> None:
     a, b = drawn(sizes[0], first, 1), drawn(sizes[1], second, 2)
     group = integer_product(tmp_path, a, b, is_weight=False)

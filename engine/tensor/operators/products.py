@@ -119,7 +119,7 @@ def _largest_sum(build: StatementBuilder, space: Domain, factors: tuple[ProductF
     limits = [np.iinfo(build.dtype(factor.name)) for factor in factors]
     largest = math.prod(max(-int(limit.min), int(limit.max)) for limit in limits)
     shifted = sum(f.quantization is not None and not f.quantization.is_symmetric(build) for f in factors)
-    return largest * 2**shifted * math.prod(space.extents[name] for name in space.reduced)
+    return int(largest << shifted) * math.prod(space.extents[name] for name in space.reduced)
 
 
 def _multiply_codes(
