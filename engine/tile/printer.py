@@ -181,6 +181,9 @@ def _packs(program: TileProgram) -> frozenset[str]:
     """Registers held as they are stored, whose vector accesses all cover exactly the last axis."""
     widths: dict[str, set[int]] = {}
     for op in operations(program.body):
+        # An empty pack holds zeros: what is another number outside a mask is chosen element by element.
+        if isinstance(op, Load) and op.width > 1 and op.mask and op.otherwise and op.otherwise.value != 0:
+            widths.setdefault(op.slot.buffer, set()).add(0)
         for slot, width in op.vectors:
             is_whole = len(slot.indices) == len(program.buffers[slot.buffer].shape) - 1
             widths.setdefault(slot.buffer, set()).add(width if is_whole else 0)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import engine
 from engine.execution.nvrtc import compile_ptx
+from engine.execution.ptx.arithmetic import decode_dot
+from engine.execution.ptx.nodes import Instruction
 from engine.execution.ptx.parse import parse
 from engine.fusion.nodes import FusionGroup
 from engine.suite import read_suite, suite_names
@@ -135,3 +140,28 @@ ROWS = [f"suite:{name}/{row.name}" for name in suite_names() for row in read_sui
 def test_kernels_of_suite_rows(reference: str) -> None:
     for group in engine.fuse(engine.load(reference)).groups:
         assert_right(group)
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "b", "c", "result"),
+    [
+        ("dp4a.s32.s32", [[1, -2, 3, -4]], [[5, 6, -7, 8]], 10, 10 + 5 - 12 - 21 - 32),
+        ("dp4a.u32.s32", [[255, 2, 0, 1]], [[-1, 100, 9, 7]], -5, -5 - 255 + 200 + 7),
+        ("dp2a.lo.s32.s32", [[-300, 25]], [[3, -4, 50, 60]], 1, 1 - 900 - 100),
+        ("dp2a.hi.s32.u32", [[-300, 25]], [[3, 4, 50, 200]], 1, 1 - 15000 + 5000),
+    ],
+)
+def test_dot_products_of_bytes(text: str, a: list[list[int]], b: list[list[int]], c: int, result: int) -> None:
+    name, *_, first, second = text.split(".")
+    kinds = {"s32": "i", "u32": "u"}
+    left = np.array(a, f"{kinds[first]}{2 if name == 'dp2a' else 1}").view(np.uint32).reshape(-1)
+    right = np.array(b, f"{kinds[second]}1").view(np.uint32).reshape(-1)
+    values = {"a": left, "b": right, "c": np.array([c], np.int32)}
+    written: list[np.ndarray] = []
+    given = SimpleNamespace(
+        read=lambda name, dtype: lambda _: values[name].view(dtype),
+        write=lambda _: lambda _, value: written.append(value),
+    )
+    step: Any = decode_dot(Instruction(text, ("d", "a", "b", "c")), given)  # type: ignore[arg-type]
+    step(None)
+    assert written[0].tolist() == [result]

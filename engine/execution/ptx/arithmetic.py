@@ -176,6 +176,24 @@ def _decode_multiply(i: Instruction, operands: Operands, name: str, part: str, d
     return _apply(operands, i, [dtype, dtype, *([result] if name == "mad" else [])], multiply)
 
 
+def decode_dot(i: Instruction, operands: Operands) -> Step:
+    """dp4a.TYPE.TYPE d, a, b, c: c and the products of the four bytes of a and b; dp2a.lo|hi: of the halves of a and
+    the lower or the upper two bytes of b."""
+    kinds, (name, *half, first, second) = {"u32": "u", "s32": "i"}, i.parts
+    if {first, second} - kinds.keys() or half not in ([[]] if name == "dp4a" else [["lo"], ["hi"]]):
+        raise refuse(i)
+    held = U32 if first == second == "u32" else np.dtype(np.int32)
+    count, start = (4, 0) if name == "dp4a" else (2, 2 * (half == ["hi"]))
+
+    def dot(*operands_of: Values) -> Values:
+        a, b, c = (np.ascontiguousarray(each) for each in np.broadcast_arrays(*operands_of))
+        left = a.view(f"{kinds[first]}{4 // count}").reshape(-1, count).astype(np.int64)
+        right = b.view(f"{kinds[second]}1").reshape(-1, 4)[:, start : start + count].astype(np.int64)
+        return np.asarray(((left * right).sum(axis=1).reshape(c.shape) + c).astype(held))
+
+    return _apply(operands, i, [U32, U32, held], dot)
+
+
 def _upper_half(x: Values, y: Values) -> Values:
     """The upper 64 bits of products of 64 bits, from those of their halves."""
     word, a, b = np.uint64(32), x.astype(np.uint64), y.astype(np.uint64)
@@ -281,6 +299,7 @@ def decode_insert(i: Instruction, operands: Operands) -> Step:
 
 DECODERS = {
     **dict.fromkeys((*_FLOAT, *_BITS, *_INTEGER, "mad", "rem", "shl", "shr"), decode_arithmetic),
-    "setp": decode_compare, "selp": decode_select, "prmt": decode_permute, "bfi": decode_insert,
+    "setp": decode_compare, "selp": decode_select, "prmt": decode_permute, "bfi": decode_insert, "dp2a": decode_dot,
+    "dp4a": decode_dot,
 }  # fmt: skip
 """Decoder of each first part of an opcode."""

@@ -15,7 +15,7 @@ from engine.execution.ptx.memory import MemoryRegion
 from engine.execution.ptx.nodes import PtxFault
 
 UNIT = 2
-"""Bytes of shared memory that are watched together: the smallest elements that neighbouring warps store."""
+"""Bytes of shared memory that are watched together until somebody stores a single one: most kernels never do."""
 WARP_THREADS = 32
 NOBODY, SEVERAL = -1, -2
 WORD = 4
@@ -44,13 +44,13 @@ class BlockOrder:
     """Shared memory: of each unit who stored it last and who read it last, and when."""
 
     def __init__(self, size: int) -> None:
-        units = -(-size // UNIT)
+        self._unit, units = UNIT, -(-size // UNIT)
         self._writer, self._reader, self._reading_warp = (np.full(units, NOBODY, np.int32) for _ in range(3))
         self._stored, self._read = np.zeros(units, np.int64), np.zeros(units, np.int64)
 
     def read(self, at: np.ndarray, size: int, threads: Threads, clock: int) -> None:
         """at: place of each thread's read.  PtxFault where another thread stored and nothing has ordered it since."""
-        place, own = _parts(at, size, UNIT), threads.number[:, None]
+        place, own = _parts(at, size, self._unit), threads.number[:, None]
         self._check_stored(place, threads, "reads shared memory that another thread wrote")
         recent = self._read[place] > threads.barrier[:, None]
         others = recent & (self._reader[place] != own)
@@ -61,11 +61,19 @@ class BlockOrder:
 
     def write(self, at: np.ndarray, size: int, threads: Threads, clock: int) -> None:
         """As `read`; PtxFault where another thread stored or reads."""
-        place, own = _parts(at, size, UNIT), threads.number[:, None]
+        if size < self._unit:
+            self._watch_bytes()
+        place, own = _parts(at, size, self._unit), threads.number[:, None]
         self._check_stored(place, threads, "overwrites shared memory that another thread wrote")
         if not threads.come_after(self._reader[place], self._reading_warp[place], self._read[place]):
             raise _race("overwrites shared memory that another thread reads")
         self._writer[place], self._stored[place] = own, clock
+
+    def _watch_bytes(self) -> None:
+        """Watch single bytes from now on, each with what is known of those that were watched with it."""
+        known = self._writer, self._reader, self._reading_warp, self._stored, self._read
+        self._writer, self._reader, self._reading_warp, self._stored, self._read = (x.repeat(self._unit) for x in known)
+        self._unit = 1
 
     def _check_stored(self, place: np.ndarray, threads: Threads, what: str) -> None:
         writer = self._writer[place]
