@@ -50,7 +50,7 @@ def test_smaller_arrays_have_no_long_index(tmp_path: Path) -> None:
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(
-    "model", ["bert_tiny", "jacobi_2d_40x30", "column_sum_1000x384", "add_relu_odd_3x5x127", "softmax_96x512"]
+    "model", ["bert_tiny", "jacobi_1d_40x30", "column_sum_1000x384", "add_relu_odd_3x5x127", "softmax_96x512"]
 )
 def test_long_indices_are_right_at_both_levels(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 64 elements were many."""

@@ -71,8 +71,9 @@ class BlockOrder:
 
     def _watch_bytes(self) -> None:
         """Watch single bytes from now on, each with what is known of those that were watched with it."""
-        known = self._writer, self._reader, self._reading_warp, self._stored, self._read
-        self._writer, self._reader, self._reading_warp, self._stored, self._read = (x.repeat(self._unit) for x in known)
+        who = self._writer, self._reader, self._reading_warp
+        self._writer, self._reader, self._reading_warp = (each.repeat(self._unit) for each in who)
+        self._stored, self._read = self._stored.repeat(self._unit), self._read.repeat(self._unit)
         self._unit = 1
 
     def _check_stored(self, place: np.ndarray, threads: Threads, what: str) -> None:
