@@ -3,7 +3,7 @@
     com.microsoft.SkipLayerNormalization(x, skip, gamma)    ->    Add, ReduceMean, Sub, Mul, ReduceMean, ..., Mul
 
 The definitions are those of ONNX Runtime's ContribOperators.md.  A form that is not written out (optional results,
-masks, caches of keys, packed operands) stays as it is and is refused by its name.
+some masks and packed operands) stays as it is and is refused by its name.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import onnx
 
+from engine.graph.contributed_attention import attention, group_query_attention, multi_head_attention, rotary_embedding
 from engine.graph.contributed_quantized import BODIES as QUANTIZED
 from engine.graph.contributed_quantized import DOMAIN
 from engine.graph.expansion import SINCE_CAST_LIKE, Expansion
 
-_SINCE_AXES = 18
-"""Operator set from which on a split says its parts."""
 _SINCE_LAYER_NORMALIZATION = 17
 
 
@@ -117,58 +115,6 @@ def _swap_axes(body: Expansion, x: str) -> str:
     return body.add("Einsum", x, equation="...ij->...ji")
 
 
-def _multi_head_attention(body: Expansion) -> bool:
-    """Of queries, keys and values [batch, length, heads * size], with a bias of all three and one of the scores."""
-    queries, keys, values, bias = (body.operand(place) for place in range(4))
-    heads, rest = int(body.attribute("num_heads", 0)), [body.operand(place) for place in (4, 6, 7, 8, 9)]
-    if not (heads and keys and values) or any(rest) or not body.has_results_only((0,)):
-        return False
-    if bias:
-        # Sizes of heads may differ: the bias of each operand is as long as its last axis.
-        sizes = [_last_size(body, x) for x in (queries, keys, values)]
-        parts = body.add_all("Split", bias, body.add("Concat", *sizes, axis=0), results=("", "", ""), axis=0)
-        queries, keys, values = (body.add("Add", x, b) for x, b in zip((queries, keys, values), parts, strict=True))
-    _attend(body, (queries, keys, values), heads, body.operand(5))
-    return True
-
-
-def _last_size(body: Expansion, x: str) -> str:
-    return body.add("Gather", body.add("Shape", x), body.constant(np.array([-1])), axis=0)
-
-
-def _attention(body: Expansion) -> bool:
-    """Queries, keys and values by one product of the input, equally long."""
-    heads, rest = int(body.attribute("num_heads", 0)), [body.operand(place) for place in (3, 4, 6)]
-    sizes = any(one.name == "qkv_hidden_sizes" for one in body.node.attribute)
-    if not heads or any(rest) or sizes or body.attribute("unidirectional", 0) or body.attribute("do_rotary", 0) or (
-        not body.has_results_only((0,))
-    ):  # fmt: skip
-        return False
-    x = body.add("MatMul", body.operand(0), body.operand(1))
-    if body.operand(2):
-        x = body.add("Add", x, body.operand(2))
-    more = {"num_outputs": 3} if body.opset >= _SINCE_AXES else {}
-    first, second, third = body.add_all("Split", x, results=("", "", ""), axis=-1, **more)
-    _attend(body, (first, second, third), heads, body.operand(5))
-    return True
-
-
-def _attend(body: Expansion, operands: tuple[str, str, str], heads: int, added: str) -> None:
-    """softmax(q k' scale + added) v for each head, as the node's first result."""
-    apart = body.constant(np.array([0, 0, heads, -1]))
-    q, k, v = (body.add("Reshape", x, apart) for x in operands)
-    size = body.add("Cast", _last_size(body, q), to=onnx.TensorProto.FLOAT)
-    scale = body.attribute("scale", 0.0)
-    factor = body.constant(np.array(scale, np.float32)) if scale else body.add("Reciprocal", body.add("Sqrt", size))
-    factor = body.cast(factor, q)
-    q, v = (body.add("Transpose", x, perm=[0, 2, 1, 3]) for x in (q, v))
-    scores = body.add("Mul", body.add("MatMul", q, body.add("Transpose", k, perm=[0, 2, 3, 1])), factor)
-    if added:
-        scores = body.add("Add", scores, added)
-    mixed = body.add("Transpose", body.add("MatMul", body.add("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
-    body.add("Reshape", mixed, body.constant(np.array([0, 0, -1])), result=body.node.output[0])
-
-
 _BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
     ("", "LayerNormalization"): _layer_normalization,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_normalization,
@@ -176,7 +122,8 @@ _BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
     (DOMAIN, "SkipSimplifiedLayerNormalization"): _skip_layer_normalization,
     (DOMAIN, "Gelu"): _gelu, (DOMAIN, "BiasGelu"): _gelu, (DOMAIN, "FastGelu"): _fast_gelu,
     (DOMAIN, "QuickGelu"): _quick_gelu, (DOMAIN, "FusedMatMul"): _fused_matmul,
-    (DOMAIN, "MultiHeadAttention"): _multi_head_attention, (DOMAIN, "Attention"): _attention, **QUANTIZED,
+    (DOMAIN, "MultiHeadAttention"): multi_head_attention, (DOMAIN, "Attention"): attention,
+    (DOMAIN, "RotaryEmbedding"): rotary_embedding, (DOMAIN, "GroupQueryAttention"): group_query_attention, **QUANTIZED,
 }  # fmt: skip
 CONTRIBUTED = frozenset(_BODIES)
 """(domain, operator) of what is written out."""
@@ -187,11 +134,12 @@ def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
     if opset < SINCE_CAST_LIKE and not _is_single(graph):
         return
     made: dict[int, list[onnx.NodeProto]] = {}
+    ranks = _ranks(graph)
     for number, node in enumerate(graph.node):
         write = _BODIES.get((node.domain, node.op_type))
         if write is None or not any(node.output[:1]):
             continue
-        body = Expansion(node, opset)
+        body = Expansion(node, opset, ranks)
         # A missing operand would be one that the standard's operators cannot leave out.
         if write(body) and all(name for made_node in body.nodes for name in made_node.input):
             made[number] = body.nodes
@@ -199,6 +147,13 @@ def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
         nodes = [one for number, node in enumerate(graph.node) for one in made.get(number, (node,))]
         del graph.node[:]
         graph.node.extend(nodes)
+
+
+def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
+    """Tensor -> its rank, where the file says it."""
+    declared = [v for v in (*graph.input, *graph.value_info, *graph.output) if v.type.tensor_type.HasField("shape")]
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in declared}
+    return ranks | {tensor.name: len(tensor.dims) for tensor in graph.initializer}
 
 
 def _is_single(graph: onnx.GraphProto) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -16,8 +18,9 @@ SINCE_AXES_OPERAND = 13
 class Expansion:
     """The nodes that stand for one node, with names of their own."""
 
-    def __init__(self, node: onnx.NodeProto, opset: int) -> None:
-        self.node, self.opset = node, opset
+    def __init__(self, node: onnx.NodeProto, opset: int, ranks: Mapping[str, int] | None = None) -> None:
+        """ranks: of tensors, where the file says them."""
+        self.node, self.opset, self._ranks = node, opset, ranks or {}
         self.nodes: list[onnx.NodeProto] = []
         # Names of nodes may repeat, those of tensors may not.
         self._label, self._scope = node.output[0], node.name or node.output[0]
@@ -25,6 +28,10 @@ class Expansion:
     def operand(self, place: int) -> str:
         """The name of an operand, "" for an absent one."""
         return self.node.input[place] if place < len(self.node.input) else ""
+
+    def rank(self, name: str) -> int | None:
+        """How many axes a tensor has; None where the file does not say it."""
+        return self._ranks.get(name)
 
     def has_results_only(self, places: tuple[int, ...]) -> bool:
         """Whether the node has no other results than these."""
@@ -66,6 +73,12 @@ class Expansion:
     def constant(self, value: np.ndarray) -> str:
         """A constant."""
         return self.add("Constant", value=numpy_helper.from_array(value))
+
+    def unsqueeze(self, x: str, axis: int) -> str:
+        """A tensor with a new axis of one element."""
+        if self.opset >= SINCE_AXES_OPERAND:
+            return self.add("Unsqueeze", x, self.constant(np.array([axis])))
+        return self.add("Unsqueeze", x, axes=[axis])
 
     def mean_of_row(self, x: str) -> str:
         """The mean over the last axis, which stays as one element."""
