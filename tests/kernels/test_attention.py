@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import engine
 from engine.execution.emulate.emulate import emulate
@@ -392,3 +394,23 @@ def test_its_pipeline_is_drawn(dtype: str, tmp_path: Path) -> None:
     chart = engine.chart(kernel)
     assert (chart.stages, chart.loop, chart.knobs, chart.title[:8]) == (3, "j", None, "Block 0 ")
     assert chart.bars and chart.flights and not chart.hazards
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("length", [33, 65, 77, 127])
+def test_tiles_that_are_copied_element_by_element_do_not_spill(length: int, tmp_path: Path) -> None:
+    """Rows of odd lengths have no wide copies: a thread copies up to 64 elements of a tile."""
+    q, k, v = (helper.make_tensor_value_info(n, 1, s) for n, s in (
+        ("q", (3, length, 64)), ("k", (3, 64, length)), ("v", (3, length, 64))))  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["s"]), helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(nodes, "odd", [q, k, v], [helper.make_tensor_value_info("y", 1, (3, length, 64))])
+    path = tmp_path / "odd.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    for group in engine.fuse(engine.load(path)).groups:
+        kernel = engine.compile(group)
+        assert engine.check(kernel).status == "pass"
+        for architecture in engine.ARCHITECTURES:
+            assert engine.nvrtc(kernel, architecture).spill_bytes == 0, (group.name, architecture)

@@ -114,6 +114,12 @@ def choose_operand(
     return Operand(access, side, tiling, place, named, tile, array.dtype, copy)
 
 
+MOST_UNROLLED = 15
+"""Copies of a thread up to which all are written out: of more, the compiler keeps all addresses, and spills some."""
+UNROLLED_COPIES = 4
+"""Copies that are written out of a longer loop."""
+
+
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
     """Every thread copies its share of tile number `tile`; beyond the array it fills zeros.
 
@@ -124,7 +130,8 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
     shares, together = copy.shares(threads), copy.together(threads)
     name, counter = operand.access.array, f"{operand.access.array}_share"
     if copy.is_async:
-        with emitter.loop(counter, shares, at) as share:
+        unroll = True if shares <= MOST_UNROLLED else UNROLLED_COPIES
+        with emitter.loop(counter, shares, at, unroll=unroll) as share:
             place = _Place(emitter, operand, share, at)
             source, inside = place.source(tile)
             emitter.add(AsyncCopy(operand.tile, place.target, name, source, copy.width, inside, at))
