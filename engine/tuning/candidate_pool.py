@@ -36,6 +36,18 @@ class Candidates:
                 self._features[number] = self.space.features(self.programs[number])
         return np.array([self._features[number] for number in numbers], float)
 
+    def neighbours(self, number: int) -> list[int]:
+        """Programs that differ from one in the value of a single dimension."""
+        program = self.programs[number]
+        found = []
+        for at, (name, value) in enumerate(program.values):
+            for other in self.space.dimensions.get(name, ()):
+                values = (*program.values[:at], (name, other), *program.values[at + 1 :])
+                near = self.numbers.get(Program(program.mapping, values)) if other != value else None
+                if near is not None:
+                    found.append(near)
+        return found
+
     def learn(self, results: Sequence[Result]) -> int:
         """Store results; how many were of programs of this space."""
         known = [(self.numbers[program], time) for program, time in results if program in self.numbers]

@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.search [--quick] [--operator NAME ...] [--sample 400] [--json FILE] [--records FILE]
     python -m tests.benchmarks.search --recorded FILE
+    python -m tests.benchmarks.search --spaces FOLDER    (measured on real GPUs: `tests.benchmarks.search_spaces`)
 
 The truth is exhaustive over a sample: so large a part of all programs, before pruning, as leaves 400 of each operator
 after it.  That are some 9,000 kernels, a quarter of an hour on two cores that are free; what was compiled is kept, so
@@ -32,13 +33,14 @@ from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks import report
 from tests.benchmarks.pipelines_rows import SUITE
 from tests.benchmarks.search_races import Found, Outcome, Race, keep, of_operator, of_records
+from tests.benchmarks.search_spaces import SpaceFigures, race, read_spaces, summarize_spaces
 from tests.benchmarks.search_truth import operator_of
 
 NAME = "search"
 QUICK = ("MM_BERT_FC2", "BMM_BERT_SV", "Conv2D_RN50_3")
 SAMPLE, QUICK_SAMPLE = 400, 24
 """Programs of an operator that pruning leaves."""
-TRIALS, SEEDS = 200, 3
+TRIALS, SEEDS, SPACE_SEEDS = 200, 3, 20
 MOST_CORRELATION = 0.9
 GOALS = {"best_of_10": 0.95, "best_of_50": 0.99, "pruned_trials": 1 / 6, "pruned_loss": 0.01}
 """The first two at least, of the best strategy; the others at most."""
@@ -48,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the status is the exit code."""
     options = _parser().parse_args(arguments)
     started = time.monotonic()
+    if options.spaces:
+        return _race_spaces(options)
     strategies = tuple(options.strategy or STRATEGIES)
-    race = Race(strategies, options.trials, options.seeds)
+    race = Race(strategies, options.trials, options.seeds or SEEDS)
     outcomes: list[Outcome] = []
     try:
         for outcome in _outcomes(options, race):
@@ -69,6 +73,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.recorded and correlation is not None and correlation >= MOST_CORRELATION:
         print(f"the model knows the device: a rank correlation of {correlation} tests nothing", file=sys.stderr)
         return 1
+    return 0
+
+
+def _race_spaces(options: argparse.Namespace) -> int:
+    """The default strategy, and those that are named, in every measured space."""
+    default = next(iter(STRATEGIES))
+    strategies = tuple(dict.fromkeys((default, "random", "genetic", *(options.strategy or ()))))
+    figures: dict[str, dict[str, SpaceFigures]] = {}
+    try:
+        for space in read_spaces(options.spaces):
+            print(
+                f"{space.name}: {len(space.ran):,} of {len(space.programs):,} ran, best {space.best:.4g} ms, published"
+            )
+            figures[space.name] = {}
+            for strategy in strategies:
+                found = figures[space.name][strategy] = race(space, strategy, options.seeds or SPACE_SEEDS)
+                bests = f"{found.best_of_10:6.3f} {found.best_of_50:6.3f} {found.best_of_200:6.3f}"
+                cost = f"{found.milliseconds_a_proposal:7.2f} ms a proposal"
+                print(f"  {strategy:10} best of 10, 50, 200: {bests}; score {found.score:6.3f}; {cost}", flush=True)
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if options.json:
+        rows = [
+            {"space": name, "strategy": other} | asdict(one)
+            for name, of in figures.items()
+            for other, one in of.items()
+        ]
+        report.write(options.json, NAME, report.environment("numpy"), rows, summarize_spaces(figures, default))
     return 0
 
 
@@ -165,11 +198,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--strategy", action="append", choices=tuple(STRATEGIES), help="all where none is named")
     parser.add_argument("--sample", type=int, help=f"programs that pruning leaves, of an operator (default {SAMPLE})")
     parser.add_argument("--trials", type=int, default=TRIALS, help="of one search")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="searches of each strategy that are averaged")
+    parser.add_argument("--seeds", type=int, help="searches of each strategy that are averaged")
     parser.add_argument("--processes", type=int, default=2, help="that compile")
     parser.add_argument("--figures", type=Path, help="file of what was compiled, to write and to go on with")
     parser.add_argument("--records", type=Path, help="record file to keep the truth in")
     parser.add_argument("--recorded", type=Path, help="record file whose attempts are the truth")
+    parser.add_argument("--spaces", type=Path, help="folder of spaces that were measured whole")
     parser.add_argument("--origin", help="of the recorded times, where the file has several")
     parser.add_argument("--json", type=Path, help="write rows and summary here")
     return parser
