@@ -161,6 +161,8 @@ def check_model(
     >>> engine.check_model(graph, engine.fuse(graph)).status
     'pass'
 
+    Where the data decide sizes, the plan is made again for those that this run has.
+
     progress: called with (group, launches done, launches).  level: as of `check`.
     Raises Unsupported when some operators have no kernel.
     """
@@ -168,7 +170,25 @@ def check_model(
 
     if plan.source is not graph:
         raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
-    return run(plan, recipe or default_recipe(plan), seed=seed, progress=progress, level=level)
+    plan, recipe = _with_decided_sizes(plan, recipe or default_recipe(plan), seed)
+    return run(plan, recipe, seed=seed, progress=progress, level=level)
+
+
+def _with_decided_sizes(plan: FusionPlan, recipe: Recipe, seed: int) -> tuple[FusionPlan, Recipe]:
+    """A plan and its recipe for the sizes that the data of a seed decide; groups that stay keep their entries."""
+    from engine.execution.reference import decided_sizes
+
+    graph = plan.source
+    assert graph is not None
+    decided = decided_sizes(graph, seed)
+    if decided == {one.name: one.assumed for step in graph.host.values() for one in step.decisions}:
+        return plan, recipe
+    assert graph.source is not None
+    again = fuse(load(graph.source, {**graph.dimensions, **decided}), plan.target, plan.policy, plan.fixed)
+    before = {group.name: group.program for group in plan.groups}
+    kept = {g.name: recipe.groups[g.name] for g in again.groups if before.get(g.name) == g.program}
+    fresh = default_recipe(again, numerics=recipe.numerics)
+    return again, replace(fresh, groups={**fresh.groups, **kept})
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from engine import (
 )
 from engine.documents.model import KernelDoc, PublishedTime
 from engine.documents.units import kib
+from engine.export.sources import host_row
+from engine.fusion.host_program import host_program
 from engine.scheduling.tree_text import show
 from engine.support import cache
 from engine.support.serialization import fields_to_json, from_json, to_json
@@ -30,16 +32,16 @@ from views.format import amount, duration, figure, plural, published_line
 
 
 def inspect(job: CompileJob, json: bool) -> None:
-    """Operators, tensors, and what is unsupported."""
+    """Operators, tensors, what the host runs, and what is unsupported."""
     graph = job.graph
-    unsupported = job.plan.unsupported
     if json:
         output.document(
             operators=[
                 {"name": op.name, "kind": op.kind, "inputs": op.inputs, "outputs": op.outputs, "scope": op.scope}
                 for op in graph.operators
             ],
-            unsupported=_unsupported_rows(unsupported),
+            unsupported=_unsupported_rows(job.plan),
+            host=_host_rows(job.plan),
             tensors=[{"name": t.name, "shape": t.shape, "dtype": t.dtype} for t in graph.tensors.values()],
         )
         return
@@ -49,7 +51,7 @@ def inspect(job: CompileJob, json: bool) -> None:
     )
     kinds = Counter(op.kind for op in graph.operators)
     output.table("", ("operator", "count>"), ((kind, str(count)) for kind, count in kinds.most_common()))
-    _say_unsupported(unsupported)
+    _say_left_out(job.plan)
 
 
 def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
@@ -76,7 +78,8 @@ def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
                 }
                 for group in plan.groups
             ],
-            unsupported=_unsupported_rows(plan.unsupported),
+            unsupported=_unsupported_rows(plan),
+            host=_host_rows(plan),
         )  # fmt: skip
         return
     output.say(
@@ -86,7 +89,7 @@ def fuse(job: CompileJob, policy: str | None, json: bool) -> None:
     )
     rows = ((g.name, str(g.instances), g.title, g.shape, amount(g.bytes), g.bound, g.because) for g in model.groups)
     output.table("", ("group", "times>", "what", "shape", "moves>", "bound", "because"), rows)
-    _say_unsupported(plan.unsupported)
+    _say_left_out(plan)
 
 
 def recipe(job: CompileJob, out: Path) -> None:
@@ -312,10 +315,22 @@ def doctor(json: bool, clear_cache: bool) -> None:
     output.table("", ("what", "found", "needed for", "how to get it"), cells)
 
 
-def _unsupported_rows(unsupported: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"operator": name, "reason": reason} for name, reason in unsupported.items()]
+def _unsupported_rows(plan: engine.FusionPlan) -> list[dict[str, str]]:
+    """What nothing runs; the reason stands under its older name, too."""
+    kinds = {op.name: op.kind for op in plan.source.operators} if plan.source else {}
+    return [
+        {"operator": name, "type": kinds.get(name, ""), "because": reason, "reason": reason}
+        for name, reason in plan.unsupported.items()
+    ]
 
 
-def _say_unsupported(unsupported: Mapping[str, str]) -> None:
-    for name, reason in unsupported.items():
+def _host_rows(plan: engine.FusionPlan) -> list[dict[str, Any]]:
+    return [host_row(plan, run.operator) for run in host_program(plan).runs]
+
+
+def _say_left_out(plan: engine.FusionPlan) -> None:
+    """What the host runs, and what nothing runs."""
+    for name, step in plan.source.host.items() if plan.source else ():
+        output.say(f"on the host: {name}: {step}")
+    for name, reason in plan.unsupported.items():
         output.say(f"unsupported: {name}: {reason}")

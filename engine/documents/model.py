@@ -174,6 +174,8 @@ class ModelDoc:
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
     links: tuple[LinkDoc, ...] = ()
     """Tensors passed between operators inside the launches."""
+    host: tuple[tuple[str, str], ...] = ()
+    """(operator, what a host program does for it between launches)."""
 
 
 def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:

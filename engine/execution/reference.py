@@ -133,10 +133,27 @@ def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.n
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in given.items()
     ]
-    outputs = [name for name in node.output if name in op.outputs]
+    outputs = [name for name in node.output if name and name in op.outputs]
     single = helper.make_graph([node], op.name, inputs, [onnx.ValueInfoProto(name=name) for name in outputs])
     alone = helper.make_model(single, opset_imports=model.opset_import, ir_version=min(model.ir_version, RUNTIME_IR))
     return run_session(alone, graph.name, given, outputs)
+
+
+def decided_sizes(graph: OperatorGraph, seed: int = 0) -> dict[str, int]:
+    """The dimensions of a graph that its data decide, as the inputs of `input_values` make them.
+
+    Raises Unsupported where ONNX Runtime does not run the file.
+    """
+    decisions = [decision for step in graph.host.values() for decision in step.decisions]
+    if not decisions:
+        return {}
+    given = input_values(graph, seed)
+    told = sorted({decision.tensor for decision in decisions})
+    found = {**given, **_run(model_of(graph), graph, given, told, None)}
+    return {
+        one.name: int(found[one.tensor].reshape(-1)[0]) if one.axis is None else found[one.tensor].shape[one.axis]
+        for one in decisions
+    }
 
 
 # -- seeded values
@@ -315,17 +332,23 @@ def _from_runtime(
 ) -> Values:
     """Run the file with `names` as its outputs.
 
-    Where the runtime refuses a file with operators that we do not support either, it runs the rest: what those would
-    make is drawn like an input.
+    Where the runtime refuses a file with operators that we do not support either, or where the data decide otherwise
+    than the graph's shapes assume, it runs the rest: what those operators would make is drawn like an input.
     """
     assert graph.source is not None
     model = model_of(graph)
+    lost = {op.name for op in graph.operators if op.name in graph.unsupported}
+    decided = {name for name, step in graph.host.items() if step.decisions}
     try:
-        return _run(model, graph, given, names, noise)
+        found = _run(model, graph, given, names, noise)
+        if not decided or all(value.shape == graph.tensors[name].shape for name, value in found.items()):
+            return found
+        lost = decided
     except Unsupported:
-        unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
-        if not unknown:
+        lost |= decided
+        if not lost:
             raise
+    unknown = {name for op in graph.operators if op.name in lost for name in op.outputs if name}
     known = [name for name in sorted(unknown) if name in graph.tensors and graph.tensors[name].dtype in INPUT_DTYPES]
     drawn = {name: _input(graph, name, seed, how) for name, how in distributions(graph, known, ()).items()}
     rest = model_of(graph)

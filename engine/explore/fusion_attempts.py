@@ -58,7 +58,7 @@ class Attempts:
     def _forced(self) -> UserGroups:
         graph = self._plan.source
         assert graph is not None
-        without = [opaque(op) for op in graph.operators if op.name in self._plan.unsupported]
+        without = [opaque(op) for op in graph.operators if op.name in self._plan.without_kernel]
         return UserGroups(self._program, without, KernelLegality(self._program.arrays, self._target))
 
     def _join(self, operators: Sequence[str]) -> AttemptDoc:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.execution import host_operators
 from engine.execution.nvrtc import compile_cuda
 from engine.export.torch_module import TOLERANCE
 from engine.graph.nodes import OperatorGraph
@@ -20,6 +21,8 @@ from engine.verify.values import group_values
 
 PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}
 """Name of a program -> the file that is copied."""
+HOST_OPERATORS = Path(host_operators.__file__)
+"""What a harness imports where the host runs operators."""
 MAX_VALUES = 64 << 20
 """Largest group, in bytes of its arrays, for which reference values are written."""
 
@@ -52,9 +55,11 @@ def write_values(kernel: Kernel, folder: Path) -> None:
 
 
 def write_programs(graph: OperatorGraph, programs: Collection[str], folder: Path) -> None:
-    """Copy the programs; a harness also gets the model's weights."""
+    """Copy the programs; a harness also gets the model's weights, and the operators that it runs."""
     for name in programs:
         shutil.copyfile(Path(__file__).parent / PROGRAMS[name], folder / PROGRAMS[name])
+    if "harness" in programs and graph.host:
+        shutil.copyfile(HOST_OPERATORS, folder / HOST_OPERATORS.name)
     constants = {name: one.value for name, one in graph.constants.items() if one.value is not None}
     if "harness" in programs and constants:
         save(folder / "constants.npz", constants)

@@ -3,14 +3,16 @@
     python harness.py [--inputs X.npz] [-o Y.npz] [--samples N]
 
 Needs NumPy, PyCUDA and a GPU; nothing of Loomscope.  Tensors are named as in `manifest.json`; the model's weights are
-in `constants.npz`, and what `--inputs` does not give is seeded random numbers (whole numbers are 0 or 1).  Times are
-between two events round one kernel, caches warm: for a first look, not for a comparison.
+in `constants.npz`, what the host runs between kernels is in `host_operators.py`, and what `--inputs` does not give is
+seeded random numbers (whole numbers are 0 or 1).  Times are between two events round one kernel, caches warm: for a
+first look, not for a comparison.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import statistics
 import sys
 import zipfile
@@ -63,6 +65,7 @@ class FolderRun:
         self.driver, self.folder = driver, folder
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.kernels = {kernel["group"]: kernel for kernel in self.manifest["kernels"]}
+        self.buffers = {buffer["name"]: buffer for buffer in self.manifest["buffers"]}
         self.memory: dict[str, Any] = {}
         for name, (dtype, elements) in sizes(self.manifest).items():
             value = (
@@ -72,22 +75,22 @@ class FolderRun:
             )
             if value.size != elements:
                 raise SystemExit(f"{name}: {elements} elements are wanted, {value.size} given")
-            self.memory[name] = driver.mem_alloc(value.nbytes)
-            driver.memcpy_htod(self.memory[name], value)
+            self.memory[name] = driver.mem_alloc(max(value.nbytes, 1))
+            self._write(name, value)
         self.functions = {name: self._load(kernel) for name, kernel in self.kernels.items()}
         # One of each serves all launches: they are on one stream, and leave zeroed ones as zeros.
         self.workspaces = {name: self._workspaces(kernel) for name, kernel in self.kernels.items()}
 
     def all(self, samples: int) -> dict[str, np.ndarray]:
         """Every launch once, for the outputs; then each kernel `samples` times, for its time."""
-        for launch in self.manifest["launches"]:
-            self.launch(launch)
+        launches, host = self.manifest["launches"], list(self.manifest["host"])
+        for number, launch in enumerate([*launches, None]):
+            while host and host[0]["after"] == number:
+                self._run_on_host(host.pop(0))
+            if launch and all(bool(self._read(one["tensor"])) == one["holds"] for one in launch["when"]):
+                self.launch(launch)
         self.driver.Context.synchronize()
-        shapes = {b["name"]: (b["dtype"], b["shape"]) for b in self.manifest["buffers"] if b["role"] == "output"}
-        outputs = {}
-        for name, (dtype, shape) in shapes.items():
-            outputs[name] = np.empty(shape, dtype)
-            self.driver.memcpy_dtoh(outputs[name], self.memory[name])
+        outputs = {b["name"]: self._read(b["name"]) for b in self.manifest["buffers"] if b["role"] == "output"}
         for name in self.kernels:
             launch = next(launch for launch in self.manifest["launches"] if launch["group"] == name)
             times = sorted(self.time_launch(launch) for _ in range(samples))
@@ -110,6 +113,33 @@ class FolderRun:
         for function, one in zip(self.functions[launch["group"]], kernel["launches"], strict=True):
             grid, block = tuple(one["grid"]), tuple(one["block"])
             function.prepared_async_call(grid, block, None, *pointers, shared_size=one["shared_bytes"])
+
+    def _run_on_host(self, step: Mapping[str, Any]) -> None:
+        """An operator that looks at data.  SystemExit where they ask for other sizes than the kernels are for."""
+        if step["type"] == "If":
+            branch = "then_branch" if bool(self._read(step["inputs"][0])) else "else_branch"
+            results = [self._read(name) for name in step["attributes"][branch]]
+        else:
+            operands = [self._read(name) if name else np.empty(0) for name in step["inputs"]]
+            run = runpy.run_path(str(self.folder / "host_operators.py"))["run"]
+            results = list(run(step["type"], operands, step["attributes"]))
+        for name, value in zip(step["outputs"], results, strict=False):
+            if name and value.shape != tuple(self.buffers[name]["shape"]):
+                sizes = ", ".join(f"{size} = {of['made_for']}" for size, of in step["sizes"].items())
+                raise SystemExit(f"{step['operator']} gives {list(value.shape)}; the kernels are for {sizes}")
+            if name:
+                self._write(name, np.ascontiguousarray(value, self.buffers[name]["dtype"]))
+
+    def _read(self, name: str) -> np.ndarray:
+        """A tensor, once all launches so far are done."""
+        value = np.empty(self.buffers[name]["shape"], self.buffers[name]["dtype"])
+        if value.size:
+            self.driver.memcpy_dtoh(value, self.memory[name])
+        return value
+
+    def _write(self, name: str, value: np.ndarray) -> None:
+        if value.size:
+            self.driver.memcpy_htod(self.memory[name], value)
 
     def time_launch(self, launch: Mapping[str, Any]) -> float:
         """Microseconds of one launch."""
@@ -152,8 +182,9 @@ class FolderRun:
 
 
 def sizes(manifest: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Tensor -> (element type, elements that some launch reaches)."""
-    found: dict[str, tuple[str, int]] = {}
+    """Tensor -> (element type, elements that some launch or the host reaches)."""
+    on_host = {name for step in manifest["host"] for name in (*step["inputs"], *step["outputs"]) if name}
+    found = {b["name"]: (b["dtype"], int(np.prod(b["shape"]))) for b in manifest["buffers"] if b["name"] in on_host}
     parameters = {kernel["group"]: kernel["parameters"] for kernel in manifest["kernels"]}
     for launch in manifest["launches"]:
         for p in parameters[launch["group"]]:

@@ -121,7 +121,7 @@ class FusionPlan:
     launches: tuple[Launch, ...]
     boundaries: tuple[Boundary, ...]
     unsupported: Mapping[str, str]
-    """Operators outside every group, with the reason."""
+    """Operators that nothing runs, with the reason; those that the host runs are the graph's `host`."""
     target: str
     """Name of the GPU that it was made for, and that all its groups are for."""
     source: OperatorGraph | None = field(default=None, repr=False, compare=False)
@@ -130,6 +130,12 @@ class FusionPlan:
     """What a person decided about groups."""
     choice: Choice | None = field(default=None, repr=False, compare=False)
     """Who chose the kernels, to be asked for reasons."""
+
+    @property
+    def without_kernel(self) -> Mapping[str, str]:
+        """Operators outside every group, with the reason: what is unsupported, and what the host runs."""
+        host = self.source.host if self.source else {}
+        return {**self.unsupported, **{name: step.because for name, step in host.items()}}
 
     def group(self, name: str) -> FusionGroup:
         """The group called `name`; KeyError where there is none (the message lists the names)."""

@@ -46,7 +46,7 @@ def plan(
         groups=_together(groups),
         launches=tuple(launches),
         boundaries=tuple(_boundaries(groups, launches, parts)),
-        unsupported=dict(unsupported),
+        unsupported={name: reason for name, reason in unsupported.items() if name not in graph.host},
         source=graph,
         fixed=request.fixed,
         choice=parts,

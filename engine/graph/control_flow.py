@@ -1,15 +1,19 @@
-"""Branches and loops that are decided when the file is read, written out: known conditions, known numbers of steps.
+"""Branches, loops and sequences written out as the nodes that they run.
 
     If(True)              ->    the nodes of its branch
+    If(c)                 ->    the nodes of both branches, then a choice between their results (`engine.graph.host`)
     Loop(3, True, state)  ->    the nodes of its body three times, then its collected results
+    Loop(3, c, state)     ->    the same, then the choice of the state after the last step that ran
     sequences             ->    the tensors that stand in them, where every step on the way is known
 
-What depends on the data stays as it is.  Tensors inside get names of their own, "NODE/3/NAME" in the fourth step.
+Nodes have no effect but their results, so that those of a branch that is not taken may run, and need not.  A loop whose
+longest run is not known stays as it is.  Tensors inside get names of their own, "NODE/3/NAME" in the fourth step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -17,6 +21,7 @@ from onnx import helper, numpy_helper
 
 from engine.graph.expansion import SINCE_AXES_OPERAND
 from engine.graph.fold import REFUSALS
+from engine.graph.host import BRANCHES, choice_of, make_choice
 from engine.graph.subgraphs import subgraphs
 from engine.support.budgets import MAX_READ, MAX_SCAN_NODES
 
@@ -24,6 +29,9 @@ Known = Callable[[str], np.ndarray | None]
 """The value of a tensor, where it is known when the file is read."""
 ROUNDS = 64
 """Branches behind branches, each of which is known once the one before is written out."""
+
+SINCE_SLICE_OPERANDS = 10
+"""First operator set whose Slice takes its places as operands."""
 
 _EVALUATED = frozenset(
     "Abs Add And Cast CastLike Constant Div Equal Gather Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod "
@@ -40,9 +48,12 @@ def has_control_flow(model: onnx.ModelProto) -> bool:
     return not kinds.isdisjoint(("If", "Loop", *_MAKE_SEQUENCES))
 
 
-def write_out_known(model: onnx.ModelProto, opset: int, known: Known) -> bool:
-    """Write out, in place, what is known; whether anything was."""
-    writer = _Writer(model.graph, opset, known)
+def write_out_control_flow(model: onnx.ModelProto, opset: int, known: Known, is_decided_by_data: bool) -> bool:
+    """Write out, in place, what is known; whether anything was.
+
+    is_decided_by_data: also where only the data tell which branch is taken, or when a loop ends.
+    """
+    writer = _Writer(model.graph, opset, known, is_decided_by_data)
     for node in list(model.graph.node):
         writer.write(node)
     if writer.has_changed:
@@ -53,11 +64,31 @@ def write_out_known(model: onnx.ModelProto, opset: int, known: Known) -> bool:
     return writer.has_changed
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a loop."""
+
+    condition: str
+    """The tensor that says whether it runs; "" where it is known to, once the one before has."""
+    states: tuple[str, ...]
+    """Before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenLoop:
+    """A loop of which all steps are written out."""
+
+    steps: list[_Step]
+    states: list[str]
+    """After the last one."""
+    collected: list[list[str]]
+
+
 class _Writer:
     """The nodes of a graph while they are written out."""
 
-    def __init__(self, graph: onnx.GraphProto, opset: int, known: Known) -> None:
-        self._graph, self._opset, self._known = graph, opset, known
+    def __init__(self, graph: onnx.GraphProto, opset: int, known: Known, is_decided_by_data: bool) -> None:
+        self._graph, self._opset, self._known, self._is_decided_by_data = graph, opset, known, is_decided_by_data
         self._room = MAX_SCAN_NODES
         self._sequences: dict[str, list[str] | None] = {}
         """Sequence -> the tensors in it; None for one that is not known."""
@@ -70,59 +101,95 @@ class _Writer:
     def write(self, node: onnx.NodeProto) -> None:
         """Append a node, or what it becomes."""
         before, constants = len(self.nodes), len(self.constants)
+        room, has_changed = self._room, self.has_changed
         written = {"If": self._branch, "Loop": self._loop}.get(node.op_type, self._sequence)(node)
         if written and node.op_type not in _MAKE_SEQUENCES:
             self.has_changed = True
         elif not written:
             del self.nodes[before:], self.constants[constants:]
+            self._room, self.has_changed = room, has_changed  # those inside may have been written out
             self.nodes.append(node)
         self._makers.update((name, one) for one in self.nodes[before:] for name in one.output if name)
 
     def _branch(self, node: onnx.NodeProto) -> bool:
         condition = self._value(node.input[0]) if node.input else None
-        if condition is None or condition.size != 1:
+        bodies = [next((a.g for a in node.attribute if a.name == name), None) for name in BRANCHES]
+        if choice_of(node) and condition is None:
+            return False  # nothing is left to be written out
+        if condition is not None and condition.size == 1:
+            results = self._results(bodies[0 if condition.reshape(-1)[0] else 1], node, "")
+            for source, target in zip(results or (), node.output, strict=False):
+                self._copy(source, target)
+            return results is not None
+        if condition is not None or not self._is_decided_by_data:
             return False
-        wanted = "then_branch" if condition.reshape(-1)[0] else "else_branch"
-        body = next((a.g for a in node.attribute if a.name == wanted), None)
-        if body is None or len(body.output) != len(node.output) or not self._take(len(body.node)):
+        then, other = (self._results(body, node, f"{at}/") for body, at in zip(bodies, ("then", "else"), strict=True))
+        if then is None or other is None:
             return False
-        made = self._inline(body, f"{_name(node)}/", {})
-        for inner, outer in zip(body.output, node.output, strict=True):
-            self._copy(made.get(inner.name, inner.name), outer)
+        self.nodes.append(make_choice(_name(node), node.input[0], node.output, then, other))
         return True
 
+    def _results(self, body: onnx.GraphProto | None, node: onnx.NodeProto, place: str) -> list[str] | None:
+        """Write the nodes of a branch; the names of its results.  None where it does not suit its If."""
+        if body is None or len(body.output) != len(node.output) or not self._take(len(body.node)):
+            return None
+        made = self._inline(body, f"{_name(node)}/{place}", {})
+        return [made.get(value.name, value.name) for value in body.output]
+
     def _loop(self, node: onnx.NodeProto) -> bool:
-        """Every step of a loop, for as long as it is known whether there is another."""
+        """Every step of a loop, for as long as there can be another."""
         body, states = next((a.g for a in node.attribute if a.name == "body"), None), list(node.input[2:])
         if body is None or len(body.input) != 2 + len(states) or len(body.output) < 1 + len(states):
             return False
-        count = self._value(node.input[0]) if node.input[0] else np.array(MAX_SCAN_NODES)
-        goes_on = self._value(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
+        longest, condition = [*node.input, "", ""][:2]
+        count = self._value(longest) if longest else np.array(MAX_SCAN_NODES)
         if count is None or count.size != 1:
             return False
-        limit, step = int(count.reshape(-1)[0]), 0
+        limit = int(count.reshape(-1)[0])
         collected: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
-        while goes_on is not None and goes_on.all() and step < limit:
-            if not self._take(len(body.node) + 1):
+        steps: list[_Step] = []
+        while len(steps) < limit:
+            goes_on = self._value(condition) if condition else np.array(True)
+            if goes_on is not None and not goes_on.all():
+                break
+            if (goes_on is None and not self._is_decided_by_data) or not self._take(len(body.node) + 1):
                 return False
-            prefix = f"{_name(node)}/{step}/"
-            number = self._constant(f"{prefix}step", np.array(step, np.int64))
-            condition = self._constant(f"{prefix}condition", np.array(True))
+            steps.append(_Step(condition if goes_on is None else "", tuple(states)))
+            prefix = f"{_name(node)}/{len(steps) - 1}/"
+            number = self._constant(f"{prefix}step", np.array(len(steps) - 1, np.int64))
+            true = self._constant(f"{prefix}condition", np.array(True))
             inputs = [value.name for value in body.input]
-            made = self._inline(body, prefix, dict(zip(inputs, (number, condition, *states), strict=True)))
-            results = [made.get(value.name, value.name) for value in body.output]
-            goes_on, states = self._value(results[0]), results[1 : 1 + len(states)]
-            for all_of, one in zip(collected, results[1 + len(states) :], strict=True):
+            made = self._inline(body, prefix, dict(zip(inputs, (number, true, *states), strict=True)))
+            condition, *results = (made.get(value.name, value.name) for value in body.output)
+            states = results[: len(states)]
+            for all_of, one in zip(collected, results[len(states) :], strict=True):
                 all_of.append(one)
-            step += 1
-        if goes_on is None or (not step and collected):
+        if collected and not steps:
             return False
-        outputs = list(node.output)
-        for last, name in zip(states, outputs, strict=False):
-            self._copy(last, name)
-        for parts, name in zip(collected, outputs[len(states) :], strict=False):
-            if name:
-                self._concat(parts, name, 0, is_new=True)
+        return self._end_loop(node, _WrittenLoop(steps, states, collected))
+
+    def _end_loop(self, node: onnx.NodeProto, loop: _WrittenLoop) -> bool:
+        """The results of a loop: of its last step, or of that which the data say was the last."""
+        name, outputs, states = _name(node), list(node.output), loop.states
+        open_steps = [at for at, step in enumerate(loop.steps) if step.condition]
+        if open_steps and loop.collected and self._opset < SINCE_SLICE_OPERANDS:
+            return False
+        number = self._constant(f"{name}/steps", np.array([len(loop.steps)], np.int64)) if open_steps else ""
+        for at in reversed(open_steps):
+            step = loop.steps[at]
+            here = [*step.states, self._constant(f"{name}/{at}/steps", np.array([at], np.int64))]
+            ends = [f"{name}/{at}/end/{place}" for place in range(len(here))]
+            self.nodes.append(make_choice(f"{name}/{at}/end", step.condition, ends, [*states, number], here))
+            *states, number = ends
+        for last, target in zip(states, outputs, strict=False):
+            self._copy(last, target)
+        for parts, target in zip(loop.collected, outputs[len(states) :], strict=False):
+            if target and open_steps:
+                self._concat(parts, f"{target}/all", 0, is_new=True)
+                first = self._constant(f"{target}/first", np.array([0], np.int64))
+                self.nodes.append(helper.make_node("Slice", [f"{target}/all", first, number], [target], name=target))
+            elif target:
+                self._concat(parts, target, 0, is_new=True)
         return True
 
     def _value(self, name: str) -> np.ndarray | None:

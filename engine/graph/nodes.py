@@ -108,6 +108,34 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
+class HostDecision:
+    """A number that the data decide, as a dimension: how many results there are, or which branch is taken."""
+
+    name: str
+    """"OPERATOR.count", or "OPERATOR.branch", which is 1 where the condition holds."""
+    assumed: int
+    """What the shapes of the graph are for: what the caller gave, or the largest."""
+    largest: int
+    tensor: str
+    """Which tensor of a run tells it."""
+    axis: int | None
+    """The axis whose size it is; None where it is the tensor's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStep:
+    """What a host program does for an operator that no kernel can be: it looks at data, and decides."""
+
+    because: str
+    decisions: tuple[HostDecision, ...] = ()
+    """What shapes behind it depend on; none where it only chooses between tensors of one shape."""
+
+    def __str__(self) -> str:
+        sizes = (f"; kernels behind it are for {d.name} = {d.assumed} of at most {d.largest}" for d in self.decisions)
+        return self.because + "".join(sizes)
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """An in-place write: after the graph ran, the buffer of `target` holds what `value` held."""
 
@@ -130,11 +158,13 @@ class OperatorGraph:
     updates: tuple[Update, ...] = ()
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Operator name -> why no kernel can be generated for it."""
+    host: Mapping[str, HostStep] = field(default_factory=dict)
+    """Operator name -> what a host program does for it between kernels."""
     source: Path | None = None
     """The file it was read from; None for graphs built in memory."""
     dialect: str = "onnx"
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    """Sizes that symbolic dimensions of the file were given."""
+    """Sizes that symbolic dimensions of the file, and numbers that its data decide, were given."""
     transposed: Mapping[str, str] = field(default_factory=dict)
     """Weight of a product of codes -> the constant that holds it with its two axes swapped."""
     sums: Mapping[str, str] = field(default_factory=dict)

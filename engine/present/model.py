@@ -88,6 +88,7 @@ def model_doc(
     untimed = ModelDoc(
         graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
+        host=tuple([(name, str(step)) for name, step in graph.host.items()]),
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 

@@ -98,7 +98,7 @@ def _compile(module: Any, examples: tuple[Any, ...], target: str, is_whole: bool
         views = _shared_views(program.graph) if is_whole else {}
         graph = load(path)
         plan = fuse(graph, target)
-        refused = {**graph.unsupported, **plan.unsupported}
+        refused = {**graph.unsupported, **plan.without_kernel}
         nodes = _nodes_of(path, refused)
         if refused and not nodes:  # an operator of a function that the exporter wrote for a node
             raise _WholeRefusal("; ".join(f"{name}: {why}" for name, why in refused.items()))

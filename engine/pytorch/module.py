@@ -37,7 +37,7 @@ class PlanModule(torch.nn.Module):
             raise BadInput("torch", plan.graph, "the plan comes from no graph", "fuse a graph")
         if graph.updates:
             raise Unsupported("torch", graph.updates[0].target, "is updated in place, which no operator here does")
-        for name, why in plan.unsupported.items():
+        for name, why in plan.without_kernel.items():
             raise Unsupported("torch", name, why, "engine.torch_backend leaves such operators to PyTorch")
         self.plan, self.recipe, self.graph = plan, recipe, graph
         self._constants: dict[str, str] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.graph.akg import IN_PLACE
+from engine.graph.host import COUNTS
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
 from engine.support.errors import Unsupported
 from engine.tensor.build import StatementBuilder, box
@@ -13,7 +14,7 @@ from engine.tensor.operators import rule_of
 from engine.tensor.repeated_operators import Repeats
 
 WITHOUT_EXPRESSION = {
-    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), "gives as many results as the data ask for"),
+    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), COUNTS),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws at random"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "draws at random"),
     **dict.fromkeys(("If", "Loop"), "decides what runs when the data are there"),
@@ -23,7 +24,7 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "works on what may be absent"),
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), "works on texts"),
 }
-"""Reasons why some operators cannot be expressions over boxes of fixed size."""
+"""Reasons why some operators cannot be expressions over boxes of fixed size, where a host program cannot run them."""
 
 EMPTY_OPERANDS = ("Concat",)
 """Operators that give elements where their first operand has none."""
@@ -35,7 +36,8 @@ def lower(graph: OperatorGraph) -> TensorProgram:
 
 
 def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
-    """Lower every supported operator to statements S0, S1, ... in graph order; return the reasons for the others.
+    """Lower every supported operator to statements S0, S1, ... in graph order; return the reasons for the others, those
+    that the host runs among them.
 
     Arrays have the names of the graph's tensors; what operators need in between is called "TENSOR.max" and so on.
     What is skipped leaves its tensors open: what it reads counts as an output of the program, what it
@@ -66,8 +68,8 @@ def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]
 
 
 def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
-    """The operators that no kernel can be generated for, with the reason in words."""
-    return lower_supported(graph)[1]
+    """The operators that neither a kernel nor the host runs, with the reason in words."""
+    return {name: reason for name, reason in lower_supported(graph)[1].items() if name not in graph.host}
 
 
 def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, str]]:
@@ -76,6 +78,9 @@ def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, 
     skipped: dict[str, str] = {}
     for op in graph.operators:
         if op.name not in graph.unsupported and repeats.again(op):
+            continue
+        if op.name in graph.host:
+            skipped[op.name] = graph.host[op.name].because
             continue
         # That an operator can have no tensor expression is a better reason than that its shapes are unknown.
         reason = WITHOUT_EXPRESSION.get(op.kind) or graph.unsupported.get(op.name) or _obstacle(op, build)

@@ -63,7 +63,7 @@ def check_model(
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
-        run.launch(launch)
+        run.launch(number)
     expected = reference_values(graph, seed, wanted)
     results = {name: run.value(name).reshape(expected[name].shape) for name in wanted}
     limits, because = _find_limits(graph, expected, run.launched, seed)
@@ -117,8 +117,12 @@ class _Comparison:
         because = self.because if is_float(expected.dtype) else "exact: integers and booleans"
         if left_out := got.size - limits.compared:
             because += f"; {left_out} of {got.size} elements move too much to be compared"
-        if self.run.by_reference:
-            because += f"; without a kernel, run by the reference: {', '.join(self.run.by_reference)}"
+        host = self.run.graph.host
+        for who, names in (
+            ("on the host", [name for name in self.run.by_reference if name in host]),
+            ("without a kernel, run by the reference", [name for name in self.run.by_reference if name not in host]),
+        ):
+            because += f"; {who}: {', '.join(names)}" if names else ""
         status, message = "pass", ""
         if not error <= allowed:
             status, message = "fail", f"largest error {error:.3g}, allowed {allowed:.3g}"

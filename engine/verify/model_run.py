@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from engine.compilation import compile_group
+from engine.execution import host_operators
 from engine.execution.reference import operator_values
-from engine.fusion.nodes import FusionPlan, Launch
+from engine.fusion.host_program import host_program
+from engine.fusion.nodes import FusionPlan
+from engine.graph.host import BRANCHES
+from engine.graph.nodes import HostStep, Operator
 from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
-from engine.support.errors import Fault
+from engine.support.errors import BadInput, Fault
 from engine.verify.footprint import own_part
 from engine.verify.levels import KernelRun
 
@@ -31,32 +35,65 @@ class ModelRun:
         """values: of inputs and constants; results come beside them.  find_run: what of a kernel runs, and where."""
         assert plan.source is not None
         self._plan, self._recipe, self._timeout, self._find_run = plan, recipe, timeout, find_run
-        self._graph = plan.source
+        self.graph = plan.source
         self._values = values
         self._kernels: dict[str, Kernel] = {}
         self._without_kernel = {
-            name: op for op in self._graph.operators if op.name in plan.unsupported for name in op.outputs if name
+            name: op for op in self.graph.operators if op.name in plan.without_kernel for name in op.outputs if name
         }
+        self._conditions = host_program(plan).conditions
         self.launched: list[Kernel] = []
         """The kernel of each launch so far."""
         self.by_reference: list[str] = []
 
     def value(self, tensor: str) -> np.ndarray:
-        """A tensor; operators without a kernel run when somebody asks for what they make."""
+        """A tensor; operators without a kernel run when somebody asks for what they make.
+
+        Raises BadInput where the data decide otherwise than the plan is for.
+        """
         if tensor not in self._values and tensor in self._without_kernel:
             op = self._without_kernel[tensor]
-            given = {name: self.value(name).reshape(self._shape(name)) for name in op.inputs if name}
-            self._values.update(operator_values(self._graph, op, {**self._values, **given}))
+            step = self.graph.host.get(op.name)
+            made = self._run_on_host(op) if step else self._run(op)
+            if step and step.decisions:
+                self._check_sizes(op, step, made)
+            self._values.update(made)
             self.by_reference.append(op.name)
         return self._values[tensor]
 
+    def _check_sizes(self, op: Operator, step: HostStep, made: Mapping[str, np.ndarray]) -> None:
+        for name, value in made.items():
+            if value.shape != self._shape(name):
+                found = f"gives {list(value.shape)}, the plan is for {list(self._shape(name))}"
+                raise BadInput("check", f"operator {op.name}", found, f"give the size: --dim {step.decisions[0].name}=")
+
+    def _run(self, op: Operator) -> Mapping[str, np.ndarray]:
+        """The results of an operator by the reference implementation."""
+        given = {name: self.value(name).reshape(self._shape(name)) for name in op.inputs if name}
+        return operator_values(self.graph, op, {**self._values, **given})
+
+    def _run_on_host(self, op: Operator) -> Mapping[str, np.ndarray]:
+        """The results of an operator as the exported program computes them."""
+        if op.kind == "If":
+            branch = op.attributes[BRANCHES[0 if self.value(op.inputs[0]).reshape(-1)[0] else 1]]
+            assert isinstance(branch, tuple)
+            results = [self.value(str(name)).reshape(self._shape(str(name))) for name in branch]
+        else:
+            operands = [self.value(name).reshape(self._shape(name)) if name else np.empty(0) for name in op.inputs]
+            results = list(host_operators.run(op.kind, operands, op.attributes))
+        return {name: value for name, value in zip(op.outputs, results, strict=False) if name}
+
     def _shape(self, tensor: str) -> tuple[int, ...]:
         """The shape that the graph gives a tensor; groups know it without its axes of one element."""
-        known = self._graph.tensors.get(tensor)
+        known = self.graph.tensors.get(tensor)
         return known.shape if known else self._values[tensor].shape
 
-    def launch(self, launch: Launch) -> None:
-        """Run one launch."""
+    def launch(self, number: int) -> None:
+        """Run one launch, by its place in the plan; none whose results nobody reads, as the data decide."""
+        launch = self._plan.launches[number]
+        conditions = self._conditions[number]
+        if not all(bool(self.value(one.tensor).reshape(-1)[0]) == one.holds for one in conditions):
+            return
         if launch.group not in self._kernels:
             self._kernels[launch.group] = compile_group(self._plan.group(launch.group), self._recipe)
         kernel = self._kernels[launch.group]

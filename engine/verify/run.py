@@ -86,8 +86,8 @@ def run_plan(
         raise _missing(missing[0], graph.name, graph.inputs)
     values = {**constant_values(graph, names=graph.constants.keys() - values.keys()), **values}
     model = ModelRun(plan, recipe, values, run, timeout)
-    for launch in plan.launches:
-        model.launch(launch)
+    for number in range(len(plan.launches)):
+        model.launch(number)
     wanted = dict.fromkeys((*graph.outputs, *(update.target for update in graph.updates)))
     return Results({name: _in_graph_shape(name, model.value(name), graph) for name in wanted}, origin)
 

@@ -86,7 +86,7 @@ class EmulatedDriver:
         return part.view(dtype)
 
     def memcpy_htod(self, pointer: int, value: np.ndarray) -> None:
-        self.at(pointer, "uint8", value.nbytes)[:] = value.view(np.uint8)
+        self.at(pointer, "uint8", value.nbytes)[:] = value.reshape(-1).view(np.uint8)
 
     def memcpy_dtoh(self, value: np.ndarray, pointer: int) -> None:
         value.reshape(-1)[:] = self.at(pointer, value.dtype.name, value.size)

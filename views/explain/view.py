@@ -51,6 +51,8 @@ class ExplainView(Panel):
             stages = ", ".join(f"{name} {second:.1f}" for name, second in model.seconds)
             facts.append(("Opened in", f"{seconds:.1f} s", stages))
         layout.addLayout(_facts(facts))
+        if model.host:
+            _section(layout, "On the host", [f"{name}: {what}" for name, what in model.host])
         if model.unsupported:
             _section(layout, "Not compiled", [f"{name}: {reason}" for name, reason in model.unsupported])
         self._set(page, layout, model.name)

@@ -97,9 +97,11 @@ def kernels_section(report: ReportDoc, links: Mapping[str, str]) -> Markup:
     rows = table(columns, (_kernel_row(group, links) for group in groups), [f"r{number[g.name]}" for g in groups])
     origins = dict.fromkeys(origin_of(group.time) for group in groups if group.time)
     origin = f"Times are {', '.join(origins)}." if origins else "No group has a time."
+    on_host = table(("operator", "what the host does"), model.host) if model.host else None
     left_out = table(("operator", "why it has no kernel"), model.unsupported) if model.unsupported else None
     return section(
         "Kernels", "kernels", tag("p", origin, class_="dim"), rows,
+        [tag("h3", "On the host"), on_host] if on_host else None,
         [tag("h3", "Without a kernel"), left_out] if left_out else None,
     )  # fmt: skip
 
