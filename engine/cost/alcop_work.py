@@ -16,7 +16,7 @@ from engine.target.registers import (
 )
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import For, TileOp, TileProgram, before_meeting, operations
+from engine.tile.nodes import For, TileOp, TileProgram, before_meeting, only_copies, operations
 
 
 def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: int | None = None) -> AlcopWork:
@@ -128,7 +128,8 @@ def _grid_and_panels(
 
 def main_loop(body: tuple[TileOp, ...]) -> For | None:
     """The loop over tiles: the longest outermost one that every block walks."""
-    walked = [op for op in before_meeting(body) if isinstance(op, For) and not op.is_unrolled]
+    loops = [op for op in before_meeting(body) if isinstance(op, For)]
+    walked = [loop for loop in loops if not loop.is_unrolled and not only_copies(loop.body)]
     return max(walked, key=lambda loop: loop.extent, default=None)
 
 

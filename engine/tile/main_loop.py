@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.tile.nodes import TileOp, TileProgram
+from engine.tile.nodes import TileOp, TileProgram, only_copies
 from engine.tile.trip_counts import trip_counts
 from engine.tile.work import OUTSIDE
 
@@ -37,7 +37,8 @@ def _innermost(tile: TileProgram, body: tuple[TileOp, ...]) -> list[LoopRequests
     found: list[LoopRequests] = []
     for inner in (inner for op in body for inner in op.bodies):
         deeper = _innermost(tile, inner.operations)
-        if not deeper and inner.counter and inner.extent > 1 and not inner.is_unrolled:
+        is_walked = inner.counter and inner.extent > 1 and not inner.is_unrolled and not only_copies(inner.operations)
+        if not deeper and is_walked:
             own = _requests(tile, inner.operations, True)
             deeper = [own] if own.tensor + own.outside + own.shared else []
         found += deeper

@@ -32,14 +32,13 @@ from engine.tile.addresses import (
 from engine.tile.nodes import (
     BLOCK,
     THREAD,
-    AsyncCopy,
     BlockRanges,
-    Commit,
     Let,
     Region,
     TileOp,
     TileProgram,
     before_meeting,
+    only_copies,
 )
 from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
@@ -226,10 +225,5 @@ def _serial_steps(body: tuple[TileOp, ...]) -> int:
     What the last block of a team does after the meeting is counted as the meeting's.
     """
     loops = [inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled]
-    waiting = [loop for loop in loops if not _only_copies(loop.operations)]
+    waiting = [loop for loop in loops if not only_copies(loop.operations)]
     return max([1, *(-(-loop.extent // loop.written_out) * _serial_steps(loop.operations) for loop in waiting)])
-
-
-def _only_copies(body: tuple[TileOp, ...]) -> bool:
-    """Whether these are asynchronous copies that are waited for elsewhere."""
-    return any(isinstance(op, AsyncCopy) for op in body) and not any(isinstance(op, Commit) for op in body)

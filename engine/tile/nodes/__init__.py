@@ -28,7 +28,7 @@ from engine.tile.nodes.control import (
     WarpSync,
     before_meeting,
 )
-from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait
+from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait, only_copies
 from engine.tile.nodes.operation import Rewrite, TileOp, names_in, operations
 from engine.tile.nodes.program import Needs, Note, PipelineRequest, TileProgram
 from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
@@ -37,5 +37,6 @@ __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
     "Declare", "For", "If", "KernelConfig", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad",
     "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
-    "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "operations",
+    "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "only_copies",
+    "operations",
 ]  # fmt: skip

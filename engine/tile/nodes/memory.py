@@ -213,3 +213,8 @@ class MatrixLoad(TileOp):
     def write(self, out: CudaWriter) -> None:
         place = out.place(self.source, self.position)
         out.line(f"{self.function}({slot_text(self.slot)}, {self.source}, {place});", self.at)
+
+
+def only_copies(body: tuple[TileOp, ...]) -> bool:
+    """Whether a loop's body is asynchronous copies that are waited for outside: a part of one step, not steps."""
+    return any(isinstance(op, AsyncCopy) for op in body) and not any(isinstance(op, Commit) for op in body)
