@@ -18,7 +18,17 @@ _SINCE_SPLIT_PARTS = 18
 """Operator set from which on a split says its parts."""
 _FILTER = -10000.0
 """What ONNX Runtime adds to scores that a mask leaves out."""
+_FUTURE = float(np.finfo(np.float32).min)
+"""And to scores of keys behind a query's own, far below what a mask adds: a query all of whose keys are masked sees
+those all the same."""
 _LAST = 2**31 - 1
+_GROUPED = (
+    "num_heads", "kv_num_heads", "scale", "softcap", "local_window_size", "do_rotary", "rotary_interleaved", "causal",
+    "q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon",
+)  # fmt: skip
+"""Attributes of GroupQueryAttention that are followed, or that say nothing without operands that are refused."""
+_GROUPED_OPERANDS = 11
+"""The first operand of GroupQueryAttention that is refused: sinks, scales of caches, weights of norms."""
 
 
 def multi_head_attention(body: Expansion) -> bool:
@@ -87,8 +97,9 @@ def group_query_attention(body: Expansion) -> bool:
     """Causal attention whose heads of queries share heads of keys, behind the keys of earlier steps."""
     heads, shared = int(body.attribute("num_heads", 0)), int(body.attribute("kv_num_heads", 0))
     before, bias = (body.operand(3), body.operand(4)), body.operand(10)
-    refused = ("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type", "kv_cache_bit_width")
-    if not heads or not shared or body.operand(11) or any(_is_set(body, name) for name in refused):
+    if not heads or not shared or any(body.node.input[_GROUPED_OPERANDS:]) or body.attribute("causal", 1) != 1:
+        return False
+    if any(_is_set(one) for one in body.node.attribute if one.name not in _GROUPED):
         return False
     if any(before) != all(before) or not body.operand(6) or not body.has_results_only((0, 1, 2)):
         return False
@@ -183,13 +194,13 @@ def _mask_bias(body: Expansion, mask: str, like: str) -> str:
 
 
 def _causal_bias(body: Expansion, mask: _CausalMask, like: str) -> str:
-    """What scores [batch, heads, queries, keys] get: much below 0 for keys that a query may not see."""
+    """What scores [batch, heads, queries, keys] get: the lowest number for keys that a query may not see."""
     positions = body.unsqueeze(body.unsqueeze(mask.positions, 1), 3)
     seen = body.add("Not", body.add("Greater", mask.keys, positions))
     if mask.window >= 0:
         first = body.add("Sub", positions, body.constant(np.array(mask.window)))
         seen = body.add("And", seen, body.add("Greater", mask.keys, first))
-    return body.add("Where", seen, body.number(0, like), body.number(_FILTER, like))
+    return body.add("Where", seen, body.number(0, like), body.number(_FUTURE, like))
 
 
 def _operands(body: Expansion, heads: int, shared: int) -> tuple[str, str, str]:
@@ -273,7 +284,6 @@ def _range(body: Expansion, size: str) -> str:
     return body.add("Range", body.constant(np.array(0)), scalar, body.constant(np.array(1)))
 
 
-def _is_set(body: Expansion, name: str) -> bool:
+def _is_set(attribute: onnx.AttributeProto) -> bool:
     """Whether an attribute asks for something: a number other than 0, or a text other than NONE."""
-    found = next((onnx.helper.get_attribute_value(one) for one in body.node.attribute if one.name == name), 0)
-    return found not in (0, b"NONE", b"")
+    return onnx.helper.get_attribute_value(attribute) not in (0, b"NONE", b"")

@@ -56,6 +56,8 @@ class AttentionCase:
 
 X = normal(2, 5, 12)
 FLAT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+LEFT = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], np.int32)
+"""Padding in front: a causal query there sees no key that the mask leaves."""
 SQUARE = np.tril(np.ones((2, 5, 5), np.int32))
 POSITIONS = np.array([[3, 1, 4, 1, 5], [0, 1, 2, 3, 4]])
 ANGLES: dict[str, np.ndarray | None] = {"cos": normal(9, 4), "sin": normal(9, 4)}
@@ -91,6 +93,10 @@ CASES = {
     "a mask of keys": AttentionCase("Attention", {**ONE, "m": FLAT}, {"num_heads": 3}),
     "a mask of scores": AttentionCase("Attention", {**ONE, "b": None, "m": SQUARE}, {"num_heads": 3}),
     "causal": AttentionCase("Attention", ONE, {"num_heads": 3, "unidirectional": 1}),
+    "causal behind padding": AttentionCase("Attention", {**ONE, "m": LEFT}, {"num_heads": 3, "unidirectional": 1}),
+    "heads, causal behind padding": AttentionCase(
+        "MultiHeadAttention", {**THREE, "m": LEFT}, {"num_heads": 3, "unidirectional": 1}
+    ),
     "heads with a mask": AttentionCase("MultiHeadAttention", {**THREE, "m": FLAT}, {"num_heads": 3}),
     "heads, causal, behind earlier keys": AttentionCase(
         "MultiHeadAttention", {**THREE, **EARLIER}, {"num_heads": 3, "unidirectional": 1}, KEPT
@@ -144,11 +150,40 @@ def test_kernels_of_what_is_written_out_are_right(case: str, tmp_path: Path) -> 
     assert engine.check_model(graph, engine.fuse(graph)).status == "pass"
 
 
+@pytest.mark.parametrize("place", range(11, 17))
+def test_operands_that_are_not_followed_are_refused(place: int, tmp_path: Path) -> None:
+    """Sinks, scales of caches, weights of norms, lengths of queries."""
+    more = {f"absent{at}": None for at in range(len(PROMPT), place)} | {"more": normal(16)}
+    onnx.save(group_query({**PROMPT, **more}).model(), tmp_path / "model.onnx")
+    assert "op" in engine.load(tmp_path / "model.onnx").unsupported
+
+
+HALF_LIMIT = 2**-11 * 16 * 4
+"""ONNX Runtime computes in float32, each written-out step rounds to 11 bits: scores of up to 16 are off by 16 of those,
+so are weights by as much of themselves, of values of up to 4."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_half_precision_is_near(case: str) -> None:
+    one = CASES[case]
+    half = {n: v.astype(np.float16) if v is not None and v.dtype == np.float32 else v for n, v in one.operands.items()}
+    halved = replace(one, operands=half)
+    model = halved.model()
+    for output in model.graph.output:
+        output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    expected, got = run(model, halved.values), run(write_out(model, case), halved.values)
+    for mine, theirs in list(zip(got, expected, strict=True))[: one.compared]:
+        np.testing.assert_allclose(mine.astype(np.float32), theirs.astype(np.float32), atol=HALF_LIMIT)
+
+
 @pytest.mark.parametrize(
     ("case", "more"),
     [
         ("rotated", {"rotary_embedding_dim": 4, "num_heads": 3}),
         ("a prompt", {"smooth_softmax": 1}),
+        ("a prompt", {"causal": 0}),
+        ("a prompt", {"sliding_window_cache": 1}),
+        ("a prompt", {"k_quant_type": "PER_TENSOR"}),
         ("a mask of keys", {"qkv_hidden_sizes": [12, 12, 12]}),
     ],
 )
