@@ -82,7 +82,7 @@ class Desk:
         type_text(str(path))
         assert wait_for(lambda: getattr(QApplication.focusWidget(), "text", str)() == str(path))
         self.press("Return")
-        if not wait_for(_has_no_dialog, 2):  # completions come when the folder has been read; they take one Return
+        if not wait_for(_has_no_dialog, 2000):  # completions come when the folder has been read; they take one Return
             self.press("Return")
         assert wait_for(_has_no_dialog)
 
