@@ -39,7 +39,7 @@ from engine.tile.nodes import (
     TileProgram,
     before_meeting,
     only_copies,
-)
+)  # fmt: skip
 from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
 

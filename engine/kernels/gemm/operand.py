@@ -27,6 +27,10 @@ from engine.tile.source import Line
 
 BITS = {2: "uint16"}
 """Type of a register that holds an element of so many bytes as it is, which no conversion touches on its way."""
+MOST_UNROLLED = 15
+"""Copies of a thread up to which all are written out: of more, the compiler keeps all addresses, and spills some."""
+UNROLLED_COPIES = 4
+"""Copies that are written out of a longer loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +116,6 @@ def choose_operand(
     row_bytes = copy.row * copy.element_bytes if tiling.is_swizzled else 0
     emitter.buffers[tile] = Buffer(tile, array.dtype, (copy.elements(tiling.is_swizzled),), "shared", row_bytes)
     return Operand(access, side, tiling, place, named, tile, array.dtype, copy)
-
-
-MOST_UNROLLED = 15
-"""Copies of a thread up to which all are written out: of more, the compiler keeps all addresses, and spills some."""
-UNROLLED_COPIES = 4
-"""Copies that are written out of a longer loop."""
 
 
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
