@@ -5,11 +5,11 @@
 A space is a table of the folder, `NAME.csv.gz`: a column for each parameter, `mean_ms`, and `status` ("ok", or why a
 configuration has no time).  Strategies are those of `engine.tuning`, unchanged; the modelled time that they rank by is
 the same for every program, and what they learn from are the parameters.  Beside them: random search, and a genetic
-algorithm as Kernel Tuner has it (its defaults).  A configuration that failed counts as a trial.
+algorithm with the sizes and chances that Kernel Tuner's has by default.  A configuration that failed counts as a trial.
 
-The score is that of Willemsen et al. (2024), over trials in place of seconds: at each trial, how far the mean of the
-searches has come from what random search is expected to have then (0) to the best of all (1), averaged over the trials
-until random search is expected to have closed 95 % of the distance from the median to the best.
+The score is P of arXiv 2509.26300, over trials in place of seconds: at each trial, how far the mean of the searches has
+come from what random search is expected to have then (0) to the best of all (1), averaged over the trials until random
+search is expected to have closed 95 % of the distance from the median to the best.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 
 from engine.kernels.space import Program, Value
 from engine.support.errors import BadInput
+from engine.tuning.candidate_pool import Candidates
 from engine.tuning.strategies import make_strategy
 from engine.tuning.strategy import Result, Strategy
 
@@ -39,8 +40,10 @@ MOST_BYTES = 1 << 28
 """Of a table once it is unpacked."""
 CUTOFF = 0.95
 TRIALS = 200
-POPULATION, MUTATION_CHANCE = 20, 10
-"""Of the genetic algorithm: programs of a generation, and one in how many values is drawn anew."""
+POPULATION, MUTATION_CHANCE = 30, 20
+"""Of the genetic algorithm: programs of a generation, and one in how many children gives way to a neighbour."""
+RANKS = (1.0, 2.5)
+"""Parents are drawn by rank: the place of each among the sorted, as a part of all, is of this beta distribution."""
 
 
 class MeasuredSpace:
@@ -106,11 +109,11 @@ def _program(name: str, row: Mapping[str, str]) -> Program:
 
 
 class Genetic:
-    """Generations of the best, crossed value by value and mutated: Kernel Tuner's genetic algorithm by its defaults."""
+    """Generations of children of two parents, who are the likelier the faster; values come from either parent."""
 
     def __init__(self, space: MeasuredSpace, rng: random.Random) -> None:
         self._space, self._rng = space, rng
-        self._known = {program: program for program in space.programs}
+        self._pool = Candidates(space)
         self._tried: dict[Program, float] = {}
         self._population = rng.sample(space.programs, min(POPULATION, len(space.programs)))
         self._queue = list(self._population)
@@ -136,31 +139,23 @@ class Genetic:
 
     def _breed(self) -> None:
         ordered = sorted(self._population, key=lambda program: self._tried.get(program, math.inf))
-        weights = [float(POPULATION - at) for at in range(len(ordered))]
         children: list[Program] = []
         for _ in range(100 * POPULATION):
             if len(children) >= POPULATION:
                 break
-            one, other = self._rng.choices(ordered, weights, k=2)
-            child = self._mutated(self._crossed(one, other))
-            if child in self._known and child not in children:
-                children.append(child)
-        while len(children) < min(POPULATION, len(self._space.programs)):
+            one, other = (ordered[int(self._rng.betavariate(*RANKS) * len(ordered))] for _ in range(2))
+            child = self._pool.numbers.get(self._crossed(one, other))
+            if child is not None and self._rng.randrange(MUTATION_CHANCE) == 0:
+                child = self._rng.choice(self._pool.neighbours(child) or [child])
+            if child is not None and self._space.programs[child] not in children:
+                children.append(self._space.programs[child])
+        while len(children) < min(POPULATION, len(self._space.programs)):  # parents are too alike
             children.append(self._rng.choice(self._space.programs))
         self._population, self._queue = children, list(children)
 
     def _crossed(self, one: Program, other: Program) -> Program:
         pairs = zip(one.values, other.values, strict=True)
         return Program(one.mapping, tuple(self._rng.choice(pair) for pair in pairs))
-
-    def _mutated(self, program: Program) -> Program:
-        dimensions = self._space.dimensions
-        values = tuple(
-            (name, self._rng.choice(dimensions[name]))
-            if name in dimensions and self._rng.randrange(MUTATION_CHANCE) == 0 else (name, value)
-            for name, value in program.values
-        )  # fmt: skip
-        return Program(program.mapping, values)
 
 
 @dataclass(frozen=True, slots=True)
