@@ -186,9 +186,10 @@ def _with_decided_sizes(plan: FusionPlan, recipe: Recipe, seed: int) -> tuple[Fu
     assert graph.source is not None
     again = fuse(load(graph.source, {**graph.dimensions, **decided}), plan.target, plan.policy, plan.fixed)
     before = {group.name: group.program for group in plan.groups}
-    kept = {g.name: recipe.groups[g.name] for g in again.groups if before.get(g.name) == g.program}
-    fresh = default_recipe(again, numerics=recipe.numerics)
-    return again, replace(fresh, groups={**fresh.groups, **kept})
+    stay = [group.name for group in again.groups if before.get(group.name) == group.program]
+    kept = {name: recipe.groups[name] for name in stay if name in recipe.groups}
+    fresh = default_recipe(again, recipe.target, recipe.numerics)
+    return again, replace(recipe, groups={**fresh.groups, **kept})
 
 
 def run(

@@ -23,8 +23,7 @@ from engine import (
 )
 from engine.documents.model import KernelDoc, PublishedTime
 from engine.documents.units import kib
-from engine.export.sources import host_row
-from engine.fusion.host_program import host_program
+from engine.fusion.host_program import host_program, host_row
 from engine.scheduling.tree_text import show
 from engine.support import cache
 from engine.support.serialization import fields_to_json, from_json, to_json
@@ -325,7 +324,7 @@ def _unsupported_rows(plan: engine.FusionPlan) -> list[dict[str, str]]:
 
 
 def _host_rows(plan: engine.FusionPlan) -> list[dict[str, Any]]:
-    return [host_row(plan, run.operator) for run in host_program(plan).runs]
+    return [host_row(run) for run in host_program(plan).runs]
 
 
 def _say_left_out(plan: engine.FusionPlan) -> None:

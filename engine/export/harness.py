@@ -18,6 +18,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,11 @@ class FolderRun:
             grid, block = tuple(one["grid"]), tuple(one["block"])
             function.prepared_async_call(grid, block, None, *pointers, shared_size=one["shared_bytes"])
 
+    @cached_property
+    def _operators(self) -> dict[str, Any]:
+        """What the file beside this one defines; only models whose host runs more than choices have need of it."""
+        return runpy.run_path(str(self.folder / "host_operators.py"))
+
     def _run_on_host(self, step: Mapping[str, Any]) -> None:
         """An operator that looks at data.  SystemExit where they ask for other sizes than the kernels are for."""
         if step["type"] == "If":
@@ -121,8 +127,7 @@ class FolderRun:
             results = [self._read(name) for name in step["attributes"][branch]]
         else:
             operands = [self._read(name) if name else np.empty(0) for name in step["inputs"]]
-            run = runpy.run_path(str(self.folder / "host_operators.py"))["run"]
-            results = list(run(step["type"], operands, step["attributes"]))
+            results = list(self._operators["run"](step["type"], operands, step["attributes"]))
         for name, value in zip(step["outputs"], results, strict=False):
             if name and value.shape != tuple(self.buffers[name]["shape"]):
                 sizes = ", ".join(f"{size} = {of['made_for']}" for size, of in step["sizes"].items())

@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.execution.nvrtc import INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
-from engine.fusion.host_program import host_program
+from engine.fusion.host_program import HostProgram, host_program, host_row
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.graph.nodes import Operator, OperatorGraph
+from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import replace_whole, unwritable
@@ -64,12 +64,13 @@ def write_sources(
             if "torch" in programs:
                 write_values(kernel, folder)
             spent["compile"] += time.perf_counter() - start
+        compiled, host = {row["group"] for row in rows}, host_program(plan)
         manifest = {
             "model": graph.name,
             "seconds": spent,
-            "buffers": _buffers(graph, plan),
-            "launches": _launches(plan, {row["group"] for row in rows}),
-            "host": _host_rows(plan, {row["group"] for row in rows}),
+            "buffers": _buffers(graph, plan, host),
+            "launches": _launches(plan, host, compiled),
+            "host": _host_rows(plan, host, compiled),
             "kernels": rows,
             "unsupported": unsupported,
         }
@@ -124,7 +125,7 @@ def kernel_row(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
+def _buffers(graph: OperatorGraph, plan: FusionPlan, host: HostProgram) -> list[dict[str, Any]]:
     """Every tensor in global memory with its role: the graph's, and what operators need in between."""
     used: dict[str, tuple[str, tuple[int, ...]]] = {}
     for group in plan.groups:
@@ -134,7 +135,7 @@ def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
                 known = graph.tensors.get(tensor)
                 shape = known.shape if known else (part.whole,) if part else array.shape
                 used.setdefault(tensor, (array.dtype, shape))
-    for run in host_program(plan).runs:
+    for run in host.runs:
         tensors = [graph.tensors[name] for name in (*run.operator.inputs, *run.operator.outputs) if name]
         used = {tensor.name: (tensor.dtype, tensor.shape) for tensor in tensors} | used
     # In this order: what is both an input and an output of the graph counts as an output.
@@ -145,13 +146,13 @@ def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
     return [{"name": n, "role": roles[n], "dtype": dtype, "shape": shape} for n, (dtype, shape) in used.items()]
 
 
-def _launches(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
+def _launches(plan: FusionPlan, host: HostProgram, compiled: set[str]) -> list[dict[str, Any]]:
     """Launches in order, with the tensor behind each parameter's array, and its first element there if not 0.
 
     `when`: tensors of one element that have to be true, or false; else nobody reads what the launch writes.
     """
     rows = []
-    for launch, conditions in zip(plan.launches, host_program(plan).conditions, strict=True):
+    for launch, conditions in zip(plan.launches, host.conditions, strict=True):
         if launch.group in compiled:
             group = plan.group(launch.group)
             outside = {*group.program.inputs, *group.program.outputs}
@@ -165,29 +166,17 @@ def _launches(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _host_rows(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
+def _host_rows(plan: FusionPlan, host: HostProgram, compiled: set[str]) -> list[dict[str, Any]]:
     """What the host runs, in order: after how many launches, on which tensors, and the sizes that kernels are for."""
     rows = []
-    for run in host_program(plan).runs:
+    for run in host.runs:
         op = run.operator
         before = [launch for launch in plan.launches[: run.after] if launch.group in compiled]
         attributes = {name: value for name, value in op.attributes.items() if isinstance(value, int | float | tuple)}
         rows.append(
             {
-                **host_row(plan, op), "after": len(before), "inputs": op.inputs, "outputs": op.outputs,
+                **host_row(run), "after": len(before), "inputs": op.inputs, "outputs": op.outputs,
                 "attributes": attributes,
             }
         )  # fmt: skip
     return rows
-
-
-def host_row(plan: FusionPlan, op: Operator) -> dict[str, Any]:
-    """An operator that the host runs, why, and the numbers that the data decide there."""
-    assert plan.source is not None
-    step = plan.source.host[op.name]
-    return {
-        "operator": op.name,
-        "type": op.kind,
-        "because": step.because,
-        "sizes": {one.name: {"made_for": one.assumed, "largest": one.largest} for one in step.decisions},
-    }

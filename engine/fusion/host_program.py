@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from engine.fusion.nodes import FusionGroup, FusionPlan, Launch
 from engine.graph.host import BRANCHES
-from engine.graph.nodes import Operator
+from engine.graph.nodes import HostStep, Operator
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,6 +33,8 @@ class HostRun:
     """An operator that the host runs."""
 
     operator: Operator
+    step: HostStep
+    """What the host does for it."""
     after: int
     """Launches that have to be done before."""
 
@@ -53,7 +56,8 @@ def host_program(plan: FusionPlan) -> HostProgram:
     if graph is None or not graph.host:
         return HostProgram((), ((),) * len(plan.launches))
     groups = {group.name: group for group in plan.groups}
-    runs = _runs(plan, groups, [op for op in graph.operators if op.name in plan.without_kernel])
+    without_kernel = [op for op in graph.operators if op.name in plan.without_kernel]
+    runs = _after(plan, groups, without_kernel)
     shown = frozenset((*graph.outputs, *(update.value for update in graph.updates)))
     readers: dict[str, Conditions] = dict.fromkeys(shown, frozenset())
     conditions: dict[int, Conditions] = {}
@@ -72,31 +76,38 @@ def host_program(plan: FusionPlan) -> HostProgram:
         for at, step in steps
         if isinstance(step, Launch)
     ]
-    return HostProgram(tuple(run for run in runs if run.operator.name in graph.host), tuple(of_launches))
+    on_host = [HostRun(op, graph.host[op.name], after) for op, after in runs if op.name in graph.host]
+    return HostProgram(tuple(on_host), tuple(of_launches))
+
+
+def host_row(run: HostRun) -> dict[str, Any]:
+    """An operator that the host runs, why, and the numbers that the data decide there, as plain data."""
+    sizes = {one.name: {"made_for": one.assumed, "largest": one.largest} for one in run.step.decisions}
+    return {"operator": run.operator.name, "type": run.operator.kind, "because": run.step.because, "sizes": sizes}
 
 
 Groups = Mapping[str, FusionGroup]
 
 
-def _runs(plan: FusionPlan, groups: Groups, operators: Sequence[Operator]) -> list[HostRun]:
-    """The operators without a kernel, each as soon as what it reads is there."""
+def _after(plan: FusionPlan, groups: Groups, operators: Sequence[Operator]) -> list[tuple[Operator, int]]:
+    """Operators in order, with how many launches make what they read."""
     done: dict[str, int] = {}
     for number, launch in enumerate(plan.launches):
         done.update(dict.fromkeys(_tensors(groups, launch)[1], number + 1))
-    runs = []
+    found = []
     for op in operators:
         after = max((done.get(name, 0) for name in op.inputs), default=0)
         done.update(dict.fromkeys(op.outputs, after))
-        runs.append(HostRun(op, after))
-    return sorted(runs, key=lambda run: run.after)
+        found.append((op, after))
+    return sorted(found, key=lambda one: one[1])
 
 
-def _sequence(plan: FusionPlan, runs: Sequence[HostRun]) -> Iterator[Launch | Operator]:
-    """Launches and operators of the host in order; runs: by the number of launches before them."""
+def _sequence(plan: FusionPlan, runs: Sequence[tuple[Operator, int]]) -> Iterator[Launch | Operator]:
+    """Launches and operators without a kernel in order; runs: by the number of launches before them."""
     left = deque(runs)
     for number, launch in enumerate((*plan.launches, None)):
-        while left and left[0].after == number:
-            yield left.popleft().operator
+        while left and left[0][1] == number:
+            yield left.popleft()[0]
         if launch:
             yield launch
 

@@ -78,12 +78,16 @@ class GraphImport:
         return inputs, kept
 
     def _check_dimensions(self) -> None:
-        """BadInput for a size of what is no dimension of the graph."""
-        decided = {decision.name for step in self._host.values() for decision in step.decisions}
-        unknown = sorted(set(self._dimensions) - self._symbols - decided)
+        """BadInput for a size of what is no dimension of the graph, and for one that the data cannot make."""
+        decided = {decision.name: decision for step in self._host.values() for decision in step.decisions}
+        unknown = sorted(set(self._dimensions) - self._symbols - decided.keys())
         if unknown:
-            known = ", ".join(sorted(self._symbols | decided)) or "none"
+            known = ", ".join(sorted({*self._symbols, *decided})) or "none"
             raise BadInput("graph", str(self._path), f"has no dimension {unknown[0]}", f"its open dimensions: {known}")
+        for name, size in self._dimensions.items():
+            if name in decided and size != decided[name].assumed:
+                possible = f"the data can make it 0 to {decided[name].largest}"
+                raise BadInput("graph", f"dimension {name}", f"is {size}", possible)
 
     def _inputs(self) -> tuple[str, ...]:
         """Declare the graph's inputs with their sizes bound."""

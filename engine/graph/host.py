@@ -17,7 +17,6 @@ import onnx
 from onnx import helper
 
 from engine.graph.nodes import HostDecision, HostStep, Tensor
-from engine.support.errors import BadInput
 
 BRANCHES = ("then_branch", "else_branch")
 COUNTS = "gives as many results as the data ask for"
@@ -53,7 +52,7 @@ def counted_results(
 ) -> HostResults | None:
     """The results of an operator whose data decide how many there are; None for another, or without a largest number.
 
-    name: the operator's.  values: constants.  sizes: of dimensions.  Raises BadInput for one that is too large.
+    name: the operator's.  values: constants.  sizes: of dimensions.
     """
     count = _COUNTS.get(node.op_type)
     given = [*operands, None, None]  # a damaged file may lack operands
@@ -84,10 +83,8 @@ def chosen_results(
 
 
 def _decision(name: str, largest: int, tensor: str, axis: int | None, given: Mapping[str, int]) -> HostDecision:
-    assumed = given.get(name, largest)
-    if not 0 <= assumed <= largest:
-        raise BadInput("graph", f"dimension {name}", f"is {assumed}", f"the data can make it 0 to {largest}")
-    return HostDecision(name, assumed, largest, tensor, axis)
+    """With what the caller gave, as far as the data can make it so; who gave it is told of what they cannot later."""
+    return HostDecision(name, min(max(given.get(name, largest), 0), largest), largest, tensor, axis)
 
 
 def choice_of(node: onnx.NodeProto) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

@@ -65,7 +65,9 @@ class ModelRun:
         for name, value in made.items():
             if value.shape != self._shape(name):
                 found = f"gives {list(value.shape)}, the plan is for {list(self._shape(name))}"
-                raise BadInput("check", f"operator {op.name}", found, f"give the size: --dim {step.decisions[0].name}=")
+                one = step.decisions[0]
+                size = 1 - one.assumed if one.axis is None else made[one.tensor].shape[one.axis]
+                raise BadInput("check", f"operator {op.name}", found, f"plan for these data: --dim {one.name}={size}")
 
     def _run(self, op: Operator) -> Mapping[str, np.ndarray]:
         """The results of an operator by the reference implementation."""
