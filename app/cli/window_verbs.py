@@ -75,7 +75,7 @@ def render(
     dim: Dims = NOTHING,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
-    from app.session.dimensions import dimensions_of
+    from app.session.dimensions import dimensions_of, numbers_of
 
     with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.render import PictureOptions, size_of
@@ -83,7 +83,7 @@ def render(
 
         wanted = PictureOptions(
             size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
-            dimensions_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
+            numbers_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
         )  # fmt: skip
         draw(file, out, wanted)
     output.say(f"{out}")

@@ -111,7 +111,9 @@ class GraphImport:
                 self._symbols.add(symbol)
                 if symbol not in self._dimensions:
                     raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
-                shape.append(self._dimensions[symbol])
+                if (size := self._dimensions[symbol]) < 1:
+                    raise BadInput("graph", subject, f"dimension {symbol} is {size}", "give it at least one element")
+                shape.append(size)
             element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)

@@ -18,7 +18,7 @@ from engine.export import harness
 from engine.fusion.host_program import LaunchCondition, host_program
 from engine.support.errors import BadInput
 from engine.verify.model_run import ModelRun
-from tests.support.commands import document
+from tests.support.commands import document, refused
 from tests.support.emulated_driver import EmulatedDriver
 
 Arrays = dict[str, np.ndarray]
@@ -166,6 +166,14 @@ def test_a_size_that_the_data_decide_is_a_dimension(tmp_path: Path) -> None:
         engine.load(choice, {"choice.branch": 2})
     with pytest.raises(BadInput, match="the data can make it 0 to 1"):
         engine.load(choice, {"choice.branch": -1})
+
+
+def test_the_command_line_takes_the_branch_that_is_not_the_first(tmp_path: Path) -> None:
+    """0 is a number that the data decide, but no size of an input."""
+    path = str(save(tmp_path, *MODELS["branches of two shapes"]))
+    (row,) = document("inspect", path, "--dim", "choice.branch=0")["host"]
+    assert row["sizes"] == {"choice.branch": {"made_for": 0, "largest": 1}} and row["type"] == "If"
+    assert "the data can make it 0 to 1" in refused("inspect", path, "--dim", "choice.branch=2")
 
 
 def test_data_that_decide_otherwise_than_the_plan_are_refused(tmp_path: Path) -> None:
