@@ -32,6 +32,7 @@ def two() -> Iterator[Any]:
     from distributed import LocalCluster
 
     made = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50)
+    made.wait_for_workers(2)  # of two processes that start, one may come after the other is asked
     yield made
     made.close()
 
