@@ -16,10 +16,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.graph.nodes import Operator, OperatorGraph, is_float
+from engine.graph.nodes import FLOAT8, Operator, OperatorGraph, is_float
 from engine.graph.weights import element_of
 
-LARGEST = {"float32": 1e30, "float64": 1e30, "bfloat16": 1e30, "float16": 2.0**14}
+LARGEST = {"float32": 1e30, "float64": 1e30, "bfloat16": 1e30, "float16": 2.0**14, **dict.fromkeys(FLOAT8, 2.0**6)}
 """Sizes from which on values have no more noise: masks stay finite, and infinities what they are."""
 
 NUMBERS = "noise.numbers"

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from engine.execution.bfloat16 import bfloat16_tensors, in_float32
-from engine.graph.nodes import BFLOAT16, OperatorGraph, Tensor
+from engine.execution.narrow_floats import in_float32, narrow_tensors
+from engine.graph.nodes import OperatorGraph, Tensor
 from engine.graph.subgraphs import subgraphs
 from engine.graph.weights import element_of
 from engine.support.errors import Unsupported
@@ -35,7 +35,7 @@ def run_session(model: onnx.ModelProto, subject: str, given: Mapping[str, np.nda
         # Its threads add to the same element without a lock: sums lose terms (microsoft/onnxruntime issue 18048).
         options.intra_op_num_threads = 1
     options.enable_mem_pattern = options.enable_cpu_mem_arena = False
-    narrow = bfloat16_tensors(model)
+    narrow = narrow_tensors(model)
     model = in_float32(model, narrow) if narrow else model
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
@@ -46,7 +46,8 @@ def run_session(model: onnx.ModelProto, subject: str, given: Mapping[str, np.nda
         reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
         raise Unsupported("reference", subject, reason, "check another group") from None
     values = dict(zip(outputs, results, strict=True))
-    return {name: value.astype(BFLOAT16) if name in narrow else value for name, value in values.items()}
+    kinds = {name: helper.tensor_dtype_to_np_dtype(element) for name, element in narrow.items()}
+    return {name: value.astype(kinds[name]) if name in narrow else value for name, value in values.items()}
 
 
 def _has_scatter(graph: onnx.GraphProto) -> bool:

@@ -18,20 +18,23 @@ from engine.support.html import html_table
 INPUT_DTYPES: dict[str, int] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
 }  # fmt: skip
 """Element types that a graph's inputs may have, with their size in bytes."""
 
 DTYPES: dict[str, int] = {
     **INPUT_DTYPES, "int4": 1, "uint4": 1, "int2": 1, "uint2": 1, "float4_e2m1fn": 1, "float6_e2m3fn": 1,
-    "float6_e3m2fn": 1, "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1, "complex64": 8, "complex128": 16, "string": 8,
+    "float6_e3m2fn": 1, "float8_e8m0fnu": 1, "complex64": 8, "complex128": 16, "string": 8,
 }  # fmt: skip
 """Element types that a graph may hold, with their NumPy size in bytes; types below 8 bits take a whole byte."""
 
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
 """Integer types that are computed in 32 bits, of which results keep the lowest."""
 
-COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool", *NARROW_INTEGERS)
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+"""Floats of 8 bits, which are stored, converted and scaled, and computed in float32."""
+
+COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool", *NARROW_INTEGERS, *FLOAT8)
 """Element types that kernels are generated for."""
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -47,7 +50,7 @@ def dtype_text(dtype: np.dtype) -> str:
 
 def is_float(dtype: np.dtype) -> bool:
     """Whether elements are rounded numbers."""
-    return dtype.kind == "f" or dtype == BFLOAT16
+    return dtype.kind == "f" or dtype == BFLOAT16 or dtype.name in FLOAT8
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ from pathlib import Path
 from engine.documents.model import PublishedTime
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
-from engine.graph.nodes import COMPILED_DTYPES
 from engine.kernels.gemm.problem import gemm_axes
 from engine.support.errors import BadInput
+from engine.tensor.terms import HALVES
 
 TABLE = Path(__file__).resolve().parents[2] / "resources" / "published" / "times.csv"
 """Beside the engine, in the source tree and where it is installed."""
 COLUMNS = ("operator", "dtype", "inputs", "sizes", "device", "who", "microseconds", "source")
-DTYPES = tuple(dtype for dtype in COMPILED_DTYPES if "float" in dtype)
+DTYPES = ("float32", *HALVES)
 MOST_SHOWN = 4
 
 

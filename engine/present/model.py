@@ -47,7 +47,7 @@ from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
-from engine.tensor.terms import NARROW
+from engine.tensor.terms import HALVES
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 Item = TypeVar("Item")
@@ -202,7 +202,7 @@ def _group_doc(
         dtype=dtype, instances=len(group.instances), statements=tuple(map(str, statements)), because=group.because,
         boundaries=boundaries, bytes=moved, flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "", floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
-        fits_tensor_cores=dtype in NARROW and any(map(is_contraction, statements)),
+        fits_tensor_cores=dtype in HALVES and any(map(is_contraction, statements)),
         published=published_times(group),
     )  # fmt: skip
 

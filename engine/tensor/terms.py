@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+import ml_dtypes
+
+from engine.graph.nodes import FLOAT8
 from engine.tensor.index import Index
 from engine.tensor.nodes import Apply, Literal, Position, Scalar
 
-NARROW = ("float16", "bfloat16")
+HALVES = ("float16", "bfloat16")
+"""Floating types of two bytes, which tensor cores multiply."""
+NARROW = (*HALVES, *FLOAT8)
 """Floating types that are computed in float32, because rounding after every step would lose too much."""
 
 
@@ -148,3 +153,12 @@ def sigmoid(x: Term) -> Term:
 def tanh(x: Term) -> Term:
     """Hyperbolic tangent."""
     return apply("tanh", x)
+
+
+def to_float8(value: Term, dtype: str, saturates: bool) -> Term:
+    """The nearest float of 8 bits; beyond the largest it is that, or else infinity or NaN, as the type has them."""
+    single = cast(value, "float32")
+    if saturates:
+        most = float(ml_dtypes.finfo(dtype).max)
+        single = minimum(maximum(single, -most), most)
+    return cast(single, dtype)

@@ -15,7 +15,10 @@ from engine.tensor.nodes import Apply, Scalar, TensorProgram
 from engine.tensor.terms import NARROW
 from engine.tensorize.intrinsics import INTRINSICS
 
-UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "tf32": 2.0**-11}
+UNIT = {
+    "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "tf32": 2.0**-11, "float8_e4m3fn": 2.0**-4,
+    "float8_e4m3fnuz": 2.0**-4, "float8_e5m2": 2.0**-3, "float8_e5m2fnuz": 2.0**-3,
+}  # fmt: skip
 """Unit roundoff: the largest relative error of one rounding."""
 
 FUNCTION_ULPS = 4

@@ -28,7 +28,7 @@ from onnx.backend.test.loader import load_model_tests
 
 import engine
 from engine.execution.emulate.emulate import emulate
-from engine.graph.nodes import BFLOAT16, COMPILED_DTYPES, NARROW_INTEGERS, OperatorGraph
+from engine.graph.nodes import BFLOAT16, COMPILED_DTYPES, FLOAT8, NARROW_INTEGERS, OperatorGraph
 from engine.support.cache import digest, read_entry, write_entry
 from engine.support.errors import EngineError
 from engine.tensor.evaluate import evaluate
@@ -75,9 +75,9 @@ class Case:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the list of usable tests counts it, which has no bfloat16 and no integers of 8 and 16 bits."""
+        """Whether the list of usable tests counts it, which has no bfloat16, no floats of 8 bits and no integers of 8 and 16 bits."""
         kinds = {value.dtype.name for value in (*self.feeds.values(), *self.results.values())}
-        return kinds.isdisjoint(("bfloat16", *NARROW_INTEGERS))
+        return kinds.isdisjoint(("bfloat16", *NARROW_INTEGERS, *FLOAT8))
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from functools import reduce
 
 import numpy as np
 
-from engine.graph.nodes import Operator
+from engine.graph.nodes import FLOAT8, Operator
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import StatementBuilder, box
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.special import erf
 from engine.tensor.operators.standard import standard
-from engine.tensor.terms import Term, absolute, apply, cast, compare, number, select, test, wide
+from engine.tensor.terms import Term, absolute, apply, cast, compare, number, select, test, to_float8, wide
 
 MOST_OPERANDS = 192
 """Operands of one expression: they nest, and every walk over an expression goes down as deep."""
@@ -217,8 +217,11 @@ def _akg_cast(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 def cast_type(op: Operator, build: StatementBuilder) -> None:
     """The output's declared type says what to convert to, in both dialects."""
     space = box(build.shape(op.outputs[0]))
-    value = build.read(op.inputs[0], space.written)
-    build.emit(op.outputs[0], space, cast(value, build.dtype(op.outputs[0])))
+    value, kind = build.read(op.inputs[0], space.written), build.dtype(op.outputs[0])
+    if kind in FLOAT8:
+        build.emit(op.outputs[0], space, to_float8(value, kind, bool(integer(op, "saturate", 1))))
+        return
+    build.emit(op.outputs[0], space, cast(value, kind))
 
 
 def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:

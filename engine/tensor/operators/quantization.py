@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.graph.nodes import Operator
+from engine.graph.nodes import FLOAT8, Operator
 from engine.tensor.build import Domain, StatementBuilder, box, over
 from engine.tensor.index import Index, linear
 from engine.tensor.operators.attributes import axis_of, integer, present
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import Term, apply, cast, compare, maximum, minimum, number, position, select, wide
+from engine.tensor.terms import Term, apply, cast, compare, maximum, minimum, number, position, select, to_float8, wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Quantization:
     """Along which they differ, where they are no single number."""
     block: int = 0
     """Places on the axis that share one; 0 where each has its own."""
+    saturates: bool = True
+    """Whether what is beyond the largest float of 8 bits becomes that."""
 
     def is_single(self, build: StatementBuilder) -> bool:
         """Whether all elements share the scale and the zero point."""
@@ -70,12 +72,16 @@ class Quantization:
 
     def quantize(self, build: StatementBuilder, space: Domain, value: Term, dtype: str) -> Term:
         """The nearest code of a value at the written element, half to even, within the type's range."""
+        if dtype in FLOAT8:
+            return to_float8(wide(cast_to_float(value)) / self.scale_at(build, space, space.written), dtype, self.saturates)
         steps = apply("round", wide(cast_to_float(value)) / self.scale_at(build, space, space.written))
         zero = self.zero_at(build, space, space.written)
         return saturate(steps + cast(zero, "float32") if self.zero else steps, dtype)
 
     def dequantize(self, build: StatementBuilder, space: Domain, code: Term, at: Sequence[Index]) -> Term:
         """What a code stands for, in float32."""
+        if code.dtype in FLOAT8:  # whose zero point is 0
+            return cast(code, "float32") * self.scale_at(build, space, at)
         steps = cast(code, "int32")
         if self.zero:
             steps = steps - self.zero_at(build, space, at)
@@ -87,6 +93,8 @@ def codes_behind(build: StatementBuilder, name: str) -> tuple[str, Quantization]
     op = build.producer(name)
     if op is None or op.dialect != "onnx" or op.kind != "DequantizeLinear":
         return None
+    if build.dtype(op.inputs[0]) in FLOAT8:
+        return None
     return op.inputs[0], _of_operator(op, build)
 
 
@@ -96,8 +104,10 @@ def cast_to_float(value: Term) -> Term:
 
 
 def read_code(build: StatementBuilder, name: str, space: Domain, at: Sequence[Index]) -> Term:
-    """A code as an integer of 32 bits; half of a byte, where two lie in one."""
+    """A code as an integer of 32 bits; half of a byte, where two lie in one; a float of 8 bits as it is."""
     pairs = build.pairs(name)
+    if build.dtype(name) in FLOAT8:
+        return build.read(name, at)
     if pairs is None:
         return cast(build.read(name, at), "int32")
     shape = build.shape(name)
@@ -122,7 +132,8 @@ def _of_operator(op: Operator, build: StatementBuilder) -> Quantization:
     is_single = math.prod(build.shape(op.inputs[1])) == 1
     axis = 0 if is_single else axis_of(op, integer(op, "axis", 1), rank)
     zero = op.inputs[2] if present(op, 2) else ""
-    return Quantization(op.inputs[1], zero, axis, 0 if is_single else integer(op, "block_size", 0))
+    block = 0 if is_single else integer(op, "block_size", 0)
+    return Quantization(op.inputs[1], zero, axis, block, bool(integer(op, "saturate", 1)))
 
 
 @operator("onnx.QuantizeLinear")

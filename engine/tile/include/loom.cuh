@@ -4,6 +4,7 @@
 
 #include "types.cuh"         // shared: element types, vectors of elements, constants
 #include "instructions.cuh"  // replaced: conversions and arithmetic that are one PTX instruction
+#include "float8.cuh"        // shared: floats of 8 bits
 #include "global.cuh"        // replaced: loads and stores of global memory
 #include "shared.cuh"        // replaced: loads and stores of shared memory
 #include "copy.cuh"          // replaced: asynchronous copies from global to shared memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from engine.graph.nodes import FLOAT8
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 from engine.tile.nodes.values import Buffer, Slot
@@ -11,18 +12,20 @@ from engine.tile.nodes.values import Buffer, Slot
 HELD = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
     "int8": "int", "uint8": "int", "int16": "int", "uint16": "u16", "uint32": "u32",
+    **dict.fromkeys(FLOAT8, "float"),
 }  # fmt: skip
 """Type of a register."""
 
 STORED = {
     "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
     "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16",
+    **{dtype: dtype.removeprefix("float8_") for dtype in FLOAT8},
 }  # fmt: skip
 """Element type in memory."""
 
 ROUND = {
     "float16": "round_f16", "bfloat16": "round_bf16", "int8": "wrap_i8", "uint8": "wrap_u8", "int16": "wrap_i16",
-    "uint16": "wrap_u16",
+    "uint16": "wrap_u16", **{dtype: f"round_{STORED[dtype]}" for dtype in FLOAT8},
 }  # fmt: skip
 """Device function that gives a register's value as a narrower type holds it."""
 

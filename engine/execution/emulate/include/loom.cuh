@@ -6,6 +6,7 @@
 
 #include "types.cuh"
 #include "instructions.cuh"
+#include "float8.cuh"
 #include "global.cuh"
 #include "shared.cuh"
 #include "copy.cuh"
