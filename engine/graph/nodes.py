@@ -34,7 +34,10 @@ NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 """Floats of 8 bits, which are stored, converted and scaled, and computed in float32."""
 
-COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool", *NARROW_INTEGERS, *FLOAT8)
+UNSIGNED = ("uint32", "uint64")
+"""Integer types without a sign that are computed as they are."""
+
+COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", *UNSIGNED, "bool", *NARROW_INTEGERS, *FLOAT8)
 """Element types that kernels are generated for."""
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -28,7 +28,9 @@ def _shift_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     width = 8 * a.dtype.itemsize
-    return np.asarray(np.right_shift(a, np.where((b < 0) | (b >= width), width - 1, b).astype(a.dtype)))
+    is_out = (b < 0) | (b >= width)
+    shifted = np.right_shift(a, np.where(is_out, width - 1, b).astype(a.dtype))
+    return np.asarray(np.where(is_out, 0, shifted).astype(a.dtype) if a.dtype.kind == "u" else shifted)
 
 
 _OTHER = {"f": "i", "i": "f"}

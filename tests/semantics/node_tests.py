@@ -27,12 +27,12 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import engine
-from engine.execution.emulate.emulate import emulate
-from engine.graph.nodes import BFLOAT16, COMPILED_DTYPES, FLOAT8, NARROW_INTEGERS, OperatorGraph
+from engine.graph.nodes import BFLOAT16, COMPILED_DTYPES, FLOAT8, NARROW_INTEGERS, UNSIGNED, OperatorGraph
 from engine.support.cache import digest, read_entry, write_entry
 from engine.support.errors import EngineError
 from engine.tensor.evaluate import evaluate
 from engine.tensor.lower import lower
+from engine.verify.levels import find_run
 from engine.verify.model_run import ModelRun, run_launch
 
 OPEN = Path(__file__).parent / "node_tests_open.json"
@@ -75,9 +75,12 @@ class Case:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the list of usable tests counts it, which has no bfloat16, no floats of 8 bits and no integers of 8 and 16 bits."""
+        """Whether the list of usable tests counts it.
+
+        That has no bfloat16, no floats of 8 bits, no integers of 8 and 16 bits and none of 32 and 64 without a sign.
+        """
         kinds = {value.dtype.name for value in (*self.feeds.values(), *self.results.values())}
-        return kinds.isdisjoint(("bfloat16", *NARROW_INTEGERS, *FLOAT8))
+        return kinds.isdisjoint(("bfloat16", *UNSIGNED, *NARROW_INTEGERS, *FLOAT8))
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,12 @@ def run(case: Case, quick: bool = False) -> Outcome:
                 return Outcome(case.name, case.expanded, stage, "; ".join(sorted(set(plan.unsupported.values()))))
             given = {**_constants(graph), **{n: case.feeds[n].reshape(graph.tensors[n].shape) for n in graph.inputs}}
             if quick:
-                values = _launched(plan, {}, given) if graph.host else evaluate(lower(graph), given)
+                values = launched(plan, {}, given) if graph.host else evaluate(lower(graph), given)
             else:
                 stage = "compile"
                 kernels = {group.name: engine.compile(group) for group in plan.groups}
                 stage = "emulate"
-                values = _launched(plan, kernels, given)
+                values = launched(plan, kernels, given)
         except EngineError as error:
             return Outcome(case.name, case.expanded, stage, f"{error.reason} ({error.subject})")
     # Nothing is launched for a tensor without elements: its shape and type are all that there is.
@@ -219,18 +222,21 @@ def _constants(graph: OperatorGraph) -> dict[str, np.ndarray]:
     return {name: np.asarray(c.value) for name, c in graph.constants.items() if c.value is not None}
 
 
-def _launched(
-    plan: engine.FusionPlan, kernels: Mapping[str, engine.Kernel], given: Mapping[str, np.ndarray]
+def launched(
+    plan: engine.FusionPlan, kernels: Mapping[str, engine.Kernel], given: Mapping[str, np.ndarray],
+    level: str = "source",
 ) -> dict[str, np.ndarray]:
     """The values of all tensors after every launch, in order; what the emulator finds is a Fault."""
     if plan.source is not None and plan.source.host:
-        whole = ModelRun(plan, engine.default_recipe(plan), dict(given), lambda kernel: emulate, timeout=120)
+        recipe = engine.default_recipe(plan)
+        whole = ModelRun(plan, recipe, dict(given), lambda kernel: find_run(level, kernel), timeout=120)
         for number in range(len(plan.launches)):
             whole.launch(number)
         return {name: whole.value(name) for name in plan.source.outputs}
     values = dict(given)
     for launch in plan.launches:
-        values.update(run_launch(kernels[launch.group], launch.instance, values, emulate))
+        kernel = kernels[launch.group]
+        values.update(run_launch(kernel, launch.instance, values, find_run(level, kernel)))
     return values
 
 

@@ -23,6 +23,16 @@ struct Limits<i64> {
     __device__ __forceinline__ static i64 highest() { return 9223372036854775807LL; }
 };
 template <>
+struct Limits<u32> {
+    __device__ __forceinline__ static u32 lowest() { return 0; }
+    __device__ __forceinline__ static u32 highest() { return 4294967295u; }
+};
+template <>
+struct Limits<u64> {
+    __device__ __forceinline__ static u64 lowest() { return 0; }
+    __device__ __forceinline__ static u64 highest() { return 18446744073709551615ull; }
+};
+template <>
 struct Limits<bool8> {
     __device__ __forceinline__ static bool8 lowest() { return false; }
     __device__ __forceinline__ static bool8 highest() { return true; }

@@ -106,4 +106,36 @@ LOOM_FUNCTION i64 fn_shift_right(i64 a, i64 b) { return a >> (b < 0 || b > 63 ? 
 LOOM_FUNCTION int fn_bits(float x) { return __float_as_int(x); }
 LOOM_FUNCTION float fn_bits(int x) { return __int_as_float(x); }
 
+// Conversions to integers without a sign: of what is below 0 modulo 2^width, too, which C++ leaves open for floats.
+template <class T>
+LOOM_FUNCTION u32 as_u32(T x) {
+    return static_cast<u32>(x);
+}
+template <class T>
+LOOM_FUNCTION u64 as_u64(T x) {
+    return static_cast<u64>(x);
+}
+LOOM_FUNCTION u32 as_u32(float x) { return static_cast<u32>(static_cast<i64>(x)); }
+LOOM_FUNCTION u64 as_u64(float x) { return x < 0.0f ? static_cast<u64>(static_cast<i64>(x)) : static_cast<u64>(x); }
+
+// Integers without a sign: all of it modulo 2^width.
+#define LOOM_UNSIGNED(T, WIDTH)                                                                        \
+    LOOM_FUNCTION T fn_abs(T x) { return x; }                                                          \
+    LOOM_FUNCTION T fn_neg(T x) { return T(0) - x; }                                                   \
+    LOOM_FUNCTION T fn_sign(T x) { return x != 0; }                                                    \
+    LOOM_FUNCTION T fn_max(T a, T b) { return a > b ? a : b; }                                         \
+    LOOM_FUNCTION T fn_min(T a, T b) { return a < b ? a : b; }                                         \
+    LOOM_FUNCTION T fn_div(T a, T b) { return a / b; }                                                 \
+    LOOM_FUNCTION T fn_mod(T a, T b) { return a % b; }                                                 \
+    LOOM_FUNCTION T fn_pow(T a, T b) { return integer_power(a, b); }                                   \
+    LOOM_FUNCTION T fn_bit_and(T a, T b) { return a & b; }                                             \
+    LOOM_FUNCTION T fn_bit_or(T a, T b) { return a | b; }                                              \
+    LOOM_FUNCTION T fn_bit_xor(T a, T b) { return a ^ b; }                                             \
+    LOOM_FUNCTION T fn_bit_not(T x) { return ~x; }                                                     \
+    LOOM_FUNCTION T fn_shift_left(T a, T b) { return b >= WIDTH ? 0 : a << b; }                        \
+    LOOM_FUNCTION T fn_shift_right(T a, T b) { return b >= WIDTH ? 0 : a >> b; }
+LOOM_UNSIGNED(u32, 32)
+LOOM_UNSIGNED(u64, 64)
+#undef LOOM_UNSIGNED
+
 #undef LOOM_FUNCTION

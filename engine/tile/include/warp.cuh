@@ -13,6 +13,8 @@ __device__ __forceinline__ void warp_sync() { __syncwarp(LOOM_ALL_LANES); }
 __device__ __forceinline__ float shuffle_xor(float v, int mask) { return __shfl_xor_sync(LOOM_ALL_LANES, v, mask); }
 __device__ __forceinline__ int shuffle_xor(int v, int mask) { return __shfl_xor_sync(LOOM_ALL_LANES, v, mask); }
 __device__ __forceinline__ i64 shuffle_xor(i64 v, int mask) { return __shfl_xor_sync(LOOM_ALL_LANES, v, mask); }
+__device__ __forceinline__ u32 shuffle_xor(u32 v, int mask) { return __shfl_xor_sync(LOOM_ALL_LANES, v, mask); }
+__device__ __forceinline__ u64 shuffle_xor(u64 v, int mask) { return __shfl_xor_sync(LOOM_ALL_LANES, v, mask); }
 __device__ __forceinline__ bool8 shuffle_xor(bool8 v, int mask) { return shuffle_xor(int(v), mask) != 0; }
 __device__ __forceinline__ f16 shuffle_xor(f16 v, int mask) {
     return f16{static_cast<unsigned short>(shuffle_xor(int(v.bits), mask))};
@@ -25,6 +27,8 @@ __device__ __forceinline__ bf16 shuffle_xor(bf16 v, int mask) {
 __device__ __forceinline__ float shuffle_down(float v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
 __device__ __forceinline__ int shuffle_down(int v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
 __device__ __forceinline__ i64 shuffle_down(i64 v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
+__device__ __forceinline__ u32 shuffle_down(u32 v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
+__device__ __forceinline__ u64 shuffle_down(u64 v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
 __device__ __forceinline__ bool8 shuffle_down(bool8 v, int n) { return shuffle_down(int(v), n) != 0; }
 __device__ __forceinline__ f16 shuffle_down(f16 v, int n) {
     return f16{static_cast<unsigned short>(shuffle_down(int(v.bits), n))};
@@ -37,6 +41,8 @@ __device__ __forceinline__ bf16 shuffle_down(bf16 v, int n) {
 __device__ __forceinline__ float shuffle_at(float v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
 __device__ __forceinline__ int shuffle_at(int v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
 __device__ __forceinline__ i64 shuffle_at(i64 v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
+__device__ __forceinline__ u32 shuffle_at(u32 v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
+__device__ __forceinline__ u64 shuffle_at(u64 v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
 __device__ __forceinline__ bool8 shuffle_at(bool8 v, int lane) { return shuffle_at(int(v), lane) != 0; }
 __device__ __forceinline__ f16 shuffle_at(f16 v, int lane) {
     return f16{static_cast<unsigned short>(shuffle_at(int(v.bits), lane))};

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 
-from engine.graph.nodes import FLOAT8
+from engine.graph.nodes import FLOAT8, UNSIGNED
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 from engine.tile.nodes.values import Buffer, Slot
 
 HELD = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
-    "int8": "int", "uint8": "int", "int16": "int", "uint16": "u16", "uint32": "u32",
+    "int8": "int", "uint8": "int", "int16": "int", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     **dict.fromkeys(FLOAT8, "float"),
 }  # fmt: skip
 """Type of a register."""
 
 STORED = {
     "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
-    "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16",
+    "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     **{dtype: dtype.removeprefix("float8_") for dtype in FLOAT8},
 }  # fmt: skip
 """Element type in memory."""
@@ -60,6 +60,8 @@ def _apply(value: Apply) -> str:
         case "copy":
             return arguments[0]
         case "cast":
+            if value.dtype in UNSIGNED:
+                return f"as_{HELD[value.dtype]}({arguments[0]})"
             return f"bool({arguments[0]} != 0)" if value.dtype == "bool" else f"{HELD[value.dtype]}({arguments[0]})"
         case "select":
             return f"({arguments[0]} ? {arguments[1]} : {arguments[2]})"
@@ -152,6 +154,8 @@ def _literal(number: float | int | bool, dtype: str) -> str:
     if "int" in dtype:
         # The lowest number has no literal of its own: its magnitude does not fit the type.
         lowest = int(number) == -(2 ** (31 if dtype == "int32" else 63))
+        if dtype in UNSIGNED:
+            return f"{HELD[dtype]}({int(number)}u{'ll' * (dtype == 'uint64')})"
         suffix = "LL" if dtype == "int64" else ""
         text = f"{int(number) + 1}{suffix} - 1" if lowest else f"{int(number)}{suffix}"
         return f"{HELD[dtype]}({text})" if lowest or dtype == "int64" else text
