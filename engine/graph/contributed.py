@@ -13,10 +13,16 @@ from collections.abc import Callable, Mapping
 
 import onnx
 
-from engine.graph.contributed_attention import attention, group_query_attention, multi_head_attention, rotary_embedding
+from engine.graph.contributed_attention import (
+    attention,
+    group_query_attention,
+    multi_head_attention,
+    quantized_attention,
+    rotary_embedding,
+)
 from engine.graph.contributed_quantized import BODIES as QUANTIZED
 from engine.graph.contributed_quantized import DOMAIN
-from engine.graph.expansion import SINCE_CAST_LIKE, Expansion
+from engine.graph.expansion import SINCE_CAST_LIKE, Expansion, Shape
 
 _SINCE_LAYER_NORMALIZATION = 17
 
@@ -123,6 +129,7 @@ _BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
     (DOMAIN, "Gelu"): _gelu, (DOMAIN, "BiasGelu"): _gelu, (DOMAIN, "FastGelu"): _fast_gelu,
     (DOMAIN, "QuickGelu"): _quick_gelu, (DOMAIN, "FusedMatMul"): _fused_matmul,
     (DOMAIN, "MultiHeadAttention"): multi_head_attention, (DOMAIN, "Attention"): attention,
+    (DOMAIN, "QAttention"): quantized_attention,
     (DOMAIN, "RotaryEmbedding"): rotary_embedding, (DOMAIN, "GroupQueryAttention"): group_query_attention, **QUANTIZED,
 }  # fmt: skip
 CONTRIBUTED = frozenset(_BODIES)
@@ -134,12 +141,12 @@ def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
     if opset < SINCE_CAST_LIKE and not _is_single(graph):
         return
     made: dict[int, list[onnx.NodeProto]] = {}
-    ranks = _ranks(graph)
+    shapes = _shapes(graph)
     for number, node in enumerate(graph.node):
         write = _BODIES.get((node.domain, node.op_type))
         if write is None or not any(node.output[:1]):
             continue
-        body = Expansion(node, opset, ranks)
+        body = Expansion(node, opset, shapes)
         # A missing operand would be one that the standard's operators cannot leave out.
         if write(body) and all(name for made_node in body.nodes for name in made_node.input):
             made[number] = body.nodes
@@ -149,11 +156,15 @@ def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
         graph.node.extend(nodes)
 
 
-def _ranks(graph: onnx.GraphProto) -> dict[str, int]:
-    """Tensor -> its rank, where the file says it."""
+def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
+    """Tensor -> its shape, where the file says it."""
     declared = [v for v in (*graph.input, *graph.value_info, *graph.output) if v.type.tensor_type.HasField("shape")]
-    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in declared}
-    return ranks | {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    shapes: dict[str, Shape] = {
+        value.name: tuple(d.dim_value if d.HasField("dim_value") else d.dim_param
+                          for d in value.type.tensor_type.shape.dim)
+        for value in declared
+    }  # fmt: skip
+    return shapes | {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
 
 
 def _is_single(graph: onnx.GraphProto) -> bool:

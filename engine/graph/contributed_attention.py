@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from engine.graph.expansion import Expansion
+from engine.graph.contributed_quantized import dequantize
+from engine.graph.expansion import SINCE_AXES_OPERAND, Expansion
 
 _SINCE_SPLIT_PARTS = 18
 """Operator set from which on a split says its parts."""
@@ -48,37 +49,91 @@ def multi_head_attention(body: Expansion) -> bool:
         sizes = [_size(body, x, -1) for x in (queries, keys, values)]
         parts = body.add_all("Split", bias, body.add("Concat", *sizes, axis=0), results=("", "", ""), axis=0)
         queries, keys, values = (body.add("Add", x, b) for x, b in zip((queries, keys, values), parts, strict=True))
-    _attend_heads(body, (queries, keys, values), heads, (mask, body.operand(5)), before)
+    results = body.result(1), body.result(2)
+    _attend_heads(body, (queries, keys, values), heads, _Surroundings(mask, body.operand(5), before, results))
     return True
 
 
 def attention(body: Expansion) -> bool:
-    """Queries, keys and values by one product of the input, equally long."""
-    heads, mask, rest = int(body.attribute("num_heads", 0)), body.operand(3), [body.operand(4), body.operand(6)]
-    sizes = any(one.name == "qkv_hidden_sizes" for one in body.node.attribute)
-    if not heads or any(rest) or sizes or body.attribute("do_rotary", 0) or not body.has_results_only((0,)):
+    """Queries, keys and values by one product of the input."""
+    if body.operand(6):
+        return False  # a step of a buffer that past and present share
+    product = body.add("MatMul", body.operand(0), body.operand(1))
+    return _attend_itself(body, product, _Around(body.operand(3), body.operand(4), body.operand(5)))
+
+
+def quantized_attention(body: Expansion) -> bool:
+    """The same of codes; scales and zero points of the weights may be one for each column."""
+    x = dequantize(body, (body.operand(0), body.operand(3), body.operand(6)))
+    weight = dequantize(body, (body.operand(1), body.operand(4), body.operand(7)), axis=1)
+    return _attend_itself(body, body.add("MatMul", x, weight), _Around(body.operand(5), body.operand(8), ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Operands of an attention of its own input, "" for absent ones."""
+
+    mask: str
+    past: str
+    """Keys and values of earlier steps, [2, batch, heads, length, size]."""
+    bias: str
+    """Of the scores."""
+
+
+def _attend_itself(body: Expansion, product: str, around: _Around) -> bool:
+    """Of an input's product with the weights of queries, keys and values, which lie side by side."""
+    heads, sizes = int(body.attribute("num_heads", 0)), body.integers("qkv_hidden_sizes")
+    if not heads or body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
         return False
-    if mask and body.rank(mask) not in (2, 3):
+    if not body.has_results_only((0, 1)) or (sizes and body.opset < SINCE_AXES_OPERAND):
         return False
-    x = body.add("MatMul", body.operand(0), body.operand(1))
-    if body.operand(2):
-        x = body.add("Add", x, body.operand(2))
-    more = {"num_outputs": 3} if body.opset >= _SINCE_SPLIT_PARTS else {}
-    first, second, third = body.add_all("Split", x, results=("", "", ""), axis=-1, **more)
-    _attend_heads(body, (first, second, third), heads, (mask, body.operand(5)), ("", ""))
+    if around.mask and not _is_known_mask(body, around.mask):
+        return False
+    x = body.add("Add", product, body.operand(2)) if body.operand(2) else product
+    lengths = [body.constant(np.array(sizes))] if sizes else []
+    more = {"num_outputs": 3} if not sizes and body.opset >= _SINCE_SPLIT_PARTS else {}
+    first, second, third = body.add_all("Split", x, *lengths, results=("", "", ""), axis=-1, **more)
+    before = ("", "")
+    if around.past:
+        before = _part(body, around.past, 0), _part(body, around.past, 1)
+    surroundings = _Surroundings(around.mask, around.bias, before, ("", ""))
+    kept = _attend_heads(body, (first, second, third), heads, surroundings)
+    if body.result(1):
+        body.add("Concat", *(body.unsqueeze(x, 0) for x in kept), axis=0, result=body.result(1))
     return True
+
+
+def _part(body: Expansion, x: str, place: int) -> str:
+    """One element of the first axis, which goes."""
+    return body.add("Gather", x, body.constant(np.array(place)), axis=0)
+
+
+def _is_known_mask(body: Expansion, mask: str) -> bool:
+    """Whether a mask is one of keys or scores, or one number or two for each row of a batch."""
+    shape, rows = body.shape(mask), (body.shape(body.operand(0)) or (None,))[0]
+    if shape is None:
+        return False
+    return len(shape) in (2, 3) or (len(shape) == 1 and shape[0] in _counts_of(rows))
+
+
+def _counts_of(rows: int | str | None) -> tuple[int | str, ...]:
+    """How many ends, or ends and starts, a batch has."""
+    return (rows, 2 * rows) if isinstance(rows, int) else (rows,) if rows else ()
 
 
 def rotary_embedding(body: Expansion) -> bool:
     """Pairs of elements of each head turned by the angles of their position; ranks have to be known."""
     x, positions, cosines, sines = (body.operand(place) for place in range(4))
     rank, of_positions = body.rank(x), body.rank(positions)
-    if rank not in (3, 4) or of_positions not in (1, 2) or body.attribute("rotary_embedding_dim", 0):
+    number = int(body.attribute("num_heads", 0))
+    if rank not in (3, 4) or of_positions not in (1, 2) or (body.attribute("rotary_embedding_dim", 0) and not number):
         return False
     if body.attribute("is_packed_batching", 0) or body.attribute("scale", 1.0) != 1:
         return False
     if rank == 4:
         heads = body.add("Transpose", x, perm=[0, 2, 1, 3])
+    elif number:  # elements behind the angles' stay
+        heads = body.add("Reshape", x, body.constant(np.array([0, 0, number, -1])))
     else:
         size = body.add("Mul", _size(body, cosines, 1), body.constant(np.array([2])))
         heads = body.add("Reshape", x, body.add("Concat", body.constant(np.array([0, 0, -1])), size, axis=0))
@@ -113,7 +168,7 @@ def group_query_attention(body: Expansion) -> bool:
         places = body.operand(9) or positions
         q, k = (_rotate(body, x, places, angles, interleaved) for x in (q, k))
     q, k, v = (body.add("Transpose", x, perm=[0, 2, 1, 3]) for x in (q, k, v))
-    results = [body.node.output[at] if at < len(body.node.output) else "" for at in (1, 2)]
+    results = body.result(1), body.result(2)
     if any(before):
         k, v = (_behind(body, old, new, past, name) for old, new, name in zip(before, (k, v), results, strict=True))
     else:
@@ -143,29 +198,42 @@ class _CausalMask:
     """How many keys; all for -1."""
 
 
-def _attend_heads(
-    body: Expansion, operands: tuple[str, str, str], heads: int, added: tuple[str, str], before: tuple[str, str]
-) -> None:
-    """softmax(q k' scale + added) v for each head, as the node's first result.
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What an attention takes and gives beside queries, keys and values; "" for what is absent."""
 
-    added: a mask and a bias of the scores.  before: keys and values of earlier steps.
+    mask: str
+    bias: str
+    """Of the scores."""
+    before: tuple[str, str]
+    """Keys and values of earlier steps, [batch, heads, length, size]."""
+    results: tuple[str, str]
+    """Names for those of all steps."""
+
+
+def _attend_heads(
+    body: Expansion, operands: tuple[str, str, str], heads: int, around: _Surroundings
+) -> tuple[str, str]:
+    """softmax(q k' scale + mask + bias) v for each head, as the node's first result; keys and values of all steps.
+
+    operands: [batch, length, heads * size].
     """
     apart = body.constant(np.array([0, 0, heads, -1]))
     q, k, v = (body.add("Transpose", body.add("Reshape", x, apart), perm=[0, 2, 1, 3]) for x in operands)
     rows = _range(body, _size(body, q, 2))
-    results = [body.node.output[at] if at < len(body.node.output) else "" for at in (1, 2)]
-    past = _size(body, before[0], 2) if before[0] else ""
-    if any(before):
-        k, v = (body.add("Concat", *each, axis=2) for each in zip(before, (k, v), strict=True))
-    k, v = (body.add("Identity", x, result=n) if n else x for x, n in zip((k, v), results, strict=True))
-    scores, (mask, bias) = _scores(body, q, k), added
-    if mask:
-        scores = body.add("Add", scores, _mask_bias(body, mask, scores))
+    past = _size(body, around.before[0], 2) if around.before[0] else ""
+    if past:
+        k, v = (body.add("Concat", *each, axis=2) for each in zip(around.before, (k, v), strict=True))
+    k, v = (body.add("Identity", x, result=n) if n else x for x, n in zip((k, v), around.results, strict=True))
+    scores = _scores(body, q, k)
+    if around.mask:
+        scores = body.add("Add", scores, _mask_bias(body, around.mask, (q, k), scores))
     if body.attribute("unidirectional", 0):
         positions = body.unsqueeze(body.add("Add", rows, past) if past else rows, 0)
         causal = _CausalMask(positions, _range(body, _size(body, k, 2)), -1)
         scores = body.add("Add", scores, _causal_bias(body, causal, scores))
-    _mix(body, body.add("Add", scores, bias) if bias else scores, v)
+    _mix(body, body.add("Add", scores, around.bias) if around.bias else scores, v)
+    return k, v
 
 
 def _scores(body: Expansion, q: str, k: str) -> str:
@@ -183,14 +251,35 @@ def _mix(body: Expansion, scores: str, v: str) -> None:
     body.add("Reshape", mixed, body.constant(np.array([0, 0, -1])), result=body.node.output[0])
 
 
-def _mask_bias(body: Expansion, mask: str, like: str) -> str:
-    """What a mask [batch, keys] or [batch, queries, keys], 0 for what is left out, adds to scores."""
-    apart = body.unsqueeze(mask, 1)
-    if body.rank(mask) == 2:
-        apart = body.unsqueeze(apart, 1)
-    seen = body.add("Greater", apart, body.add("CastLike", body.constant(np.array(0)), mask))
+def _mask_bias(body: Expansion, mask: str, operands: tuple[str, str], like: str) -> str:
+    """What a mask [batch, keys] or [batch, queries, keys], 0 for what is left out, adds to scores.
+
+    A mask [batch] says where the keys of each row end, one of [2 batch] where they start as well.  operands: queries
+    and keys of all heads.
+    """
+    if body.rank(mask) == 1:
+        seen = _seen_between(body, mask, operands)
+    else:
+        apart = body.unsqueeze(mask, 1)
+        if body.rank(mask) == 2:
+            apart = body.unsqueeze(apart, 1)
+        seen = body.add("Greater", apart, body.add("CastLike", body.constant(np.array(0)), mask))
     value = body.attribute("mask_filter_value", _FILTER)
     return body.add("Where", seen, body.number(0, like), body.number(value, like))
+
+
+def _seen_between(body: Expansion, mask: str, operands: tuple[str, str]) -> str:
+    """Whether a key lies in front of its row's end, and not in front of its start where there is one."""
+    rows, keys = _size(body, operands[0], 0), _range(body, _size(body, operands[1], 2))
+    places = body.add("Cast", mask, to=onnx.TensorProto.INT64)
+    # Rows without starts have 0 there, which are cut off where starts are given.
+    zeros = body.add("Expand", body.constant(np.array([0])), rows)
+    places = body.add("Concat", places, zeros, axis=0)
+    both = body.add("Add", rows, rows)
+    ends = body.add("Slice", places, body.constant(np.array([0])), rows)
+    starts = body.add("Slice", places, rows, both)
+    ends, starts = (body.unsqueeze(body.unsqueeze(body.unsqueeze(x, 1), 1), 1) for x in (ends, starts))
+    return body.add("And", body.add("Less", keys, ends), body.add("Not", body.add("Less", keys, starts)))
 
 
 def _causal_bias(body: Expansion, mask: _CausalMask, like: str) -> str:

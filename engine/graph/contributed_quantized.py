@@ -24,10 +24,10 @@ _SINCE_AXIS = 13
 
 def _dequantize(body: Expansion, first: int, axis: int | None = None) -> str:
     """The operand at a place, with its scale and its zero point behind it, as numbers."""
-    return _numbers(body, (body.operand(first), body.operand(first + 1), body.operand(first + 2)), axis)
+    return dequantize(body, (body.operand(first), body.operand(first + 1), body.operand(first + 2)), axis)
 
 
-def _numbers(body: Expansion, quantised: tuple[str, str, str], axis: int | None = None) -> str:
+def dequantize(body: Expansion, quantised: tuple[str, str, str], axis: int | None = None) -> str:
     """What codes stand for.  quantised: codes, scale, zero point or ""."""
     x, scale, zero = quantised
     operands = filter(None, (x, scale, zero))
@@ -114,7 +114,7 @@ def _gemm(body: Expansion) -> bool:
 
 def _matmul_to_float(body: Expansion) -> bool:
     """A, B, scales and zero points of both, and a bias: as numbers."""
-    a = _numbers(body, (body.operand(0), body.operand(2), body.operand(4)))
+    a = dequantize(body, (body.operand(0), body.operand(2), body.operand(4)))
     return _multiply(body, a, (body.operand(1), body.operand(3), body.operand(5)), body.operand(6))
 
 
@@ -124,43 +124,44 @@ def _dynamic_matmul(body: Expansion) -> bool:
         return False
     codes, scale, zero = body.add_all("DynamicQuantizeLinear", body.operand(0), results=("", "", ""))
     weight = body.operand(1), body.operand(2), body.operand(3)
-    return _multiply(body, _numbers(body, (codes, scale, zero)), weight, body.operand(4))
+    return _multiply(body, dequantize(body, (codes, scale, zero)), weight, body.operand(4))
 
 
 def _multiply(body: Expansion, a: str, b: tuple[str, str, str], bias: str) -> bool:
     """The product with a matrix of codes, whose scales may be one for each column, and a bias."""
     result = body.node.output[0]
-    product = body.add("MatMul", a, _numbers(body, b, axis=1), result="" if bias else result)
+    product = body.add("MatMul", a, dequantize(body, b, axis=1), result="" if bias else result)
     if bias:
         body.add("Add", product, bias, result=result)
     return True
 
 
 def _nbits_matmul(body: Expansion) -> bool:
-    """x W', where W[N, K] lies in blocks of 4-bit codes, two to a byte, the first in the low half; 8 stands for 0.
+    """x W', where W[N, K] lies in blocks of codes of 2, 4 or 8 bits, the first of a byte in its lowest bits.
 
-    A zero point of each block is a code of its own, or a number of the scales' type.
+    The middle code stands for 0 where no zero points are given; those are codes, one of each block.
     """
-    if int(body.attribute("bits", 4)) != 4 or body.operand(4) or body.opset < _SINCE_AXIS:
+    bits = int(body.attribute("bits", 4))
+    if bits not in (2, 4, 8) or body.operand(4) or body.opset < _SINCE_AXIS or body.attribute("weight_prepacked", 0):
         return False
     depth, rows, block = (int(body.attribute(name, 0)) for name in ("K", "N", "block_size"))
-    if block < 2 or depth % block or not rows:
+    if block < 2 or depth < 1 or rows < 1:
         return False
-    blocks = depth // block
+    blocks = -(-depth // block)
 
     def of_elements(x: str) -> str:
         """What blocks share, for each of their elements."""
         each = body.add("Reshape", x, body.constant(np.array([rows, blocks, 1])))
         each = body.add("Expand", each, body.constant(np.array([rows, blocks, block])))
-        return body.add("Reshape", each, body.constant(np.array([rows, depth])))
+        return _first_columns(body, body.add("Reshape", each, body.constant(np.array([rows, blocks * block]))), depth)
 
-    codes = _halves(body, body.operand(1), (rows, depth))
-    zero = body.constant(np.array(8, np.int32))
+    codes = _first_columns(body, _codes(body, body.operand(1), (rows, blocks * block), bits), depth)
+    zero = body.constant(np.array(1 << bits - 1, np.int32))
     if body.operand(3):
         # Zero points of a row fill whole bytes.
-        whole = _halves(body, body.operand(3), (rows, blocks + blocks % 2))
-        first = [body.constant(np.array([value])) for value in (0, blocks, 1)]
-        zero = of_elements(whole if blocks % 2 == 0 else body.add("Slice", whole, *first[:2], first[2]))
+        per_byte = 8 // bits
+        whole = _codes(body, body.operand(3), (rows, -(-blocks // per_byte) * per_byte), bits)
+        zero = of_elements(_first_columns(body, whole, blocks))
     steps = body.cast(body.add("Sub", codes, zero), body.operand(2))
     weight = body.add("Mul", steps, of_elements(body.operand(2)))
     result, bias = body.node.output[0], body.operand(5)
@@ -171,20 +172,28 @@ def _nbits_matmul(body: Expansion) -> bool:
     return True
 
 
-def _halves(body: Expansion, packed: str, shape: tuple[int, int]) -> str:
-    """The codes of 4 bits of bytes, as int32 of a shape.
+def _first_columns(body: Expansion, x: str, count: int) -> str:
+    """The first columns of a matrix, which last codes fill up to whole blocks or bytes."""
+    return body.add("Slice", x, *(body.constant(np.array([value])) for value in (0, count, 1)))
+
+
+def _codes(body: Expansion, packed: str, shape: tuple[int, int], bits: int) -> str:
+    """The codes of some bits of bytes, as int32 of a shape.
 
     All steps but layouts have that shape, so that one kernel can take them in where it reads a code.
     """
-    rows, columns = shape
-    bytes_ = body.add("Reshape", packed, body.constant(np.array([rows, columns // 2, 1])))
-    bytes_ = body.add("Expand", bytes_, body.constant(np.array([rows, columns // 2, 2])))
+    (rows, columns), per_byte = shape, 8 // bits
+    if per_byte == 1:
+        return body.add("Cast", body.add("Reshape", packed, body.constant(np.array(shape))), to=INT32)
+    bytes_ = body.add("Reshape", packed, body.constant(np.array([rows, columns // per_byte, 1])))
+    bytes_ = body.add("Expand", bytes_, body.constant(np.array([rows, columns // per_byte, per_byte])))
     bytes_ = body.add("Reshape", bytes_, body.constant(np.array(shape)))
-    shifts = body.constant(np.tile(np.array([0, 4], np.uint8), columns // 2))
+    shifts = body.constant(np.tile(np.arange(0, 8, bits, dtype=np.uint8), columns // per_byte))
     shifted = body.add("BitShift", bytes_, shifts, direction="RIGHT")
     if body.opset >= _SINCE_BITWISE:
-        return body.add("Cast", body.add("BitwiseAnd", shifted, body.constant(np.array(15, np.uint8))), to=INT32)
-    return body.add("Mod", body.add("Cast", shifted, to=INT32), body.constant(np.array(16, np.int32)))
+        mask = body.constant(np.array((1 << bits) - 1, np.uint8))
+        return body.add("Cast", body.add("BitwiseAnd", shifted, mask), to=INT32)
+    return body.add("Mod", body.add("Cast", shifted, to=INT32), body.constant(np.array(1 << bits, np.int32)))
 
 
 def _same(kind: str) -> Callable[[Expansion], bool]:

@@ -14,13 +14,16 @@ SINCE_CAST_LIKE = 15
 SINCE_AXES_OPERAND = 13
 """Operator set from which on Unsqueeze takes its axes as an operand."""
 
+Shape = tuple[int | str, ...]
+"""A size or a symbol for each axis, "" for one without either."""
+
 
 class Expansion:
     """The nodes that stand for one node, with names of their own."""
 
-    def __init__(self, node: onnx.NodeProto, opset: int, ranks: Mapping[str, int] | None = None) -> None:
-        """ranks: of tensors, where the file says them."""
-        self.node, self.opset, self._ranks = node, opset, ranks or {}
+    def __init__(self, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape] | None = None) -> None:
+        """shapes: of tensors, where the file says them."""
+        self.node, self.opset, self._shapes = node, opset, shapes or {}
         self.nodes: list[onnx.NodeProto] = []
         # Names of nodes may repeat, those of tensors may not.
         self._label, self._scope = node.output[0], node.name or node.output[0]
@@ -29,9 +32,18 @@ class Expansion:
         """The name of an operand, "" for an absent one."""
         return self.node.input[place] if place < len(self.node.input) else ""
 
+    def result(self, place: int) -> str:
+        """The name of a result, "" for one that nobody wants."""
+        return self.node.output[place] if place < len(self.node.output) else ""
+
+    def shape(self, name: str) -> Shape | None:
+        """The shape of a tensor; None where the file does not say it."""
+        return self._shapes.get(name)
+
     def rank(self, name: str) -> int | None:
         """How many axes a tensor has; None where the file does not say it."""
-        return self._ranks.get(name)
+        shape = self.shape(name)
+        return None if shape is None else len(shape)
 
     def has_results_only(self, places: tuple[int, ...]) -> bool:
         """Whether the node has no other results than these."""
@@ -43,6 +55,10 @@ class Expansion:
             if one.name == name:
                 return float(helper.get_attribute_value(one))
         return default
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list among the attributes, () for an absent one."""
+        return next((tuple(one.ints) for one in self.node.attribute if one.name == name), ())
 
     def add(self, kind: str, *operands: str, result: str = "", **attributes: object) -> str:
         """A node of the standard; the name of its result."""

@@ -93,7 +93,7 @@ def test_every_operator_has_a_case() -> None:
 @pytest.mark.parametrize(
     ("case", "dtype", "opset", "more"),
     [
-        ("Attention", onnx.TensorProto.FLOAT, 16, {"qkv_hidden_sizes": [12, 12, 12]}),
+        ("Attention", onnx.TensorProto.FLOAT, 16, {"do_rotary": 1}),
         ("FusedMatMul", onnx.TensorProto.FLOAT, 16, {"transBatchA": 1}),
         ("Gelu", onnx.TensorProto.FLOAT16, 14, {}),
     ],

@@ -93,6 +93,26 @@ CASES = {
         "MatMulNBits", {"x": NBITS["x"][:, :48], "w": codes(24, 3, 8), "s": scale(0.1, 24, 3), "z": codes(24, 2)}, F32,
         {"K": 48, "N": 24, "bits": 4, "block_size": 16}, constants=("w", "s", "z"),
     ),
+    "MatMulNBits of 8 bits": Case(
+        "MatMulNBits", {**NBITS, "w": codes(24, 4, 16), "s": scale(0.02, 24, 4)}, F32,
+        {"K": 64, "N": 24, "bits": 8, "block_size": 16}, constants=("w", "s"),
+    ),
+    "MatMulNBits of 8 bits with zero points": Case(
+        "MatMulNBits", {**NBITS, "w": codes(24, 4, 16), "s": scale(0.02, 24, 4), "z": codes(24, 4, seed=5)}, F32,
+        {"K": 64, "N": 24, "bits": 8, "block_size": 16}, constants=("w", "s", "z"),
+    ),
+    "MatMulNBits of 2 bits": Case(
+        "MatMulNBits", {**NBITS, "w": codes(24, 4, 4), "s": scale(0.3, 24, 4)}, F32,
+        {"K": 64, "N": 24, "bits": 2, "block_size": 16}, constants=("w", "s"),
+    ),
+    "MatMulNBits of 2 bits with zero points": Case(
+        "MatMulNBits", {**NBITS, "w": codes(24, 4, 4), "s": scale(0.3, 24, 4), "z": codes(24, 1, seed=5)}, F32,
+        {"K": 64, "N": 24, "bits": 2, "block_size": 16}, constants=("w", "s", "z"),
+    ),
+    "MatMulNBits with a block that is not full": Case(
+        "MatMulNBits", {"x": NBITS["x"][:, :40], "w": codes(24, 3, 8), "s": scale(0.1, 24, 3)}, F32,
+        {"K": 40, "N": 24, "bits": 4, "block_size": 16}, constants=("w", "s"),
+    ),
     "QuantizeLinear": Case("QuantizeLinear", {"x": NBITS["x"], "s": scale(0.02), "z": np.array(3, U8)}),
     "DequantizeLinear": Case("DequantizeLinear", {"x": codes(5, 64), "s": scale(0.02, 64), "z": codes(64)}, F32),
 }  # fmt: skip
@@ -159,7 +179,7 @@ def test_products_of_codes_are_integer_products(case: str, tmp_path: Path) -> No
     assert {"mma_m16n8k32_u8_s8"} == {kernel.tile.intrinsic for kernel in kernels} - {""}
 
 
-@pytest.mark.parametrize("change", [{"bits": 8}, {"block_size": 0}])
+@pytest.mark.parametrize("change", [{"bits": 3}, {"block_size": 0}])
 def test_a_form_that_is_not_written_out_is_refused_by_name(change: dict[str, int], tmp_path: Path) -> None:
     made = model("MatMulNBits")
     for attribute in made.graph.node[0].attribute:
