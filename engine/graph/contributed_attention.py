@@ -59,18 +59,18 @@ def attention(body: Expansion) -> bool:
     if body.operand(6):
         return False  # a step of a buffer that past and present share
     product = body.add("MatMul", body.operand(0), body.operand(1))
-    return _attend_itself(body, product, _Around(body.operand(3), body.operand(4), body.operand(5)))
+    return _attend_itself(body, product, _SelfOperands(body.operand(3), body.operand(4), body.operand(5)))
 
 
 def quantized_attention(body: Expansion) -> bool:
     """The same of codes; scales and zero points of the weights may be one for each column."""
     x = dequantize(body, (body.operand(0), body.operand(3), body.operand(6)))
     weight = dequantize(body, (body.operand(1), body.operand(4), body.operand(7)), axis=1)
-    return _attend_itself(body, body.add("MatMul", x, weight), _Around(body.operand(5), body.operand(8), ""))
+    return _attend_itself(body, body.add("MatMul", x, weight), _SelfOperands(body.operand(5), body.operand(8), ""))
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _SelfOperands:
     """Operands of an attention of its own input, "" for absent ones."""
 
     mask: str
@@ -80,23 +80,23 @@ class _Around:
     """Of the scores."""
 
 
-def _attend_itself(body: Expansion, product: str, around: _Around) -> bool:
+def _attend_itself(body: Expansion, product: str, given: _SelfOperands) -> bool:
     """Of an input's product with the weights of queries, keys and values, which lie side by side."""
     heads, sizes = int(body.attribute("num_heads", 0)), body.integers("qkv_hidden_sizes")
     if not heads or body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
         return False
     if not body.has_results_only((0, 1)) or (sizes and body.opset < SINCE_AXES_OPERAND):
         return False
-    if around.mask and not _is_known_mask(body, around.mask):
+    if given.mask and not _is_known_mask(body, given.mask):
         return False
     x = body.add("Add", product, body.operand(2)) if body.operand(2) else product
     lengths = [body.constant(np.array(sizes))] if sizes else []
     more = {"num_outputs": 3} if not sizes and body.opset >= _SINCE_SPLIT_PARTS else {}
     first, second, third = body.add_all("Split", x, *lengths, results=("", "", ""), axis=-1, **more)
     before = ("", "")
-    if around.past:
-        before = _part(body, around.past, 0), _part(body, around.past, 1)
-    surroundings = _Surroundings(around.mask, around.bias, before, ("", ""))
+    if given.past:
+        before = _part(body, given.past, 0), _part(body, given.past, 1)
+    surroundings = _Surroundings(given.mask, given.bias, before, ("", ""))
     kept = _attend_heads(body, (first, second, third), heads, surroundings)
     if body.result(1):
         body.add("Concat", *(body.unsqueeze(x, 0) for x in kept), axis=0, result=body.result(1))

@@ -31,8 +31,10 @@ DTYPES: dict[str, int] = {
 NARROW_INTEGERS = ("int8", "uint8", "int16", "uint16")
 """Integer types that are computed in 32 bits, of which results keep the lowest."""
 
-FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-"""Floats of 8 bits, which are stored, converted and scaled, and computed in float32."""
+FLOAT8: dict[str, float] = {
+    "float8_e4m3fn": 448, "float8_e4m3fnuz": 240, "float8_e5m2": 57344, "float8_e5m2fnuz": 57344,
+}  # fmt: skip
+"""Floats of 8 bits, which are stored, converted and scaled, and computed in float32, with their largest number."""
 
 UNSIGNED = ("uint32", "uint64")
 """Integer types without a sign that are computed as they are."""

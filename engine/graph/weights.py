@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from engine.graph.limits import checked_shape
-from engine.graph.nodes import DTYPES, INPUT_DTYPES, Fill, dtype_text
+from engine.graph.nodes import COMPILED_DTYPES, DTYPES, INPUT_DTYPES, Fill, dtype_text
 from engine.graph.subgraphs import subgraphs
 from engine.support.budgets import MAX_COMPUTED
 from engine.support.errors import BadInput, Unsupported
@@ -39,7 +39,7 @@ def input_dtype_name(subject: str, element: int) -> str:
     """`dtype_name` of a graph's input; Unsupported where no values can be fed."""
     name = dtype_name(subject, element)
     if name not in INPUT_DTYPES:
-        raise Unsupported("graph", subject, f"holds {name} elements", "float32 and float16 are compiled")
+        raise Unsupported("graph", subject, f"holds {name} elements", f"{', '.join(COMPILED_DTYPES)} are compiled")
     return name
 
 

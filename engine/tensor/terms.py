@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-import ml_dtypes
-
 from engine.graph.nodes import FLOAT8
 from engine.tensor.index import Index
 from engine.tensor.nodes import Apply, Literal, Position, Scalar
@@ -159,6 +157,6 @@ def to_float8(value: Term, dtype: str, saturates: bool) -> Term:
     """The nearest float of 8 bits; beyond the largest it is that, or else infinity or NaN, as the type has them."""
     single = cast(value, "float32")
     if saturates:
-        most = float(ml_dtypes.finfo(dtype).max)
+        most = FLOAT8[dtype]
         single = minimum(maximum(single, -most), most)
     return cast(single, dtype)

@@ -134,15 +134,21 @@ def test_contradictions_are_still_refused(tmp_path: Path) -> None:
         engine.fuse(load(save(tmp_path / "m.onnx", proto)))
 
 
-def test_narrow_elements_load_and_their_operators_are_unsupported_by_name(tmp_path: Path) -> None:
-    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT8E5M2, [128, 64], np.ones(128 * 64).tolist())
+@pytest.mark.parametrize(
+    ("kind", "dtype", "unsupported"),
+    [(onnx.TensorProto.FLOAT8E5M2, "float8_e5m2", []), (onnx.TensorProto.FLOAT4E2M1, "float4_e2m1fn", ["node_d"])],
+)
+def test_narrow_elements_load_and_what_is_not_compiled_is_unsupported_by_name(
+    kind: int, dtype: str, unsupported: list[str], tmp_path: Path
+) -> None:
+    weight = onnx.helper.make_tensor("w", kind, [128, 64], np.ones(128 * 64).tolist())
     nodes = [node("DequantizeLinear", "w scale", "d"), node("MatMul", "x d", "y")]
-    proto = model(nodes, {"x": (4, 128)}, ["y"], {"scale": np.array(0.5, np.float32)}, opset=21)
+    proto = model(nodes, {"x": (4, 128)}, ["y"], {"scale": np.array(0.5, np.float32)}, opset=23)
     proto.graph.initializer.append(weight)
     graph = load(save(tmp_path / "m.onnx", proto))
-    assert graph.tensors["w"].dtype == "float8_e5m2" and graph.tensors["d"].shape == (128, 64)
+    assert graph.tensors["w"].dtype == dtype and graph.tensors["d"].shape == (128, 64)
     plan = engine.fuse(graph)
-    assert list(plan.unsupported) == ["node_d"] and plan.groups
+    assert list(plan.unsupported) == unsupported and plan.groups
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,10 @@ class Quantization:
 
     def quantize(self, build: StatementBuilder, space: Domain, value: Term, dtype: str) -> Term:
         """The nearest code of a value at the written element, half to even, within the type's range."""
+        scaled = wide(cast_to_float(value)) / self.scale_at(build, space, space.written)
         if dtype in FLOAT8:
-            return to_float8(wide(cast_to_float(value)) / self.scale_at(build, space, space.written), dtype, self.saturates)
-        steps = apply("round", wide(cast_to_float(value)) / self.scale_at(build, space, space.written))
+            return to_float8(scaled, dtype, self.saturates)
+        steps = apply("round", scaled)
         zero = self.zero_at(build, space, space.written)
         return saturate(steps + cast(zero, "float32") if self.zero else steps, dtype)
 
