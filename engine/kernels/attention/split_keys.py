@@ -18,8 +18,9 @@ from engine.kernels.attention.block import AttentionTileSizes, Block
 from engine.kernels.attention.nest import AttentionNest
 from engine.kernels.attention.softmax import ZERO, OnlineSoftmax, exp
 from engine.kernels.gemm.base import Owned
-from engine.kernels.gemm.split_k import Team, shared_out
+from engine.kernels.gemm.split_k import shared_out
 from engine.kernels.marks import Marks
+from engine.kernels.team import Team
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply
 from engine.tile.emit import LANE_OF_VECTOR

@@ -5,6 +5,7 @@
     split 1024, unroll 4     a loop over strips of 1024 elements, the chunks of a strip written out
     scope register           what several loops use waits in registers; `recompute`: it is read and computed again
     turns 4, stages 2        a block takes four groups of rows in turn, the next is copied while one is used
+    split_k 64               64 blocks share the terms of a row or column, the last to come joins their parts
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engine.kernels.marks import Marks, divisor_of, power_up_to
 from engine.support.errors import Unsupported
 from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, VECTOR_BYTES, WARP
 from engine.target.registers import HELD_ELEMENTS, MAX_PRIVATE, REDUCTION_RESERVE, VALUE_REGISTERS
+from engine.target.teams import whole_parts
 from engine.tensor.access import vector_limit
 from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import TensorProgram
@@ -29,6 +31,10 @@ MOST_ELEMENTS_WRITTEN_OUT = 32
 """Elements of a thread whose chunks are written out where nothing asks for it: more loads at once crowd the registers,
 and thousands take the compiler a minute."""
 
+
+MOST_REDUCTION_PARTS = 1024
+"""Blocks that share a row: the threads of the last one join their parts together."""
+SHARED_OPERATIONS = ("sum", "prod", "max", "min")
 
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
@@ -58,6 +64,8 @@ class Layout:
     """Chunks of one strip; all of them where the reduced loop is not split."""
     is_unrolled: bool
     """Whether the chunks of a strip are written out."""
+    parts: int = 1
+    """Blocks that share the terms of a row."""
 
     @property
     def threads(self) -> int:
@@ -70,15 +78,16 @@ class Layout:
 
     @property
     def strips(self) -> int:
-        return -(-self.columns // (self.chunk * self.strip))
+        return -(-self.columns // (self.chunk * self.strip * self.parts))
 
     @property
     def chunks(self) -> int:
-        """In all strips together."""
+        """Of one block, in all strips together."""
         return self.strips * self.strip
 
     @property
     def blocks(self) -> int:
+        """That take rows of their own; each of them is a team of `parts`."""
         return -(-self.rows // (self.rows_per_block if self.by_row else WARP * self.vector))
 
 
@@ -225,11 +234,35 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
         most, per_block = MAX_THREADS // WARP, 1
         lanes = marks.power("warp", 8, most, inner, least)
     chunk = lanes * (vector if by_row else 1)
-    strip = _strip(nest, marks, columns, chunk)
+    parts = _parts(program, nest, marks, -(-columns // chunk))
+    strip = _strip(nest, marks, -(-columns // parts), chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.
     has_room = strip * vector * most_alive(program.statements).values <= VALUE_REGISTERS
     is_unrolled = marks.is_written_out(strip, strip * vector <= MOST_ELEMENTS_WRITTEN_OUT and has_room, inner)
-    return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
+    return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled, parts)
+
+
+def _parts(program: TensorProgram, nest: Nest, marks: Marks, chunks: int) -> int:
+    """Blocks that share a row, as a mark asks.  chunks: of a row."""
+    inner = [m for phase in nest.phases for m in phase.members]
+    why_not = why_not_shared(program, nest)
+    most = 1 if why_not else min(chunks, MOST_REDUCTION_PARTS)
+    needs = why_not or f"at most {most}, and no part without one of {chunks} chunks"
+    return marks.number("split_k", 1, lambda asked: whole_parts(chunks, min(asked, most)), needs, inner)
+
+
+def why_not_shared(program: TensorProgram, nest: Nest) -> str:
+    """Why blocks cannot share the terms of a row; "" where they can."""
+    sums = [s.reduction for s in nest.statements if s.reduction is not None]
+    if any(not one.associative for one in sums):
+        return "blocks would join terms in another order"
+    if any(one.operation not in SHARED_OPERATIONS or one.accumulate == "bool" for one in sums):
+        return "blocks hand over sums, products and extrema"
+    if frozenset(program.inputs) & frozenset(program.outputs):
+        return "another block may still read what would be overwritten"
+    if not nest.phases or not nest.phases[0].members or sum(bool(phase.members) for phase in nest.phases) > 1:
+        return "the row is walked again once its result is known, which only the last block knows"
+    return ""
 
 
 def _strip(nest: Nest, marks: Marks, columns: int, chunk: int) -> int:

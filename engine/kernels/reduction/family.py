@@ -76,9 +76,13 @@ class ReductionFamily(KernelFamily):
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""
         if group.kind == COLUMN_REDUCTION.name:
-            return MarkMenu({"warp": "Warps per block", "lane": "Threads per column"}, ("vector", "lane"))
+            return MarkMenu(
+                {"warp": "Warps per block", "lane": "Threads per column", "split_k": "Blocks per column"},
+                ("vector", "lane"),
+            )
         across = "Threads across rows, warps per block"
-        return MarkMenu({"block": "Rows per block", "lane": "Threads per row", "warp": across}, ("vector", "warp"))
+        marks = {"block": "Rows per block", "lane": "Threads per row", "warp": across, "split_k": "Blocks per row"}
+        return MarkMenu(marks, ("vector", "warp"))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""

@@ -2,6 +2,7 @@
 
 Rows: `lanes` threads walk a row together, a shuffle tree (and shared memory past one warp) combines their parts.
 Columns: neighbouring threads own neighbouring columns, the warps of a block walk down and meet in shared memory.
+Few long rows or columns: several blocks share the terms of each, and the last one to come joins their parts.
 
     softmax:   for k: m = max(m, x)   reduce m   for k: e = exp(x - m); s += e   reduce s   for k: y = e / s
 """
@@ -19,11 +20,12 @@ from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
+from engine.kernels.team import Team
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Statement
+from engine.tensor.nodes import Access, Literal, Statement
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, PipelineRequest, TileProgram
+from engine.tile.nodes import Barrier, Comment, PipelineRequest, TileProgram
 from engine.tile.source import Line
 
 
@@ -46,7 +48,7 @@ class _ReductionEmitter:
         self.group, self.nest, self.program = group, nest, group.program
         self.layout, self.keep = config.layout, config.kept
         self.columns = row_order(self.program, nest)
-        self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
+        self.emitter = Emitter(self.program, self.layout.blocks * self.layout.parts, self.layout.threads)
         self.emitter.vector = self.layout.vector
         self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
         self.values: dict[str, Access] = {}
@@ -75,22 +77,31 @@ class _ReductionEmitter:
         reached, taken = "CHUNKS * SHARERS", "BLOCKS * 32 * VECTOR"
         if layout.by_row:
             reached, taken = "CHUNKS * SHARERS * VECTOR", "BLOCKS * (THREADS / SHARERS)"
+        constants = {
+            "ROWS": layout.rows, "COLUMNS": layout.columns, "SHARERS": layout.lanes, "CHUNKS": layout.chunks,
+            "VECTOR": layout.vector,
+        }  # fmt: skip
+        if layout.parts > 1:
+            constants["PARTS"] = layout.parts
+            reached, taken = f"{reached} * PARTS", taken.replace("BLOCKS", "BLOCKS / PARTS")
         whole_rows = (f"{reached} >= COLUMNS", "the sharers of a row reach all of it")
         return emitter.finish(
             self.group,
-            constants={
-                "ROWS": layout.rows, "COLUMNS": layout.columns, "SHARERS": layout.lanes, "CHUNKS": layout.chunks,
-                "VECTOR": layout.vector,
-            },
+            constants=constants,
             assertions=(whole_rows, (f"{taken} >= ROWS", "every row has a block")),
             placements=self.placements,
-        )  # fmt: skip
+        )
 
     def _rows(self) -> str | None:
         """Bind the row (or column group) of this thread; the mask that tells whether it exists."""
         layout, emitter = self.layout, self.emitter
         names = tuple(m.name for m in self.nest.outer)
         block, thread, link = Index.of("block"), Index.of("thread"), Line((), names)
+        if layout.parts > 1:
+            # Blocks of a team lie equally far apart over the grid.
+            self.part = emitter.bind("part", block.floordiv(layout.blocks, emitter.extents), link)
+            block = emitter.bind("team", block.mod(layout.blocks, emitter.extents), link)
+        self.team = block
         if layout.by_row:
             lane = thread.mod(layout.lanes, emitter.extents)
             row = block * layout.rows_per_block + thread.floordiv(layout.lanes, emitter.extents)
@@ -129,7 +140,8 @@ class _ReductionEmitter:
         link = Line(tuple(s.name for s in phase.statements), names)
         again = _statements_needed(phase.statements, recomputed)
         with self._chunks(link) as chunk:
-            step = chunk * layout.lanes + self.lane
+            first = self.part * layout.chunks if layout.parts > 1 else Index()
+            step = (first + chunk) * layout.lanes + self.lane
             column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
             limit = layout.columns - (layout.vector if layout.by_row else 1)
             mask = emitter.mask("inside", [Index((), limit) - column], link)
@@ -159,9 +171,11 @@ class _ReductionEmitter:
             for statement in again:
                 self.values.pop(statement.write.array, None)
         emitter.masked = frozenset()
-        for statement in phase.statements:
-            if statement.reduction is not None:
-                self._combine(statement, accumulators[statement.name], row_mask, names)
+        reductions = [(s, accumulators[s.name]) for s in phase.statements if s.reduction is not None]
+        if layout.parts > 1:
+            self._join_blocks(reductions, names)
+        for statement, parts in reductions:
+            self._combine(statement, parts, row_mask, names)
 
     @contextmanager
     def _chunks(self, link: Line) -> Iterator[Index]:
@@ -176,12 +190,53 @@ class _ReductionEmitter:
             with emitter.loop(name, layout.strip, link, unroll=is_unrolled) as chunk:
                 yield emitter.bind("chunk", strip * layout.strip + chunk, link)
 
+    def _join_blocks(self, reductions: Sequence[tuple[Statement, Accumulator]], names: tuple[str, ...]) -> None:
+        """Leave the parts of this block; in the last one to come, each thread collects some parts of all blocks."""
+        emitter, layout, thread = self.emitter, self.layout, Index.of("thread")
+        link = Line(tuple(statement.name for statement, _ in reductions), names)
+        lanes = emitter.extents
+        within, beside = (thread.floordiv(layout.lanes, lanes), layout.rows_per_block), 1
+        if not layout.by_row:
+            within, beside = (thread.mod(WARP, lanes) * layout.vector, WARP * layout.vector), layout.vector
+        place_of_row, elements = within
+        team = Team(emitter, link, layout.parts, layout.blocks, self.part, self.team)
+        emitter.add(Comment(f"parts of {layout.parts} blocks that share a row: each leaves its own, the last joins all", link))
+        writer = self._one_writer(None, link)
+        buffers = []
+        for statement, parts in reductions:
+            reduction = statement.reduction
+            assert reduction is not None
+            combine(emitter, statement, parts, self._sharers(), link)
+            buffers.append(emitter.register(f"{statement.write.array}_parts_of_blocks", reduction.accumulate))
+            team.workspace(buffers[-1], reduction.accumulate, elements)
+            total = parts.total
+            team.leave(
+                buffers[-1], place_of_row, beside,
+                lambda v, total=total: Access(total.array, (v,) if total.indices else ()), writer,
+            )  # fmt: skip
+        team.meet()
+        for (statement, parts), buffer in zip(reductions, buffers, strict=True):
+            reduction = statement.reduction
+            assert reduction is not None
+            emitter.assign_lanes(parts.total, Literal(reduction.identity, reduction.accumulate), link)
+            with emitter.loop("block_of_team", -(-layout.parts // layout.lanes), link, unroll=False) as turn:
+                other = turn * layout.lanes + self.lane
+                mask = emitter.mask("has_part_of_block", [Index((), layout.parts - 1) - other], link)
+                found = team.take(buffer, other, place_of_row, beside, mask, reduction.identity)
+                lane = parts.total.indices[0] if parts.total.indices else Index()
+                emitter.assign_lanes(parts.total, found(lane), link, reduction.operation)
+
+    def _sharers(self) -> ReductionThreads:
+        layout = self.layout
+        beside = 1 if layout.by_row else WARP
+        return ReductionThreads(layout.lanes, self.lane, beside, by_row=layout.by_row, vector=layout.vector)
+
     def _combine(self, statement: Statement, parts: Accumulator, row_mask: str | None, names: tuple[str, ...]) -> None:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
-        link, emitter, layout = at(statement, *names), self.emitter, self.layout
-        beside = 1 if layout.by_row else WARP
-        sharers = ReductionThreads(layout.lanes, self.lane, beside, by_row=layout.by_row, vector=layout.vector)
-        where = combine(emitter, statement, parts, sharers, link)
+        link, emitter = at(statement, *names), self.emitter
+        where = combine(emitter, statement, parts, self._sharers(), link)
+        if self.layout.parts > 1:
+            where = f"{where}, in each of {self.layout.parts} blocks and in the last of them"
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array
         self.values[array] = round_result(emitter, statement, parts.total, link)

@@ -22,7 +22,7 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, first, make_task
 from engine.kernels.reduction.advise import COMPETING
 from engine.kernels.reduction.block_reduce import parts_bytes
-from engine.kernels.reduction.config import Layout, ReductionConfig, fits_registers, used_again, widest_vector
+from engine.kernels.reduction.config import Layout, ReductionConfig, fits_registers, used_again, why_not_shared, widest_vector
 from engine.kernels.reduction.lower import emit_reduction
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
@@ -31,16 +31,21 @@ from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.target.registers import REDUCTION_BASE
+from engine.target.teams import whole_parts
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import SHIFTED_SUM
 
 BY_ROW, BY_COLUMN = "lanes of a row", "warps of a column"
-DECIDED = frozenset(("lane", "warp", "block", "vector", "split", "unroll", "scope", "turns", "stages"))
+DECIDED = frozenset(("lane", "warp", "block", "vector", "split", "split_k", "unroll", "scope", "turns", "stages"))
 SHARERS, WARPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16, 32)
 """Threads, and warps, that share a row."""
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CHUNKS_WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
+PARTS = (1, 4, 16, 64, 256, 1024)
+"""Blocks that share a row."""
+MOST_WAVES = 16
+"""Blocks for each SM up to which more blocks may share rows: more would be busy with each other's parts."""
 FEW_CHUNKS = (1, 8)
 """Of `CHUNKS_WRITTEN_OUT`, what a default may have of a longer row; a shorter one is written out as a whole."""
 NEAR = 1.05
@@ -80,9 +85,10 @@ class RowPrograms(KernelTemplate):
     def config(self, program: Program) -> ReductionConfig:
         """What a program asks for."""
         sharers, vector, rows, wide = (value for _, value in program.values[:4] if isinstance(value, int))
-        chunks = -(-self.length // (sharers * (vector if self.by_row else 1)))
-        strip = min(wide, chunks) if wide > 1 else chunks
-        layout = Layout(self.by_row, self.kept, self.length, rows, sharers, vector, strip, wide > 1 or chunks == 1)
+        parts = program.number("parts")
+        chunks = -(-self.length // (sharers * (vector if self.by_row else 1) * parts))
+        strip, is_unrolled = min(wide, chunks) if wide > 1 else chunks, wide > 1 or chunks == 1
+        layout = Layout(self.by_row, self.kept, self.length, rows, sharers, vector, strip, is_unrolled, parts)
         is_held = program["staging"] == REGISTER and fits_registers(layout, len(self.again))
         turns = program.number("turns")
         stages = program.number("stages") if turns > 1 else 1
@@ -100,6 +106,7 @@ class RowPrograms(KernelTemplate):
             "sharers": layout.lanes, "vector": layout.vector, "rows": layout.rows_per_block,
             "written_out": min(CHUNKS_WRITTEN_OUT[-1], 1 << (wide - 1).bit_length()),
             "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": config.stages,
+            "parts": layout.parts,
         }  # fmt: skip
         return Program(self.name, tuple((name, values[name]) for name in _FIXED))
 
@@ -117,6 +124,8 @@ class RowPrograms(KernelTemplate):
             found.append(mark(*outer, "vector", layout.vector, ""))
         if self.by_row and self.nest.outer:
             found.append(mark(*outer, "block", layout.rows_per_block, ""))
+        if layout.parts > 1:
+            found.append(mark(*inner, "split_k", layout.parts, ""))
         if layout.strips > 1:
             found.append(Entry(reducing, "innermost", "split", layout.chunk * layout.strip))
         if layout.chunks > 1 and not config.kept:
@@ -131,7 +140,7 @@ class RowPrograms(KernelTemplate):
         """From the layout, and from what a thread moves in each iteration of its loops."""
         config = self.config(program)
         layout, turns = config.layout, config.turns
-        moved, blocks = self.thread_bytes(config), layout.blocks // turns
+        moved, blocks = self.thread_bytes(config), layout.blocks * layout.parts // turns
         of_thread = layout.vector * (layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1)
         steps = 1 if config.kept else layout.strips * (1 if layout.is_unrolled else layout.strip)
         requested = blocks * layout.threads * moved.outside
@@ -147,20 +156,29 @@ class RowPrograms(KernelTemplate):
             l2_bytes=requested,
             global_requests=requested // (self.element * layout.vector * WARP),
             global_sectors=blocks * -(-layout.threads // WARP) * moved.sectors,
+            team=layout.parts,
+            team_bytes=self._left_bytes(layout) if layout.parts > 1 else 0,
         )
+
+    def _left_bytes(self, layout: Layout) -> int:
+        """What the blocks of a team leave for the last of them."""
+        each = layout.rows_per_block if self.by_row else WARP * layout.vector
+        sums = [s.reduction for s in self.program.statements if s.reduction is not None]
+        return layout.parts * each * sum(DTYPES[one.accumulate] for one in sums)
 
     def thread_bytes(self, config: ReductionConfig) -> Moved:
         """What one thread moves in all its turns."""
         layout = config.layout
         key = (
             layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
-            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1,
+            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1, layout.parts > 1,
         )  # fmt: skip
         if key not in self.counted:
             tile = emit_reduction(replace(self.group, program=self.program), self.nest, config)
             tile = in_turns(tile) if config.turns > 1 else tile
             self.counted[key] = count_thread_traffic(tile, LOOPS)
-        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns)
+        joins = -(-layout.parts // layout.lanes)
+        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, joins)
         return self.counted[key].total(dict(zip(LOOPS, trips, strict=True)))
 
     def _scratch(self, layout: Layout) -> int:
@@ -169,18 +187,21 @@ class RowPrograms(KernelTemplate):
             return 0
         parts = layout.threads // WARP if self.by_row else layout.threads * layout.vector
         sums = [s.reduction for s in self.program.statements if s.reduction is not None]
-        buffers = (parts_bytes(parts, sum) * (2 if sum.operation == SHIFTED_SUM else 1) for sum in sums)
+        # In each block of a team, and once more in the last of them.
+        times = 2 if layout.parts > 1 else 1
+        buffers = (parts_bytes(parts, sum) * (2 if sum.operation == SHIFTED_SUM else times) for sum in sums)
         return sum(buffers)
 
 
 _FIXED: dict[str, Value] = {
-    "sharers": 1, "vector": 1, "rows": 1, "written_out": 1, "staging": REGISTER, "turns": 1, "stages": 1,
+    "sharers": 1, "vector": 1, "rows": 1, "written_out": 1, "staging": REGISTER, "turns": 1, "stages": 1, "parts": 1,
 }  # fmt: skip
 """Every dimension: threads (warps) that share a row, elements of one access, rows of a block, chunks written out, where
-what several loops use waits, groups of rows that a block takes in turn, and how many of them are under way."""
+what several loops use waits, groups of rows that a block takes in turn, how many of them are under way, and blocks that
+share a row."""
 
 
-LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN)
+LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN, "block_of_team")
 """Counters of the loops of a reduction whose lengths follow from its configuration."""
 
 
@@ -204,8 +225,9 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Prog
             assert isinstance(sharers, int) and isinstance(vector, int)
             rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
             chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept)}
-            for wide in _few_written_out(way, sharers, vector):
-                program = Program(way.name, tuple({**_FIXED, **chosen, "written_out": wide}.items()))
+            few = _few_written_out(way, sharers, vector)
+            for wide, parts in itertools.product(few, choices.get("parts", (1,))):
+                program = Program(way.name, tuple({**_FIXED, **chosen, "written_out": wide, "parts": parts}.items()))
                 if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
                     promised.append((way.work(program).global_sectors, way.rank(program), way, program))
     if not promised:
@@ -251,6 +273,9 @@ def _situation(family: RowPrograms) -> Situation:
         TILING: {"vector": vectors, "rows": rows if family.by_row and family.nest.outer else (1,)},
         PLACE_MAIN: {"written_out": CHUNKS_WRITTEN_OUT},
     }
+    if not why_not_shared(family.program, family.nest):
+        here = stands.number("parts") if stands else 1
+        offers[CROSS_THREAD] = {**offers[CROSS_THREAD], "parts": tuple(sorted({*PARTS, here}))}
     ahead: Choices = {"turns": TURNS, "stages": STAGES} if family.nest.outer else {}
     offers[CACHE_READ] = {**ahead, "staging": (REGISTER, AGAIN)} if family.again else ahead
     if len(family.program.statements) > 1:
@@ -262,6 +287,7 @@ def _situation(family: RowPrograms) -> Situation:
 def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
     """What kernels of reductions take, cheapest first."""
     return (
+        PruningRule("parts", lambda p: _too_many_parts(family, p), "blocks share rows where there are too few of them"),
         PruningRule("turns", lambda p: _turns(family, p), "copies run ahead from turn to turn"),
         PruningRule("rows per block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
         PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
@@ -270,6 +296,18 @@ def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
         PruningRule("asynchronous copies", lambda p: _copies(family, p), "cp.async moves 4, 8 or 16 bytes"),
         PruningRule("order of terms", lambda p: _order(family, p), "sharers would add them in another order"),
     )
+
+
+def _too_many_parts(family: RowPrograms, program: Program) -> str:
+    layout, parts, sms = family.config(program).layout, program.number("parts"), family.machine.sm_count
+    if parts == 1:
+        return ""
+    if program.number("turns") > 1:
+        return "blocks that share rows take one group of them"
+    if layout.blocks * parts > MOST_WAVES * sms:
+        return f"{layout.blocks * parts} blocks for {sms} SMs"
+    chunks = -(-family.length // layout.chunk)
+    return f"{parts} blocks, {chunks} chunks of a row" if whole_parts(chunks, parts) != parts else ""
 
 
 def _turns(family: RowPrograms, program: Program) -> str:
