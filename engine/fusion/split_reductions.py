@@ -34,10 +34,11 @@ SHORTEST = 32
 def in_parts(program: TensorProgram) -> TensorProgram:
     """The program with every long reduction of few rows made of parts, in arrays called after the whole.
 
+    Those that nothing as long waits for stay whole: blocks of one launch share their terms (`Layout.parts`).
     One operator's reductions that wait for each other, as those of a softmax, stay whole: each would be a kernel more.
     """
     sums = [s for s in program.statements if s.reduction is not None]
-    long = {s.write.array: p for s in sums if (p := _parts(s, program.arrays)) is not None}
+    long = {s.write.array: p for s in sums if (p := _parts(s, program.arrays)) and _is_awaited(s, program)}
     if not long:
         return program
     makers = {s.write.array: s for s in program.statements if s.covers and not s.guards}
@@ -145,6 +146,17 @@ def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _PartialReducti
         cut, count = split(statement, {(statement.name, first.name): own}), first.extent // own
         parts = _PartialReduction(statement, cut, outer_of(first.name), count, terms // count)
     return parts if LEAST_PARTS <= parts.count <= MOST_PARTS and parts.terms >= SHORTEST else None
+
+
+def _is_awaited(statement: Statement, program: TensorProgram) -> bool:
+    """Whether a statement that a result leads to walks at least as many elements as a row has."""
+    terms, led = math.prod(i.extent for i in statement.reduced), {statement.write.array}
+    for other in program.statements:
+        if led & {access.array for access in other.reads()} and other is not statement:
+            led.add(other.write.array)
+            if math.prod(other.extents.values()) >= terms:
+                return True
+    return False
 
 
 def _is_exact(statement: Statement, arrays: Mapping[str, Array]) -> bool:

@@ -13,8 +13,11 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from engine.tile.nodes import AsyncCopy, Region, TileOp, TileProgram
+from engine.tile.nodes import AsyncCopy, LastArrival, Region, TileOp, TileProgram
 from engine.tile.work import OUTSIDE, requests_of
+
+MEETING = "after the meeting"
+"""Among the loops where a caller names it: what the last block of a team does, as a loop that others do not enter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,9 @@ class Moved:
     """From global to shared memory by asynchronous copies; the two above count them, too."""
     sectors: int
     """Of global memory, that the requests of a warp touch."""
+
+    def __sub__(self, other: Moved) -> Moved:
+        return Moved(*(getattr(self, what.name) - getattr(other, what.name) for what in fields(Moved)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +80,5 @@ def _walk(
                 yield from _walk(inner.operations, (*around, inner.counter), times, loops)
             else:
                 yield from _walk(inner.operations, around, times * inner.extent, loops)
+        if isinstance(op, LastArrival) and MEETING in loops:
+            around = (*around, MEETING)

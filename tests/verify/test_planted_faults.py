@@ -50,6 +50,10 @@ def column() -> engine.Kernel:
     return kernel("column_sum_1000x384.onnx", "reducesum_0")
 
 
+def shared_column() -> engine.Kernel:
+    return kernel("column_sum_1000x384.onnx", "reducesum_0", ("S0@innermost", ("split_k", 4)))
+
+
 def transpose() -> engine.Kernel:
     return kernel("transpose_2x12x64x64.onnx", "transpose_0")
 
@@ -58,7 +62,7 @@ def layernorm() -> engine.Kernel:
     return kernel("layernorm_64x768.onnx", "layernorm_0")
 
 
-KERNELS = (matmul, softmax, wide_softmax, odd, column, transpose, layernorm)
+KERNELS = (matmul, softmax, wide_softmax, odd, column, shared_column, transpose, layernorm)
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,18 @@ FAULTS = (
     Fault(
         "barrier under a branch", wide_softmax, r"barrier\(\);", "if (threadIdx.x < 64) barrier();",
         ("divergent barrier",), r"barrier",
+    ),
+    Fault(
+        "one counter for all teams", shared_column, r"\(arrivals, \w+\)", "(arrivals, 0)",
+        ("wrong result", "not written", "uninitialised"), r"\.store|is_last_of|block_of_team|load",
+    ),
+    Fault(
+        "last of fewer blocks", shared_column, r"is_last_of<4>", "is_last_of<2>",
+        ("race", "uninitialised", "written twice", "wrong result"), r".",
+    ),
+    Fault(
+        "parts of all blocks in one place", shared_column, r"(y_parts_of_blocks\.store\()part_of_team \* \d+ \+", r"\1",
+        ("race", "uninitialised", "wrong result"), r".",
     ),
     Fault(
         "wrong bias element", matmul, r"bias\.load<4>\(column\)", "bias.load<4>(column ^ 4)",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _INSTRUCTION = re.compile(
     r"(?:@(?P<negated>!?)(?P<guard>[%\w$]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
 )
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
+_REGISTER = re.compile(r"%[\w$]+")
 _VARIABLE = re.compile(
     r"(?:\.(?:extern|visible|weak)\s+)?\.(global|const|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)"
     r"(?:\[(\d*)\])?(?:\s*=\s*(.*))?",
@@ -56,9 +57,11 @@ def _entry(text: str, start: re.Match[str], end: int, variables: dict[str, Varia
     labels: dict[str, int] = {}
     code: list[Instruction] = []
     own = dict(variables)
-    depth, at, cuda_line = 1, start.end(), 0
+    at, cuda_line = start.end(), 0
+    scopes: list[dict[str, str]] = [{}]
+    """For each open brace: registers declared after it -> their name here, where they hide outer ones."""
     line, counted = text.count("\n", 0, at) + 1, at
-    while depth:
+    while scopes:
         piece = _PIECE.match(text, at, end)
         if piece is None:
             raise BadInput("run", f"line {text.count(chr(10), 0, at) + 1} of the PTX", "cannot be read")
@@ -67,17 +70,20 @@ def _entry(text: str, start: re.Match[str], end: int, variables: dict[str, Varia
         at = piece.end()
         statement = (piece["statement"] or "").strip()
         if piece["brace"]:
-            depth += 1 if piece["brace"] == "{" else -1
+            scopes = [*scopes, scopes[-1]] if piece["brace"] == "{" else scopes[:-1]
         elif piece["label"]:
             labels[piece["label"]] = len(code)
         elif piece["loc"]:
             cuda_line = _cuda_line(piece["loc"], mains, cuda_line)
         elif statement.startswith(".reg"):
-            registers.update(_registers(statement, line))
+            found = dict(_registers(statement, line))
+            if len(scopes) > 1:
+                scopes[-1] = scopes[-1] | {name: f"{name}${len(registers)}" for name in found}
+            registers.update({scopes[-1].get(name, name): kept for name, kept in found.items()})
         elif statement.startswith("."):
             own.update(_variables(statement + ";"))
         elif statement:
-            code.append(_instruction(statement, line, cuda_line))
+            code.append(_instruction(_with_names(statement, scopes[-1]), line, cuda_line))
     parameters = re.findall(r"\.param\s+\.u64\s+(?:\.ptr[\w.\s]*?)?([\w$]+)\s*(?:,|$)", start[2].strip())
     if len(parameters) != start[2].count(".param"):
         raise BadInput("run", f"kernel {start[1]} of the PTX", "takes parameters that are no pointers")
@@ -92,6 +98,10 @@ def _cuda_line(directive: str, mains: set[str], before: int) -> int:
     if found[1] in mains:
         return int(found[2])
     return int(found[4]) if found[3] in mains else before
+
+
+def _with_names(statement: str, names: Mapping[str, str]) -> str:
+    return _REGISTER.sub(lambda one: names.get(one[0], one[0]), statement) if names else statement
 
 
 def _instruction(statement: str, line: int, cuda_line: int) -> Instruction:

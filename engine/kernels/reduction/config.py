@@ -229,7 +229,8 @@ def _read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool,
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
         needs = f"whole warps, up to {most} rows" if most > 1 else "one row per block"
-        per_block = marks.number("block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer)
+        usual = min(8, rows)
+        per_block = marks.number("block", usual, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer)
     else:
         most, per_block = MAX_THREADS // WARP, 1
         lanes = marks.power("warp", 8, most, inner, least)
@@ -247,7 +248,7 @@ def _parts(program: TensorProgram, nest: Nest, marks: Marks, chunks: int) -> int
     inner = [m for phase in nest.phases for m in phase.members]
     why_not = why_not_shared(program, nest)
     most = 1 if why_not else min(chunks, MOST_REDUCTION_PARTS)
-    needs = why_not or f"at most {most}, and no part without one of {chunks} chunks"
+    needs = f"1: {why_not}" if why_not else f"at most {most}, and no part without one of {chunks} chunks"
     return marks.number("split_k", 1, lambda asked: whole_parts(chunks, min(asked, most)), needs, inner)
 
 
@@ -258,9 +259,8 @@ def why_not_shared(program: TensorProgram, nest: Nest) -> str:
         return "blocks would join terms in another order"
     if any(one.operation not in SHARED_OPERATIONS or one.accumulate == "bool" for one in sums):
         return "blocks hand over sums, products and extrema"
-    if frozenset(program.inputs) & frozenset(program.outputs):
-        return "another block may still read what would be overwritten"
-    if not nest.phases or not nest.phases[0].members or sum(bool(phase.members) for phase in nest.phases) > 1:
+    walked = [phase for phase in nest.phases if phase.members]
+    if not walked or walked[0] is not nest.phases[0] or any(s.reduction for one in walked[:-1] for s in one.statements):
         return "the row is walked again once its result is known, which only the last block knows"
     return ""
 

@@ -20,7 +20,7 @@ from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
 from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
-from engine.kernels.team import Team
+from engine.kernels.team import Lanes, Team
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
@@ -99,7 +99,7 @@ class _ReductionEmitter:
         block, thread, link = Index.of("block"), Index.of("thread"), Line((), names)
         if layout.parts > 1:
             # Blocks of a team lie equally far apart over the grid.
-            self.part = emitter.bind("part", block.floordiv(layout.blocks, emitter.extents), link)
+            self.part = emitter.bind("part_of_team", block.floordiv(layout.blocks, emitter.extents), link)
             block = emitter.bind("team", block.mod(layout.blocks, emitter.extents), link)
         self.team = block
         if layout.by_row:
@@ -172,7 +172,7 @@ class _ReductionEmitter:
                 self.values.pop(statement.write.array, None)
         emitter.masked = frozenset()
         reductions = [(s, accumulators[s.name]) for s in phase.statements if s.reduction is not None]
-        if layout.parts > 1:
+        if layout.parts > 1 and reductions:
             self._join_blocks(reductions, names)
         for statement, parts in reductions:
             self._combine(statement, parts, row_mask, names)
@@ -194,13 +194,13 @@ class _ReductionEmitter:
         """Leave the parts of this block; in the last one to come, each thread collects some parts of all blocks."""
         emitter, layout, thread = self.emitter, self.layout, Index.of("thread")
         link = Line(tuple(statement.name for statement, _ in reductions), names)
-        lanes = emitter.extents
-        within, beside = (thread.floordiv(layout.lanes, lanes), layout.rows_per_block), 1
+        place_of_row, elements, beside = thread.floordiv(layout.lanes, emitter.extents), layout.rows_per_block, 1
         if not layout.by_row:
-            within, beside = (thread.mod(WARP, lanes) * layout.vector, WARP * layout.vector), layout.vector
-        place_of_row, elements = within
+            place_of_row, elements = thread.mod(WARP, emitter.extents) * layout.vector, WARP * layout.vector
+            beside = layout.vector
         team = Team(emitter, link, layout.parts, layout.blocks, self.part, self.team)
-        emitter.add(Comment(f"parts of {layout.parts} blocks that share a row: each leaves its own, the last joins all", link))
+        told = f"{layout.parts} blocks share a row: each leaves its parts, the last one joins them all"
+        emitter.add(Comment(told, link))
         writer = self._one_writer(None, link)
         buffers = []
         for statement, parts in reductions:
@@ -209,11 +209,7 @@ class _ReductionEmitter:
             combine(emitter, statement, parts, self._sharers(), link)
             buffers.append(emitter.register(f"{statement.write.array}_parts_of_blocks", reduction.accumulate))
             team.workspace(buffers[-1], reduction.accumulate, elements)
-            total = parts.total
-            team.leave(
-                buffers[-1], place_of_row, beside,
-                lambda v, total=total: Access(total.array, (v,) if total.indices else ()), writer,
-            )  # fmt: skip
+            team.leave(buffers[-1], place_of_row, beside, _lanes_of(parts.total), writer)
         team.meet()
         for (statement, parts), buffer in zip(reductions, buffers, strict=True):
             reduction = statement.reduction
@@ -266,6 +262,11 @@ class _ReductionEmitter:
         evaluate_block(self.emitter, phase.statements, self._place, self.values, options)
         for statement in phase.statements:
             self.placements[statement.name] = "register: each thread of the row computes it again"
+
+
+def _lanes_of(total: Access) -> Lanes:
+    """One of the neighbouring results that a thread holds; the only one where it is no vector."""
+    return lambda v: Access(total.array, (v,) if total.indices else ())
 
 
 def _statements_needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:

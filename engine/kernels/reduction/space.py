@@ -22,11 +22,18 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, first, make_task
 from engine.kernels.reduction.advise import COMPETING
 from engine.kernels.reduction.block_reduce import parts_bytes
-from engine.kernels.reduction.config import Layout, ReductionConfig, fits_registers, used_again, why_not_shared, widest_vector
+from engine.kernels.reduction.config import (
+    Layout,
+    ReductionConfig,
+    fits_registers,
+    used_again,
+    why_not_shared,
+    widest_vector,
+)
 from engine.kernels.reduction.lower import emit_reduction
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
-from engine.kernels.thread_traffic import Moved, ThreadTraffic, count_thread_traffic
+from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
 from engine.target.hardware import MAX_THREADS, WARP
@@ -140,10 +147,12 @@ class RowPrograms(KernelTemplate):
         """From the layout, and from what a thread moves in each iteration of its loops."""
         config = self.config(program)
         layout, turns = config.layout, config.turns
-        moved, blocks = self.thread_bytes(config), layout.blocks * layout.parts // turns
+        moved, meeting = self.thread_bytes(config), self.thread_bytes(config, MEETING)
+        blocks, teams = layout.blocks * layout.parts // turns, layout.blocks if layout.parts > 1 else 0
         of_thread = layout.vector * (layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1)
         steps = 1 if config.kept else layout.strips * (1 if layout.is_unrolled else layout.strip)
-        requested = blocks * layout.threads * moved.outside
+        warps = -(-layout.threads // WARP)
+        requested = layout.threads * (blocks * moved.outside + teams * meeting.outside)
         return replace(
             self.kernel.facts,
             blocks=blocks,
@@ -151,11 +160,11 @@ class RowPrograms(KernelTemplate):
             serial_steps=steps * turns,
             stages=config.stages,
             shared_bytes=layout.threads * moved.copied // turns * config.stages + self._scratch(layout),
-            shared_bytes_moved=blocks * layout.threads * moved.shared,
+            shared_bytes_moved=layout.threads * (blocks * moved.shared + teams * meeting.shared),
             registers=REDUCTION_BASE + of_thread * max(1, len(config.kept)),
             l2_bytes=requested,
             global_requests=requested // (self.element * layout.vector * WARP),
-            global_sectors=blocks * -(-layout.threads // WARP) * moved.sectors,
+            global_sectors=warps * (blocks * moved.sectors + teams * meeting.sectors),
             team=layout.parts,
             team_bytes=self._left_bytes(layout) if layout.parts > 1 else 0,
         )
@@ -166,8 +175,8 @@ class RowPrograms(KernelTemplate):
         sums = [s.reduction for s in self.program.statements if s.reduction is not None]
         return layout.parts * each * sum(DTYPES[one.accumulate] for one in sums)
 
-    def thread_bytes(self, config: ReductionConfig) -> Moved:
-        """What one thread moves in all its turns."""
+    def thread_bytes(self, config: ReductionConfig, when: str = "") -> Moved:
+        """What one thread moves in all its turns, up to a meeting of its team.  when: `MEETING` for what follows it."""
         layout = config.layout
         key = (
             layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
@@ -178,8 +187,10 @@ class RowPrograms(KernelTemplate):
             tile = in_turns(tile) if config.turns > 1 else tile
             self.counted[key] = count_thread_traffic(tile, LOOPS)
         joins = -(-layout.parts // layout.lanes)
-        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, joins)
-        return self.counted[key].total(dict(zip(LOOPS, trips, strict=True)))
+        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, joins, 0)
+        lengths = dict(zip(LOOPS, trips, strict=True))
+        until = self.counted[key].total(lengths)
+        return self.counted[key].total({**lengths, MEETING: 1}) - until if when else until
 
     def _scratch(self, layout: Layout) -> int:
         """Bytes in which the warps of a block meet: each sum (and each largest exponent) in a buffer of its own."""
@@ -201,7 +212,7 @@ what several loops use waits, groups of rows that a block takes in turn, how man
 share a row."""
 
 
-LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN, "block_of_team")
+LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN, "block_of_team", MEETING)
 """Counters of the loops of a reduction whose lengths follow from its configuration."""
 
 
