@@ -59,25 +59,26 @@ def test_no_kernel_of_any_shared_graph_keeps_more(policy: str) -> None:
 
 
 def overflow(rows: int, columns: int) -> TensorProgram:
-    """Gradients scaled, and whether any of them is infinite: a flag that is overwritten."""
+    """Gradients scaled, and whether any of them is infinite: a flag that is overwritten, and keeps them from a step."""
     box, ij = [("i", rows), ("j", columns)], ("i", "j")
     source = program(
         "overflow",
-        {"x": (rows, columns), "y": (rows, columns), "b": (rows, columns), "a": (), "flag": ()},
+        {"x": (rows, columns), "y": (rows, columns), "b": (rows, columns), "a": (), "flag": (), "z": (rows, columns)},
         [
             statement("S0", box, at("y", *ij), apply("mul", at("x", *ij), at("x", *ij))),
             statement("S1", box, at("b", *ij), apply("isinf", at("y", *ij))),
             statement("S2", box, at("a"), at("b", *ij), ("max", "i j")),
             statement("S3", [], at("flag"), at("a")),
+            statement("S4", box, at("z", *ij), apply("mul", at("y", *ij), at("flag"))),
         ],
-        "y flag",
+        "y flag z",
         "flag",
     )
     whole = source.statements[2]
     assert whole.reduction is not None
     flags = replace(whole, reduction=replace(whole.reduction, operation="any", accumulate="bool", identity=False))
     arrays = {**source.arrays, "b": Array("b", (rows, columns), "bool")}
-    return replace(source, arrays=arrays, statements=(*source.statements[:2], flags, source.statements[3]))
+    return replace(source, arrays=arrays, statements=(*source.statements[:2], flags, *source.statements[3:]))
 
 
 @pytest.mark.parametrize("rows", [1024, 50304], ids=["rows as many as parts", "more rows"])
@@ -87,6 +88,12 @@ def test_a_flag_of_a_whole_tensor_is_made_in_parts(rows: int) -> None:
     (part,) = (s for s in parted.statements if s.name == "S2.parts")
     assert parted.arrays["a.parts"].dtype == "bool" and parted.arrays["a.parts"].elements > 500
     assert part.points == rows * 2048
+
+
+def test_a_flag_that_nothing_as_long_waits_for_stays_whole() -> None:
+    source = overflow(1024, 2048)
+    alone = source.cut_out(source.statements[:4], frozenset(("y", "flag")))
+    assert in_parts(alone) is alone and in_parts(source) is not source
 
 
 def updated(columns: int) -> TensorProgram:

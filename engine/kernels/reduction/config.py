@@ -34,7 +34,7 @@ and thousands take the compiler a minute."""
 
 MOST_REDUCTION_PARTS = 1024
 """Blocks that share a row: the threads of the last one join their parts together."""
-SHARED_OPERATIONS = ("sum", "prod", "max", "min")
+SHARED_OPERATIONS = ("sum", "prod", "max", "min", "any", "all")
 
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
@@ -120,8 +120,10 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         marks.note_change("unroll", layout.strip, because, inner)
     marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
     marks.refuse({"stages": "threads share a row: copies run ahead from row to row"}, inner)
-    needs = f"a divisor of its {layout.blocks} blocks"
-    turns = marks.number("turns", 1, divisor_of(layout.blocks), needs, nest.outer)
+    needs, fit = f"a divisor of its {layout.blocks} blocks", divisor_of(layout.blocks)
+    if layout.parts > 1:
+        needs, fit = f"1: {layout.parts} blocks share a row, each takes its part of it once", lambda asked: 1
+    turns = marks.number("turns", 1, fit, needs, nest.outer)
     if turns == 1:
         because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
         marks.refuse({"stages": because}, nest.outer)
@@ -247,6 +249,8 @@ def _parts(program: TensorProgram, nest: Nest, marks: Marks, chunks: int) -> int
     """Blocks that share a row, as a mark asks.  chunks: of a row."""
     inner = [m for phase in nest.phases for m in phase.members]
     why_not = why_not_shared(program, nest)
+    if not why_not and marks.first("turns", "split_k") == "turns":
+        why_not = "a block that takes rows in turn shares none of them"
     most = 1 if why_not else min(chunks, MOST_REDUCTION_PARTS)
     needs = f"1: {why_not}" if why_not else f"at most {most}, and no part without one of {chunks} chunks"
     return marks.number("split_k", 1, lambda asked: whole_parts(chunks, min(asked, most)), needs, inner)
@@ -257,7 +261,7 @@ def why_not_shared(program: TensorProgram, nest: Nest) -> str:
     sums = [s.reduction for s in nest.statements if s.reduction is not None]
     if any(not one.associative for one in sums):
         return "blocks would join terms in another order"
-    if any(one.operation not in SHARED_OPERATIONS or one.accumulate == "bool" for one in sums):
+    if any(one.operation not in SHARED_OPERATIONS for one in sums):
         return "blocks hand over sums, products and extrema"
     walked = [phase for phase in nest.phases if phase.members]
     if not walked or walked[0] is not nest.phases[0] or any(s.reduction for one in walked[:-1] for s in one.statements):

@@ -55,6 +55,8 @@ MOST_WAVES = 16
 """Blocks for each SM up to which more blocks may share rows: more would be busy with each other's parts."""
 FEW_CHUNKS = (1, 8)
 """Of `CHUNKS_WRITTEN_OUT`, what a default may have of a longer row; a shorter one is written out as a whole."""
+FEW_SECTORS = 4096
+"""Sectors that take no time worth a choice: 128 KiB."""
 NEAR = 1.05
 """Times the least estimate that is as good: the first program of those is taken."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
@@ -178,15 +180,15 @@ class RowPrograms(KernelTemplate):
     def thread_bytes(self, config: ReductionConfig, when: str = "") -> Moved:
         """What one thread moves in all its turns, up to a meeting of its team.  when: `MEETING` for what follows it."""
         layout = config.layout
+        joins = -(-layout.parts // layout.lanes)
         key = (
             layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
-            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1, layout.parts > 1,
+            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1, layout.parts > 1, joins > 1,
         )  # fmt: skip
         if key not in self.counted:
             tile = emit_reduction(replace(self.group, program=self.program), self.nest, config)
             tile = in_turns(tile) if config.turns > 1 else tile
             self.counted[key] = count_thread_traffic(tile, LOOPS)
-        joins = -(-layout.parts // layout.lanes)
         trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, joins, 0)
         lengths = dict(zip(LOOPS, trips, strict=True))
         until = self.counted[key].total(lengths)
@@ -237,13 +239,15 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Prog
             rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
             chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept)}
             few = _few_written_out(way, sharers, vector)
-            for wide, parts in itertools.product(few, choices.get("parts", (1,))):
-                program = Program(way.name, tuple({**_FIXED, **chosen, "written_out": wide, "parts": parts}.items()))
+            offered = itertools.product(few, choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
+            for wide, parts, staging in offered:
+                more = {"written_out": wide, "parts": parts, "staging": staging}
+                program = Program(way.name, tuple({**_FIXED, **chosen, **more}.items()))
                 if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
                     promised.append((way.work(program).global_sectors, way.rank(program), way, program))
     if not promised:
         return None
-    limit = max(kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
+    limit = max(FEW_SECTORS, kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
     full = [(time, way, program) for sectors, time, way, program in promised if sectors <= limit]
     least = min(time for time, *_ in full)
     return next((way, program) for time, way, program in full if time <= NEAR * least)
