@@ -51,6 +51,8 @@ def test_a_table_is_a_space(space: MeasuredSpace) -> None:
         (gzip.compress(b"x,mean_ms,status\n1,fast,ok\n"), "is no table"),
         (gzip.compress(b"x,mean_ms,status\n1,,failed\n"), "has no times"),
     ],
+    # gzip writes the second into its header, and two workers of pytest-xdist must collect the same names.
+    ids=["plain text", "other columns", "time as a word", "no program ran"],
 )
 def test_damaged_tables_are_refused(content: bytes, why: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv.gz").write_bytes(content)
