@@ -48,13 +48,17 @@ def test_they_are_right(nodes: list[Node], shape: tuple[int, int], tmp_path: Pat
     assert report.status == "pass", report.message
 
 
-@pytest.mark.parametrize(("columns", "written_out"), [(32_768, True), (32_772, False)])
-def test_loops_over_as_many_elements_as_registers_hold_are_written_out(
-    columns: int, written_out: bool, tmp_path: Path
+@pytest.mark.parametrize(("columns", "loads", "has_strips"), [
+    (32_768, 1, False), (32_772, 3, False), (200_000, 3, True),
+])  # fmt: skip
+def test_rows_that_registers_do_not_hold_are_read_again(
+    columns: int, loads: int, has_strips: bool, tmp_path: Path
 ) -> None:
-    """1,024 threads with 32 elements each keep their row and find it by loops written out; longer rows are re-read."""
+    """1,024 threads keep 32 elements each; longer rows are read again, in strips where chunks are too many to write
+    out."""
     text = kernel_of(tmp_path, SOFTMAX, (64, columns), "float32").source.text
     lines = text.splitlines()
-    loop = next(n for n, line in enumerate(lines) if "int chunk" in line)
-    assert ("#pragma unroll" in lines[loop - 1]) == written_out
-    assert text.count("x.load<4>") == (1 if written_out else 3)
+    inner = "int chunk_of_strip" if has_strips else "int chunk"
+    assert all("#pragma unroll" in lines[n - 1] for n, line in enumerate(lines) if inner in line and "for" in line)
+    assert ("int strip" in text) == has_strips
+    assert text.count("x.load<4>") == loads

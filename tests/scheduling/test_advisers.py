@@ -230,7 +230,7 @@ def test_what_agrees_says_so_once(tmp_path: Path) -> None:
         assert not vectorize.scenario.alternatives
 
 
-@pytest.mark.parametrize("shape", [(512, 256), (64, 1 << 16)], ids=str)
+@pytest.mark.parametrize("shape", [(512, 256), (256, 4096)], ids=str)
 def test_a_reduction_whose_operands_disagree_offers_both_mappings(shape: tuple[int, int], tmp_path: Path) -> None:
     """sum over j of x[i,j] * y[j,i]: x is contiguous along j, y along i."""
     nodes: list[Node] = [
