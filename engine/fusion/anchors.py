@@ -61,15 +61,6 @@ def is_product(statement: Statement) -> bool:
     return isinstance(left, Access) and isinstance(right, Access) and left.array != right.array
 
 
-def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
-    """Whether a statement only lays out an operand for a product of the same operator, as a frame of zeros does."""
-    return (
-        isinstance(without_casts(statement.expression), Access)
-        and bool(readers)
-        and all(r.operator == statement.operator and is_product(r) for r in readers)
-    )
-
-
 def anchors(flow: Flow, target: Target, fixed: Fixed) -> list[Anchor]:
     """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
 

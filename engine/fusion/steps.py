@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.fusion.anchors import anchors, serves_product
+from engine.fusion.anchors import anchors
 from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.dataflow import Flow, FlowStep
@@ -47,8 +47,7 @@ class _Maker:
     def steps(self) -> Steps:
         forced = self._user_groups()
         closed = [*forced, *self._products([step for step, _ in forced])]
-        alone = [*self._frames(), *self._by_array()]
-        steps = sorted([*(step for step, _ in closed), *alone, *self.opaque], key=self._place)
+        steps = sorted([*(step for step, _ in closed), *self._by_array(), *self.opaque], key=self._place)
         flow = Flow(self.program, steps)
         found = {id(step): shape for step, shape in closed}
         return Steps(flow, {n: found[id(step)] for n, step in enumerate(steps) if id(step) in found})
@@ -73,15 +72,6 @@ class _Maker:
         for anchor in anchors(flow, self.fits.target, self.fixed):
             found.append((self._close(anchor.statements), anchor.shape))
         return found
-
-    def _frames(self) -> list[FlowStep]:
-        """Statements that lay out operands of products, each a kernel of its own."""
-        readers = self.program.readers
-        frames = [
-            s for s in self.program.statements
-            if s.name in self.left and serves_product(s, readers.get(s.write.array, ()))
-        ]  # fmt: skip
-        return [self._close((frame,)) for frame in frames]
 
     def _by_array(self) -> list[FlowStep]:
         """What is left, the parts of one array together where one kernel can write them."""

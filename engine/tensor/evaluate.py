@@ -114,7 +114,7 @@ def is_product(statement: Statement) -> bool:
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
-    return all(isinstance(factor, Access) and not factor.guards for factor in map(without_cast, e.operands))
+    return all(isinstance(factor, Access) for factor in map(without_cast, e.operands))
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def _factor_misfit(factor: Scalar, arrays: Mapping[str, Array], wanted: str, hel
     """Why an instruction on elements of type `wanted`, whose sums have type `held`, cannot take a factor; "" where it
     can."""
     read = set(accesses(factor))
-    if len(read) != 1 or any(access.guards for access in read):
+    if len(read) != 1:
         return "a factor is not computed from one element of its array"
     (access,) = read
     stored, dtype = arrays[access.array].dtype, multiplied_dtype(factor, held, arrays)

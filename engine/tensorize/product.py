@@ -113,7 +113,7 @@ def _explicit_product(statement: Statement, arrays: Mapping[str, Array]) -> Prod
     if not adds_nothing(statement):
         return "the zeros that fill ragged tiles would count: the product of the factors is not 0 where both read 0"
     read = [next(iter(accesses(factor))) for factor in factors]
-    if any(access.guards for access in read) or any(_asks_position(factor) for factor in factors):
+    if any(_asks_position(factor) for factor in factors):
         return None
     held = statement.reduction.accumulate
     operands = tuple(

@@ -1,9 +1,10 @@
-"""Memory-bound kernels and their global bytes under three policies: `python -m tests.benchmarks.fusion [--json FILE]`.
+"""Kernels without a product and their bytes under three policies: `python -m tests.benchmarks.fusion [--json FILE]`.
 
-Folding of layouts, and what matrix products and convolutions take in, are the same in all policies; their kernels are
-not counted.  `xla` counts what XLA's rules ask for, `xla made` the kernels that our code generator makes of that.
-`stitch` counts the kernels of the plan that the policy makes, where attention is one kernel with a matrix product;
-`no attention` those of stitching alone, whose products are the other policies': compare this one with the paper.
+Folding of layouts, and what matrix products and convolutions take in, are the same in all policies.  Every kernel
+counts that multiplies nothing.  `xla` counts what XLA's rules ask for, `xla made` the kernels that our code generator
+makes of that.  `stitch` counts the kernels of the plan that the policy makes, where attention is one kernel with a
+matrix product; `no attention` those of stitching alone, whose products are the other policies'.  The paper that
+stitching is from has neither attention nor packing: compare `nor packing` with it.
 Times are predicted by the accurate latency model, uncalibrated; seconds are processor time of the whole exploration.
 Means are over models with at least 20 memory-bound kernels under xla.
 """
@@ -26,9 +27,9 @@ from rich.table import Table
 
 import engine
 from engine.compilation import default_microseconds
+from engine.fusion.anchors import is_product
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations
-from engine.fusion.kinds import ATTENTION
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
 from engine.fusion.stitching.dataflow import Flow, FlowStep
@@ -46,7 +47,8 @@ from tests.support import large_models
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 FEWEST = 20
 """Memory-bound kernels under xla from which on a model counts."""
-KERNELS_GOAL, BYTES_GOAL, SECONDS_GOAL = 0.35, 0.60, 10.0
+GOALS = {"kernels_over_xla": 0.40, "bytes_over_xla": 0.60, "models_above_xla_bytes": 0, "seconds_8063": 10.0}
+"""The most that each may be."""
 LARGEST = "gpt2_48l_ts13_b1_s64"
 """The graph of 8,063 nodes."""
 SIZES = (2_000, 4_000, 8_000)
@@ -55,7 +57,7 @@ SIZES = (2_000, 4_000, 8_000)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The memory-bound kernels of one plan."""
+    """The kernels of one plan that multiply nothing."""
 
     kernels: int
     bytes: int
@@ -131,8 +133,8 @@ def measured(path: Path) -> Row:
 
 def _counted(found: Partition, seconds: float) -> Counted:
     graph, assessor = found.chosen.graph, found.chosen.assessor
-    shapes = zip(found.numbers, found.groups, strict=True)
-    kernels = [graph.kernels[n] for n, (_, shape) in shapes if not graph.kernels[n].closed and shape.kind != ATTENTION]
+    groups = zip(found.numbers, found.groups, strict=True)
+    kernels = [graph.kernels[n] for n, (statements, _) in groups if not any(map(is_product, statements))]
     spent = sum(accurate(assessor, k) for k in kernels)
     return Counted(len(kernels), sum(moved(graph.flow, k) for k in kernels), spent, seconds)
 
@@ -194,18 +196,19 @@ def summary(rows: Sequence[Row], grown: Sequence[tuple[int, float]]) -> dict[str
         "models_counted": len(counted),
         "kernels_over_xla": _mean([row.stitch.kernels / row.xla.kernels for row in counted]),
         "kernels_over_xla_without_attention": _mean([row.alone.kernels / row.xla.kernels for row in counted]),
-        "kernels_over_xla_unpacked": _mean([row.unpacked.kernels / row.xla.kernels for row in counted]),
+        "kernels_over_xla_paper": _mean([row.unpacked.kernels / row.xla.kernels for row in counted]),
         "kernels_over_xla_all": _over([row.stitch.kernels for row in counted], [row.xla.kernels for row in counted]),
         "bytes_over_xla": _mean([row.stitch.bytes / row.xla.bytes for row in counted]),
         "bytes_over_xla_without_attention": _mean([row.alone.bytes / row.xla.bytes for row in counted]),
-        "bytes_over_xla_unpacked": _mean([row.unpacked.bytes / row.xla.bytes for row in counted]),
+        "bytes_over_xla_paper": _mean([row.unpacked.bytes / row.xla.bytes for row in counted]),
+        "models_above_xla_bytes": sum(row.stitch.bytes > row.xla.bytes for row in rows),
         "seconds_8063": round(largest.stitch.seconds, 2) if largest else None,
         "growth": [
             {"statements": statements, "seconds": round(seconds, 3),
              "microseconds_a_statement": round(seconds / statements * 1e6, 1)}
             for statements, seconds in grown
         ],
-        "goals": {"kernels_over_xla": KERNELS_GOAL, "bytes_over_xla": BYTES_GOAL, "seconds_8063": SECONDS_GOAL},
+        "goals": GOALS,
     }  # fmt: skip
 
 
@@ -233,7 +236,7 @@ def show(rows: Sequence[Row], figures: Mapping[str, Any]) -> None:
     """The table, and the goals with what was reached."""
     columns = ("model", "none", "xla", "xla made", "stitch", "no attention", "nor packing", "ratio", "MB xla",
                "MB stitch", "ratio", "µs xla made", "µs stitch", "seconds")  # fmt: skip
-    table = Table(*columns, box=SIMPLE_HEAD, caption="memory-bound kernels; * is not part of the means")
+    table = Table(*columns, box=SIMPLE_HEAD, caption="kernels without a product; * is not part of the means")
     for row in rows:
         table.add_row(
             row.model + ("" if row.counts else " *"),
@@ -249,11 +252,11 @@ def show(rows: Sequence[Row], figures: Mapping[str, Any]) -> None:
     console = Console(width=170)
     console.print(table)
     for name, goal in figures["goals"].items():
-        console.print(f"{name:20} {figures[name]}  (goal: at most {goal})")
+        console.print(f"{name:22} {figures[name]}  (goal: at most {goal})")
     console.print(f"without attention    {figures['kernels_over_xla_without_attention']} of the kernels, "
                   f"{figures['bytes_over_xla_without_attention']} of the bytes")  # fmt: skip
-    console.print(f"nor packing          {figures['kernels_over_xla_unpacked']} of the kernels, "
-                  f"{figures['bytes_over_xla_unpacked']} of the bytes")  # fmt: skip
+    console.print(f"nor packing          {figures['kernels_over_xla_paper']} of the kernels, "
+                  f"{figures['bytes_over_xla_paper']} of the bytes")  # fmt: skip
     for step in figures["growth"]:
         console.print(f"{step['statements']:>8,} statements in {step['seconds']} s")
 

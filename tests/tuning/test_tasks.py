@@ -44,7 +44,7 @@ def test_every_mapping_is_a_task_or_counted_with_its_reason() -> None:
         assert refused == len(all_of_it) - (intrinsic == MMA)
     assert all(because for _, because in told)
     assert any("all iterators of a side" in because for name, because in told if name == MMA)
-    assert ("avx512_vpdpbusd_16x4", "y_framed holds float16, avx512_vpdpbusd_16x4 takes uint8") in told
+    assert ("avx512_vpdpbusd_16x4", "x holds float16, avx512_vpdpbusd_16x4 takes uint8") in told
 
 
 def test_operands_that_no_instruction_takes_are_multiplied_on_cuda_cores_alone() -> None:

@@ -10,8 +10,6 @@ from engine.fusion.stitching.pattern_score import cost, gain
 from engine.target import Target
 from engine.tensor.nodes import Statement
 
-LAID_OUT = "the operand of a product is laid out in memory, as its tiles are copied"
-"""Why a frame of zeros around an operand is a kernel of its own."""
 Outline = Callable[[Statement], tuple[Hashable, tuple[str, ...]]]
 """What a statement is but for the names of its arrays, and these in order of appearance."""
 
@@ -83,7 +81,7 @@ class Assessor:
         if not kernel.closed:
             return ""
         anchor = next((s.operator for s in self.flow.statements(kernel.members) if s.reduction), "")
-        return f"the product {anchor} takes in only element-wise operators after it" if anchor else LAID_OUT
+        return f"the product {anchor} takes in only element-wise operators after it" if anchor else ""
 
     def gain(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> Gain | None:
         """What one kernel instead of several saves; None where it cannot be one."""

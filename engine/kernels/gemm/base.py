@@ -91,8 +91,8 @@ class GemmLowering:
         self.factors, axes = factors_of(self.statement, whole), axes_of_contraction(self.statement, whole)
         self.access = axes.factors
         for factor, access in zip(self.factors, self.access, strict=True):
-            if access.guards or any(i.is_indirect for i in access.indices):
-                reason = "a factor of a contraction is read under a guard or looked up"
+            if any(i.is_indirect for i in access.indices):
+                reason = "a factor of a contraction is looked up"
                 raise Unsupported("codegen", str(factor), reason)
         # A dimension that moves no iterator of the contraction by itself is walked as a batch.
         side_of = {i.name: n for n, side in enumerate((axes.batch, axes.rows, axes.columns)) for i in side}

@@ -10,7 +10,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.nodes import Reach
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.access import contiguous_along, position, stride
+from engine.tensor.access import contiguous_along, position, stride, uniform_along
 from engine.tensor.nodes import Access, Array
 
 Run = Sequence[str]
@@ -57,11 +57,17 @@ class TileCopy:
 def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run, extents: Mapping[str, int]) -> Reach:
     """What memory allows of the copies of an operand.  extents: of the iterators of its statement."""
     where, element_bytes = position(access, arrays), DTYPES[arrays[access.array].dtype]
+    fills_zeros = access.otherwise is None or access.otherwise.value == 0
     widest = VECTOR_BYTES // element_bytes
 
     def along(run: Run) -> int:
         widths = (widest >> n for n in range(widest.bit_length()))
-        return next(width for width in widths if contiguous_along(where, run, width, extents))
+        return next(width for width in widths if is_vector(run, width))
+
+    def is_vector(run: Run, width: int) -> bool:
+        """Whether neighbours are one vector, all of them there or none."""
+        is_whole = all(uniform_along(guard.index, run, width, extents) for guard in access.guards)
+        return width == 1 or (contiguous_along(where, run, width, extents) and is_whole)
 
     def nearness(run: Run) -> tuple[float, int]:
         """Distance of neighbours; where two directions step as far, the longer one has fewer jumps."""
@@ -70,8 +76,8 @@ def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run,
 
     # Bytes lie along the depth: matrix loads transpose elements of two bytes alone.
     if element_bytes == 1:
-        return Reach(element_bytes, 1, along(depth), True)
-    return Reach(element_bytes, along(side), along(depth), nearness(depth) <= nearness(side))
+        return Reach(element_bytes, 1, along(depth), True, fills_zeros)
+    return Reach(element_bytes, along(side), along(depth), nearness(depth) <= nearness(side), fills_zeros)
 
 
 def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], threads: int) -> TileCopy:
@@ -86,7 +92,7 @@ def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], thr
         fills = tile[inner] % width == 0 and sizes[inner] % width == 0 and math.prod(tile) // width % threads == 0
         return fills and width <= (reach.along_depth if depth_inner else reach.along_side)
 
-    widths = [b // size for b in COPY_BYTES if b >= size]
+    widths = [b // size for b in COPY_BYTES if b >= size and reach.fills_zeros]
     orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
     found = next((order for order in orders if is_allowed(*order)), None)
     return TileCopy(size, tile, *(found or (singly, 1)), is_async=found is not None)

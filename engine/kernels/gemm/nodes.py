@@ -24,6 +24,8 @@ class Reach:
     along_depth: int
     singly_along_depth: bool
     """Whether single elements are better copied along the depth: neighbouring threads then read nearer places."""
+    fills_zeros: bool = True
+    """Whether what is not there is 0, which asynchronous copies fill in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import TileCopy, choose_copy, reach_of
 from engine.scheduling.nodes import Member
 from engine.tensor.access import delinearize_nested
-from engine.tensor.index import Index
+from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tile.emit import Emitter
@@ -92,14 +92,14 @@ class Operand:
         row, column = (free, depth) if self.depth_inner else (depth, free)
         return row * self.stride + column
 
-    def position(self, emitter: Emitter, free: Index, depth: Index, at: Line) -> Index:
-        """Position in global memory of an element of the side at a depth."""
-        where = dict(self.place)
+    def where(self, extents: Extents, free: Index, depth: Index) -> dict[str, Index]:
+        """Iterators of the statement for an element of the side at a depth."""
+        found = dict(self.place)
         for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
             shape = tuple(m.extent for m in members)
-            for member, index in zip(members, delinearize_nested(flat, shape, emitter.extents), strict=True):
-                where[self.free[member.name]] = index
-        return emitter.position(self.access, where, at)
+            for member, index in zip(members, delinearize_nested(flat, shape, extents), strict=True):
+                found[self.free[member.name]] = index
+        return found
 
 
 def choose_operand(
@@ -134,13 +134,14 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
             source, inside = place.source(tile)
             emitter.add(AsyncCopy(operand.tile, place.target, name, source, copy.width, inside, at))
         return
-    dtype = BITS.get(DTYPES[operand.dtype], operand.dtype)
+    filler = operand.access.otherwise or Literal(0, operand.dtype)
+    dtype = operand.dtype if filler.value else BITS.get(DTYPES[operand.dtype], operand.dtype)
     with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
         held = emitter.register(f"{name}_held", dtype, (together,))
         emitter.declare(held)
         with emitter.loop(counter, together, at) as share:
             source, inside = _Place(emitter, operand, number * together + share, at).source(tile)
-            emitter.add(Load(Slot(held, (share,)), name, source, 1, inside, Literal(0, dtype), at))
+            emitter.add(Load(Slot(held, (share,)), name, source, 1, inside, replace(filler, dtype=dtype), at))
         with emitter.loop(counter, together, at) as share:
             target = _Place(emitter, operand, number * together + share, at).target
             emitter.add(Store(operand.tile, target, Slot(held, (share,)), 1, None, at))
@@ -175,6 +176,8 @@ class _Place:
         free = emitter.bind(f"{name}_free", side.start + local[0], at)
         depth = emitter.bind(f"{name}_depth", tile * tiling.tile + local[1], at)
         widths = (1, width) if operand.depth_inner else (width, 1)
+        where = operand.where(emitter.extents, free, depth)
         conditions = [Index((), side.size - widths[0]) - free, Index((), tiling.size - widths[1]) - depth]
+        conditions += [guard.index.substitute(where, emitter.extents) for guard in operand.access.guards]
         inside = emitter.mask(emitter.fresh(f"{name}_inside"), conditions, at)
-        return operand.position(emitter, free, depth, at), inside
+        return emitter.position(operand.access, where, at), inside

@@ -1,7 +1,7 @@
 """Convolution and transposed convolution over any number of spatial axes.
 
 Points outside the image are guarded reads: they are never made, and stand for 0 (or the lowest value of a maximum).
-A convolution reads its image through a framed copy instead, so that its main loop has no guards.
+So are those between the elements of an image that a transposed convolution spreads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from engine.graph.nodes import Operator
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index, linear
-from engine.tensor.nodes import Access
+from engine.tensor.nodes import Access, Guard
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
-from engine.tensor.operators.layout import read_guarded, read_padded
+from engine.tensor.operators.layout import conditions_inside, guards_of, read_guarded
 from engine.tensor.operators.products import ProductFactor, code_of_zero, multiply_sum, with_codes, with_known_zero
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import both, cast, compare, number, position, select
+from engine.tensor.terms import cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +63,11 @@ def _halves(how: str, total: Sequence[int]) -> tuple[int, ...]:
     return tuple(max(0, t) // 2 if how == "SAME_UPPER" else (max(0, t) + 1) // 2 for t in total)
 
 
-def pad_image(build: StatementBuilder, image: ProductFactor, target: str, space: Domain, first: int) -> ProductFactor:
-    """The image padded with zeros, or the code of zero, so that every read is inside it; itself if that needs none.
-
-    The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
-    """
-    shape, places = list(build.shape(image.name)), image.indices[first:]
-    before = [0] * len(shape)
-    for axis, place in enumerate(places, start=first):
-        low, high = place.bounds(space.extents)
-        before[axis] = max(0, -low)
-        shape[axis] = max(shape[axis], high + 1) + before[axis]
-    if tuple(shape) == build.shape(image.name):
-        return image
+def pad_image(build: StatementBuilder, image: ProductFactor, target: str, space: Domain) -> ProductFactor:
+    """The image with zeros, or the code of zero, around it: a factor whose reads outside are guarded."""
     image = with_known_zero(build, image, target)
-    cells = box(shape)
-    inside = [i - b for i, b in zip(cells.written, before, strict=True)]
-    value = read_padded(build, image.name, inside, cells, code_of_zero(build, image))
-    frame = build.define(target, "framed", cells, value, because="a frame of zeros around the image")
-    return replace(image, name=frame, indices=[i + b for i, b in zip(image.indices, before, strict=True)])
+    guards = guards_of(conditions_inside(image.indices, build.shape(image.name)), space)
+    return replace(image, guards=(*image.guards, *guards), filler=code_of_zero(build, image))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +129,7 @@ def conv(op: Operator, build: StatementBuilder) -> None:
     target = op.outputs[0]
     space, pixels, weights = image_factors(op, build, op.inputs[0], op.inputs[1])
     pixels, weights = with_codes(build, build.shape(target), space, pixels, weights)
-    convolve(op, build, space, (pad_image(build, pixels, target, space, first=2), weights))
+    convolve(op, build, space, (pad_image(build, pixels, target, space), weights))
 
 
 def image_factors(
@@ -213,7 +199,7 @@ def akg_conv(op: Operator, build: StatementBuilder) -> None:
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
     places = over.places((y, x), (kh, kw))
-    pixels = pad_image(build, ProductFactor(image, (n, *places, c)), target, space, first=1)
+    pixels = pad_image(build, ProductFactor(image, (n, *places, c)), target, space)
     multiply_sum(build, target, space, pixels, ProductFactor(weight, (m, kh, kw, c)), because="convolution")
 
 
@@ -229,24 +215,20 @@ def _transposed_window(
     return over
 
 
-def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[int]) -> str:
-    """The image with `stride - 1` zeros between neighbours along its spatial axes; itself if there are none."""
-    if all(s == 1 for s in stride):
-        return image
-    steps = (1, 1, *stride)
-    shape = [(size - 1) * s + 1 for size, s in zip(build.shape(image), steps, strict=True)]
-    cells = box(shape)
-    extents, axes = cells.extents, list(zip(cells.written, steps, strict=True))
-    value = build.read(image, [index.floordiv(step, extents) for index, step in axes])
-    rests = [index.mod(step, extents) for index, step in axes]
-    here = [compare("equal", position(rest), 0) for rest in rests if rest.terms]
-    chosen = select(both(*here), value, number(0, value.dtype))
-    return build.define(target, "spread", cells, chosen, because="zeros between the elements")
+def _spread(places: Sequence[Index], steps: Sequence[int], space: Domain) -> tuple[list[Index], tuple[Guard, ...]]:
+    """Places in an image with `step - 1` zeros between neighbours, as places in the image itself, and where that holds:
+    where the step divides the place.
+    """
+    extents = space.extents
+    # `-(place mod step) >= 0` is the condition that the step divides it.
+    between = [place.mod(step, extents) * -1 for place, step in zip(places, steps, strict=True)]
+    found = [place.floordiv(step, extents) for place, step in zip(places, steps, strict=True)]
+    return found, guards_of(between, space)
 
 
 @operator("onnx.ConvTranspose")
 def conv_transpose(op: Operator, build: StatementBuilder) -> None:
-    """The image spread by the stride, then an ordinary convolution with the mirrored window.
+    """The image spread by the stride, in an ordinary convolution with the mirrored window.
 
     weight[c, m, k]: channel c of the image contributes to channel m of the result within its group.
     """
@@ -256,12 +238,12 @@ def conv_transpose(op: Operator, build: StatementBuilder) -> None:
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
     sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(build, image, weight))
-    space, n, inside = sliding.space, sliding.batch, sliding.inside
-    steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
-    places = [a + before - i * dilation for a, before, i, dilation in steps]
+    space, n = sliding.space, sliding.batch
+    steps = zip(sliding.at, over.before, sliding.inside, over.dilation, strict=True)
+    places, guards = _spread([a + before - i * dilation for a, before, i, dilation in steps], over.stride, space)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
-    pixels = ProductFactor(spread(build, image, target, over.stride), (n, channel, *places))
-    factors = pad_image(build, pixels, target, space, first=2), ProductFactor(weight, (channel, sliding.place, *inside))
+    pixels = pad_image(build, ProductFactor(image, (n, channel, *places), guards=guards), target, space)
+    factors = pixels, ProductFactor(weight, (channel, sliding.place, *sliding.inside))
     convolve(op, build, space.writing(written), factors, because="transposed convolution")
 
 

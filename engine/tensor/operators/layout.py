@@ -158,12 +158,17 @@ def read_padded(
     build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
 ) -> Term:
     """Read an element that may lie outside the tensor, where its value is `otherwise`."""
-    return read_guarded(build, source, indices, _inside(indices, build.shape(source)), space, otherwise)
+    return read_guarded(build, source, indices, conditions_inside(indices, build.shape(source)), space, otherwise)
 
 
-def _inside(indices: Sequence[Index], shape: Sequence[int]) -> list[Index]:
+def conditions_inside(indices: Sequence[Index], shape: Sequence[int]) -> list[Index]:
     """What is >= 0 where the indices are inside an array of `shape`."""
     return [c for index, size in zip(indices, shape, strict=True) for c in (index, index * -1 + (size - 1))]
+
+
+def guards_of(conditions: Sequence[Index], space: Domain) -> tuple[Guard, ...]:
+    """Conditions (>= 0) as guards, without those that always hold."""
+    return tuple(Guard(condition) for condition in conditions if condition.bounds(space.extents)[0] < 0)
 
 
 def read_guarded(
@@ -175,7 +180,7 @@ def read_guarded(
     otherwise: float = 0,
 ) -> Term:
     """Read an element where all conditions are >= 0, `otherwise` elsewhere; conditions that always hold are dropped."""
-    guards = tuple(Guard(condition) for condition in conditions if condition.bounds(space.extents)[0] < 0)
+    guards = guards_of(conditions, space)
     dtype = build.dtype(source)
     filler = number(otherwise, dtype).scalar
     assert isinstance(filler, Literal)
@@ -232,7 +237,7 @@ def _pad_by_value(op: Operator, build: StatementBuilder, before: Mapping[int, in
     if isinstance(filler.scalar, Literal):
         build.emit(op.outputs[0], space, read_padded(build, source, indices, space, filler.scalar.value))
         return
-    inside = [compare("greater_equal", position(c), 0) for c in _inside(indices, build.shape(source))]
+    inside = [compare("greater_equal", position(c), 0) for c in conditions_inside(indices, build.shape(source))]
     build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 

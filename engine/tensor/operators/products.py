@@ -11,8 +11,9 @@ import numpy as np
 from engine.graph.quantized_weights import CODES
 from engine.tensor.build import Domain, StatementBuilder, accumulator, box
 from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Guard, Literal
 from engine.tensor.operators.quantization import Quantization, codes_behind
-from engine.tensor.terms import Term, cast
+from engine.tensor.terms import Term, cast, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,24 @@ class ProductFactor:
     name: str
     indices: Sequence[Index]
     quantization: Quantization | None = None
+    guards: tuple[Guard, ...] = ()
+    """Where the element is there."""
+    filler: float = 0
+    """What stands for it elsewhere."""
 
     @property
     def iterators(self) -> frozenset[str]:
         """Those that move it."""
         return frozenset(name for index in self.indices for name in index.iterators())
+
+    def read(self, build: StatementBuilder) -> Term:
+        """The element."""
+        if not self.guards:
+            return build.read(self.name, self.indices)
+        dtype = build.dtype(self.name)
+        filler = number(self.filler, dtype).scalar
+        assert isinstance(filler, Literal)
+        return Term(Access(self.name, tuple(self.indices), self.guards, filler), dtype)
 
 
 def multiply_sum(
@@ -43,7 +57,7 @@ def multiply_sum(
         _multiply_codes(build, target, space, (a, b), because)
         return
     kind = accumulator("sum", build.dtype(a.name))
-    left, right = (cast(build.read(factor.name, factor.indices), kind) for factor in (a, b))
+    left, right = (cast(factor.read(build), kind) for factor in (a, b))
     build.emit(target, space, left * right, reduction="sum", because=because)
 
 
@@ -90,7 +104,7 @@ def _shift(build: StatementBuilder, factor: ProductFactor, target: str) -> Produ
     cells = box(build.shape(factor.name))
     shifted = cast(build.read(factor.name, cells.written), "int32") - found.zero_at(build, cells, cells.written)
     name = build.define(target, "shifted", cells, shifted, because="codes from their zero point on")
-    return replace(factor, name=name, quantization=replace(found, zero=""))
+    return replace(factor, name=name, quantization=replace(found, zero=""), filler=0)
 
 
 def code_of_zero(build: StatementBuilder, factor: ProductFactor) -> int:
@@ -132,7 +146,7 @@ def _multiply_codes(
     shape = build.shape(target)
     product = build.temporary(target, "codes", shape, "int32")
     read = factors[0], _with_depths_inside(build, factors[1])
-    left, right = (cast(build.read(factor.name, factor.indices), "int32") for factor in read)
+    left, right = (cast(factor.read(build), "int32") for factor in read)
     build.emit(product, space, left * right, reduction="sum", because=f"{because} of codes")
     cells = box(shape)
     total = build.read(product, cells.written)
@@ -196,5 +210,5 @@ def _sum_of_codes(build: StatementBuilder, target: str, space: Domain, factor: P
         shape=tuple(n if k else 1 for n, k in zip(build.shape(target), kept, strict=True)),
         reduced=tuple(name for name in space.reduced if name in factor.iterators),
     )
-    code = cast(build.read(factor.name, factor.indices), "int32")
+    code = cast(factor.read(build), "int32")
     return build.define(target, "sum", own, code, reduction="sum", because="sum of codes, for the other's zero point")

@@ -74,7 +74,7 @@ def _convolve(
     space, pixels, weights = image_factors(op, build, op.inputs[codes[0]], op.inputs[codes[1]])
     pixels = replace(pixels, quantization=_zero(op, build, zeros[0], 1, 0))
     weights = replace(weights, quantization=_zero(op, build, zeros[1], 1, 0))
-    pixels = pad_image(build, pixels, target, space, first=2)
+    pixels = pad_image(build, pixels, target, space)
     product_of_codes(build, target, space, pixels, weights, "convolution")
 
 
