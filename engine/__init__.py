@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from engine.compilation import default_recipe
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
+    from engine.cpu.nodes import AnyKernel, CpuKernel
     from engine.documents.exploration import DiffDoc, FusionEdit
     from engine.documents.model import time_doc
     from engine.execution.nodes import Check, Compiled, Failure, Timing
@@ -99,17 +100,17 @@ if TYPE_CHECKING:
     from engine.verify.run import Results
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "Attempt", "Attempts", "BadInput", "Calibration", "Check", "Compiled", "Conflict",
-    "DiffDoc", "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup", "FusionPlan", "Illegal",
-    "Kernel", "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
-    "Results", "Scheduled", "Timing", "Transfer", "TuningReport", "TuningRun", "Unsupported", "ablate", "addresses",
-    "calibrate", "chart", "check", "check_model", "compare", "compare_models", "compare_plans", "compile",
-    "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry", "explain", "from_torch", "fuse",
-    "fusion_choices", "inputs", "keep_calibration", "kernel_doc", "launch_record", "listing", "load", "mappings",
-    "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice",
-    "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run", "schedule", "space",
-    "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart", "why_apart",
-    "write_published", "write_recipe", "write_sources",
+    "ARCHITECTURES", "Advice", "AnyKernel", "Attempt", "Attempts", "BadInput", "Calibration", "Check", "Compiled",
+    "Conflict", "CpuKernel", "DiffDoc", "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup",
+    "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget",
+    "Prediction", "Recipe", "Results", "Scheduled", "Timing", "Transfer", "TuningReport", "TuningRun",
+    "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "compare", "compare_models",
+    "compare_plans", "compile", "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry",
+    "explain", "from_torch", "fuse", "fusion_choices", "inputs", "keep_calibration", "kernel_doc", "launch_record",
+    "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes",
+    "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run",
+    "schedule", "space", "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart",
+    "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
 
 

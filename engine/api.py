@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_group, default_microseconds, default_recipe, schedule_group
+from engine.compilation import (
+    Observer,
+    compile_for,
+    default_microseconds,
+    default_recipe,
+    predict_kernel,
+    schedule_for,
+)
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
+from engine.cpu.estimate import CpuPrediction
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
@@ -37,7 +46,8 @@ from engine.suite import is_reference, model_file
 from engine.support.errors import BadInput, EngineError, MissingCapability
 from engine.support.garbage_collection import cycles_left_alone
 from engine.target import DEFAULT_TARGET
-from engine.target import target as find_target
+from engine.target.cpu import CpuTarget
+from engine.target.machines import machine as find_machine
 from engine.verify.values import group_values, lowering
 
 if TYPE_CHECKING:
@@ -66,14 +76,17 @@ def fuse(
     >>> [group.name for group in plan.groups]
     ['matmul_0']
 
-    target: "a100", "h100" or "h200".
+    target: "a100", "h100", "h200" ..., "cpu" for this machine, or a CPU's name: "zen4", "avx2".
 
     Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
     """
-    machine = find_target(target)
+    machine = find_machine(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
-    request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
+    if isinstance(machine, CpuTarget):
+        request = FusionRequest(policy, machine.for_fusion(), default_microseconds, fixed or Fixed(), packing=False)
+    else:
+        request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
     with cycles_left_alone():
         return plan(graph, *lowering(graph), request)
 
@@ -90,11 +103,13 @@ def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
 
     Raises nothing for a wish that cannot be.
     """
-    return schedule_group(group, recipe)
+    return schedule_for(group, recipe)
 
 
-def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
-    """From a group to CUDA text.  observe: called with (stage, before, after) as stages finish.
+def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> AnyKernel:
+    """From a group to CUDA text, or to C++ where the target is a CPU.
+
+    observe: called with (stage, before, after) as stages finish.
 
     >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
     >>> kernel.family, [launch.entry for launch in kernel.launches]
@@ -104,7 +119,7 @@ def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer 
     legal schedule) when the kernel does not take one as given, NoKernel (an Unsupported) when no kernel follows a legal
     schedule; the last two have it as `.scheduled`.
     """
-    return compile_group(group, recipe, observe)
+    return compile_for(group, recipe, observe)
 
 
 def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
@@ -115,7 +130,7 @@ def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
 
 
 def check(
-    kernel: Kernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
+    kernel: AnyKernel, seed: int = 0, timeout: float = 120.0, level: str = "source", ptx: str | None = None
 ) -> Check:
     """Run the kernel on the CPU in two orders and compare with the reference implementation; a model: `check_model`.
 
@@ -125,18 +140,22 @@ def check(
     ('pass', ('late', 'early'))
 
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
-    with the launch.  ptx: text in place of NVRTC's; then there is no machine code.
+    with the launch.  A kernel for a CPU is compiled and executed, all of it ("native").
+    ptx: text in place of NVRTC's; then there is no machine code.
     Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
     compiler or NVRTC.
     """
     from engine.verify.kernel import check_kernel, failed_check
     from engine.verify.layout import check_layout
     from engine.verify.levels import PTX, find_run
+    from engine.verify.native import check_native
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
-    run = find_run(level, kernel, ptx)
     try:
+        if isinstance(kernel, CpuKernel):
+            return check_native(kernel, *group_values(kernel.group, seed), timeout)
+        run = find_run(level, kernel, ptx)
         expected, before = group_values(kernel.group, seed)
         found = check_kernel(kernel, expected, before, timeout, run)
         return check_layout(kernel, found) if level == PTX and ptx is None else found
@@ -193,7 +212,7 @@ def _with_decided_sizes(plan: FusionPlan, recipe: Recipe, seed: int) -> tuple[Fu
 
 
 def run(
-    what: Kernel | FusionPlan,
+    what: AnyKernel | FusionPlan,
     arrays: Mapping[str, np.ndarray],
     recipe: Recipe | None = None,
     *,
@@ -220,14 +239,14 @@ def run(
     """
     from engine.verify.run import run_kernel, run_plan
 
-    if isinstance(what, Kernel):
+    if isinstance(what, Kernel | CpuKernel):
         if recipe is not None:
             raise BadInput("run", what.group.name, "is compiled already, under its own recipe", "leave out the recipe")
         return run_kernel(what, arrays, device)
     return run_plan(what, arrays, recipe or default_recipe(what), device)
 
 
-def inputs(what: Kernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
+def inputs(what: AnyKernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
     """Values for the inputs of a kernel or a plan, for `engine.run`: those that `engine.check` takes for a seed.
 
     >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
@@ -242,7 +261,7 @@ def inputs(what: Kernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
     """
     from engine.execution.reference import input_values
 
-    if isinstance(what, Kernel):
+    if isinstance(what, Kernel | CpuKernel):
         expected, before = group_values(what.group, seed)
         return {name: {**expected, **before}[name] for name in what.group.program.inputs}
     if what.source is None:
@@ -251,7 +270,7 @@ def inputs(what: Kernel | FusionPlan, seed: int = 0) -> dict[str, np.ndarray]:
     return {name: values[name] for name in what.source.inputs}
 
 
-def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
+def predict(kernel: AnyKernel, registers: int | None = None) -> Prediction | CpuPrediction:
     """The modelled time of one launch, calibrated where the user has measured.
 
     >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
@@ -260,6 +279,8 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
 
     registers: of one thread, if the kernel was compiled; those that its family expects where nothing is said.
     """
+    if isinstance(kernel, CpuKernel):
+        return predict_kernel(kernel)
     facts = kernel.facts if registers is None else replace(kernel.facts, registers=registers)
     return estimate(facts, kernel.target)
 
@@ -288,12 +309,13 @@ def compare_plans(
 
 
 def measure(
-    kernel: Kernel,
+    kernel: AnyKernel,
     on_sample: Callable[[float], None] | None = None,
     seed: int | None = None,
     on_state: Callable[[GpuState], None] | None = None,
 ) -> Timing | Failure:
-    """Time the kernel on this machine's GPU; its result is compared with the reference before the time counts.
+    """Time the kernel on this machine's GPU, or on its CPU where that is the target; its result is compared with the
+    reference before the time counts.
 
     on_sample: called with each time in microseconds as it comes.  on_state: with clock and temperature, after each
     round.  seed: of the inputs; by default one that each process draws anew, for a kernel must be right on any values.
@@ -302,8 +324,12 @@ def measure(
     from engine.execution.measure import MeasureJob, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
-    require_pycuda()
     seed = _process_seed() if seed is None else seed
+    if isinstance(kernel, CpuKernel):
+        from engine.verify.native import measure_checked
+
+        return measure_checked(kernel, seed, on_sample)
+    require_pycuda()
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
     trial = MeasureJob(kernel.source, compiled, {**expected, **before})

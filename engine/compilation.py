@@ -1,4 +1,5 @@
-"""The whole compiler on one screen: from a fusion group and a recipe to CUDA text.
+"""The whole compiler on one screen: from a fusion group and a recipe to CUDA text; `engine.cpu.compile` is its twin
+for CPUs.
 
 rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> pipeline -> CUDA text -> facts
 """
@@ -11,8 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.cost.calibration import calibration_stamp
-from engine.cost.estimate import model_microseconds
-from engine.cost.nodes import Work
+from engine.cost.estimate import estimate, model_microseconds
+from engine.cost.nodes import Prediction, Work
+from engine.cpu.compile import compile_cpu, default_cpu_recipe
+from engine.cpu.estimate import CpuPrediction, estimate_cpu
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.fusion.group_programs import structure_of
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels import families
@@ -31,8 +35,9 @@ from engine.scheduling.nodes import HONOURED, RELAXED, WHOLE, Conflict, Leaf, Op
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import Fault, Illegal, Unsupported
+from engine.support.errors import EngineError, Fault, Illegal, Unsupported
 from engine.target import target as find_target
+from engine.target.machines import is_cpu
 from engine.tensor.nodes import TensorProgram
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
@@ -56,10 +61,14 @@ def default_recipe(
     >>> sorted({advice.author for advice in recipe.groups["matmul_0"]})
     ['pipeline', 'tensorize']
 
-    target: another GPU than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
+    target: another machine than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
     contractions round their operands; by default none is rounded.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
+    if is_cpu(target or what.target):
+        name = target or what.target
+        found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
+        return Recipe(target=name, numerics=numerics or {}, groups=found)
     setting = Setting(find_target(target or what.target), numerics or {})
     advice = {group.name: families.advise(group, setting, _compile_for_advice)[0] for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
@@ -86,6 +95,11 @@ def default_microseconds(group: FusionGroup) -> float:
 
     By the figures of its target's description: what is fused never depends on a user's calibration.
     """
+    if is_cpu(group.target):
+        try:
+            return predict_kernel(compile_cpu(group, options=Options(repairing=0.0))).microseconds
+        except EngineError:
+            return math.inf
     work = default_work(group)
     # One candidate that cannot be had is no reason to fuse nothing.
     return math.inf if work is None else model_microseconds(work, find_target(group.target))
@@ -101,11 +115,48 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     try:
         found = _search(group, recipe, options=Options(repairing=0.0))  # repairs are no part of what is returned
     except Illegal as illegal:  # a Conflict among them
-        names = tuple(s.name for s in group.program.statements)
-        verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
-        because = f"{illegal.subject}: {illegal.reason}"
-        return Scheduled(ScheduleTree(Leaf(names)), verdicts, legal=False, because=because)
+        return _unscheduled(group, illegal)
     return found.solved
+
+
+def _unscheduled(group: FusionGroup, illegal: Illegal) -> Scheduled:
+    """What is said of a group that no legal order was found for."""
+    names = tuple(s.name for s in group.program.statements)
+    verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
+    because = f"{illegal.subject}: {illegal.reason}"
+    return Scheduled(ScheduleTree(Leaf(names)), verdicts, legal=False, because=because)
+
+
+def schedule_for(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
+    """As `schedule_group`, for the machine that the recipe names, by default the plan's."""
+    if not is_cpu(recipe.target if recipe else group.target):
+        return schedule_group(group, recipe)
+    try:
+        kernel = compile_cpu(group, recipe, options=Options(repairing=0.0))
+    except NoKernel as refused:
+        return refused.scheduled
+    except Illegal as illegal:
+        return _unscheduled(group, illegal)
+    return Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log)
+
+
+def compile_for(
+    group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None, options: Options = WHOLE
+) -> AnyKernel:
+    """Compile a group for the machine that its recipe names, by default the plan's: a GPU or a CPU.
+
+    Raises what `compile_group` does.
+    """
+    if is_cpu(recipe.target if recipe else group.target):
+        return compile_cpu(group, recipe, observe, options)
+    return compile_group(group, recipe, observe, options)
+
+
+def predict_kernel(kernel: AnyKernel) -> Prediction | CpuPrediction:
+    """The modelled time of one launch, by the model of its machine."""
+    if isinstance(kernel, CpuKernel):
+        return estimate_cpu(kernel.facts, kernel.target)
+    return estimate(kernel.facts, kernel.target)
 
 
 def compile_group(

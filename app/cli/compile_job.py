@@ -142,7 +142,7 @@ class CompileJob:
 
     def kernels(
         self, shown: tuple[type[EngineError], ...] = ()
-    ) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+    ) -> Iterator[tuple[FusionGroup, engine.AnyKernel | EngineError]]:
         """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name.
 
         Required entries that cannot hold end the verb.  shown: errors that the verb shows itself, in any case.

@@ -44,16 +44,17 @@ Csv = Annotated[
     Option("--csv", metavar="FILE", parser=written_file, help="Write the rows of --json as comma-separated values."),
 ]
 _GPUS = "h200", "h100", "h100-pcie", "a100", "a100-pcie-80", "a100-pcie-40"
-_NAMES = f"{', '.join(_GPUS[:-1])} or {_GPUS[-1]}"
-complete_gpu = one_of(*_GPUS)
+_CPUS = "avx2", "skylake-avx512", "sapphire-rapids", "zen4"
+_NAMES = f"{', '.join(_GPUS)}; a CPU: cpu (this machine), {', '.join(_CPUS)}"
+complete_gpu = one_of(*_GPUS, "cpu", *_CPUS)
 Gpu = Annotated[
     str | None,
-    Option(metavar="GPU", autocompletion=complete_gpu, help=f"GPU to compile for: {_NAMES}; h200 by default."),
+    Option(metavar="GPU", autocompletion=complete_gpu, help=f"Machine to compile for, h200 by default: {_NAMES}."),
 ]
 Target = Annotated[
     str | None,
     Option(
-        metavar="GPU", autocompletion=complete_gpu, help=f"GPU to compile for, the recipe's or else h200: {_NAMES}."
+        metavar="GPU", autocompletion=complete_gpu, help=f"Machine to compile for, the recipe's or else h200: {_NAMES}."
     ),
 ]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]

@@ -14,12 +14,14 @@ from app.cli.compile_job import CompileJob
 from app.cli.doctor import describe_cache, examine
 from engine import (
     Conflict,
+    CpuKernel,
     EngineError,
     Failure,
     Illegal,
     Kernel,
     NoKernel,
     NotTaken,
+    Timing,
 )
 from engine.documents.model import KernelDoc, PublishedTime
 from engine.documents.units import kib
@@ -113,7 +115,7 @@ def schedule(job: CompileJob, json: bool) -> bool:
         if isinstance(kernel, Conflict):
             output.failure(kernel, [repair.text for repair in kernel.repairs])
             holds = False
-        if isinstance(kernel, Kernel):
+        if isinstance(kernel, Kernel | CpuKernel):
             document = engine.kernel_doc(kernel)
         else:
             document = engine.refused_doc(group, job.recipe, kernel)
@@ -121,7 +123,7 @@ def schedule(job: CompileJob, json: bool) -> bool:
         if not json:
             output.say(f"{group.name}  {group.title}")
             match kernel:
-                case Kernel():
+                case Kernel() | CpuKernel():
                     output.say(show(kernel.schedule, kernel.program))
                 case NoKernel() | NotTaken():
                     output.say(show(kernel.scheduled.tree, kernel.program))
@@ -197,7 +199,7 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
             "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
             "terms": to_json(found.terms), "published": to_json(published_times(group)),
         })  # fmt: skip
-        if trace is not None:
+        if trace is not None and not isinstance(kernel, CpuKernel):
             from engine.explore.chrome_trace import write_trace
             from engine.explore.pipeline_chart import chart
 
@@ -206,7 +208,7 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
 
 
 def measure(job: CompileJob, json: bool) -> bool:
-    """Times on the GPU; whether every kernel gave one."""
+    """Times on the GPU, or on this machine's CPU where that is the target; whether every kernel gave one."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "measuring"):
         if isinstance(kernel, EngineError):
@@ -216,10 +218,17 @@ def measure(job: CompileJob, json: bool) -> bool:
         if isinstance(found, Failure):
             rows.append({"group": group.name, "failure": found.kind, "message": found.message})
         else:
-            known = {"group": group.name, "instances": len(group.instances)}
-            rows.append({**known, **fields_to_json(found), "launches": [to_json(engine.launch_record(kernel))]})
+            known: dict[str, Any] = {"group": group.name, "instances": len(group.instances)}
+            if not isinstance(kernel, CpuKernel):
+                known["launches"] = [to_json(engine.launch_record(kernel))]
+            rows.append({**known, **fields_to_json(found), **_about_measuring(found)})
     _report_times(job, rows, json)
     return not any("failure" in row for row in rows)
+
+
+def _about_measuring(found: Timing) -> dict[str, Any]:
+    """The device of a measured time, and its percentiles by the names that statistics give them."""
+    return {"device": (found.environment or {}).get("device", ""), "p20": found.low, "p80": found.high}
 
 
 def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.execution.native.build import INCLUDE as CPU_INCLUDE
+from engine.execution.native.build import flags_of
 from engine.execution.nvrtc import INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
 from engine.fusion.host_program import HostProgram, host_program, host_row
@@ -17,17 +20,18 @@ from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import replace_whole, unwritable
 from engine.target import ARCHITECTURES
+from engine.target.machines import is_cpu
 
 
 def write_sources(
     graph: OperatorGraph,
     plan: FusionPlan,
-    kernels: Iterable[tuple[FusionGroup, Kernel | EngineError]],
+    kernels: Iterable[tuple[FusionGroup, AnyKernel | EngineError]],
     folder: Path,
     seconds: Mapping[str, float] | None = None,
     programs: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
+    """Write one `.cu` (for a CPU `.cpp`) file a kernel, `include/` and `manifest.json`; the manifest is returned.
 
     A kernel that NVRTC does not compile is `unsupported` there, as is a group that has none; its text is written.
 
@@ -38,22 +42,29 @@ def write_sources(
     for name in programs:
         if name not in PROGRAMS:
             raise BadInput("generate", f"--with {name}", "is no program", f"use {' or '.join(PROGRAMS)}")
+        if is_cpu(plan.target):
+            hint = f"{plan.target} is a CPU: leave it out"
+            raise BadInput("generate", f"--with {name}", "runs kernels on a GPU", hint)
     spent = {"load": 0.0, "fuse": 0.0, **(seconds or {}), "schedule": 0.0, "print": 0.0, "compile": 0.0}
     rows: list[dict[str, Any]] = []
     unsupported = dict(plan.unsupported)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "include").mkdir(exist_ok=True)
-        for header in INCLUDE.iterdir():
+        for header in (CPU_INCLUDE if is_cpu(plan.target) else INCLUDE).iterdir():
             replace_whole(folder / "include" / header.name, header.read_bytes())
         for group, kernel in kernels:
             if isinstance(kernel, EngineError):
                 unsupported[group.name] = kernel.reason
                 continue
-            replace_whole(folder / f"{group.name}.cu", kernel.source.text.encode())
+            suffix = ".cpp" if isinstance(kernel, CpuKernel) else ".cu"
+            replace_whole(folder / f"{group.name}{suffix}", kernel.source.text.encode())
             for stage, milliseconds in kernel.timings:
                 spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
             start = time.perf_counter()
+            if isinstance(kernel, CpuKernel):
+                rows.append(_cpu_row(kernel))
+                continue
             try:
                 rows.append(kernel_row(kernel))
             except CompileError as error:
@@ -98,14 +109,7 @@ def kernel_row(kernel: Kernel) -> dict[str, Any]:
         ],
         "tensor_cores": bool(kernel.tile.intrinsic),
         "stages": {"shared": kernel.tile.stages, "register": kernel.tile.register_stages},
-        "parameters": [
-            {
-                "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,
-                "shape": kernel.group.program.arrays[b.array].shape, "read": b.read, "written": b.written,
-                "alignment": b.alignment,
-            }
-            for b in source.buffers
-        ],
+        "parameters": _parameters(kernel),
         "workspaces": [
             {
                 "name": w.name, "parameter": w.parameter, "dtype": w.dtype, "elements": w.elements, "bytes": w.bytes,
@@ -117,12 +121,46 @@ def kernel_row(kernel: Kernel) -> dict[str, Any]:
             name: {"registers": found.registers, "spill_bytes": found.spill_bytes, "runs_on": ARCHITECTURES[name]}
             for name, found in compiled.items()
         },
-        "relaxed": [
-            {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}
-            for v in kernel.verdicts
-            if v.outcome == "relaxed"
-        ],
+        "relaxed": _relaxed(kernel),
     }
+
+
+def _cpu_row(kernel: CpuKernel) -> dict[str, Any]:
+    """What the manifest says of a kernel for a CPU: a function, and how a compiler makes it."""
+    return {
+        "group": kernel.group.name,
+        "file": f"{kernel.group.name}.cpp",
+        "entry": kernel.source.entry,
+        "launches": [
+            {"entry": kernel.source.entry, "grid": (kernel.facts.tasks,), "block": (1,), "shared_bytes": 0}
+        ],
+        "family": kernel.family,
+        "config": dict(kernel.made.config),
+        "parameters": _parameters(kernel),
+        "workspaces": [],
+        "compiled": {},
+        "flags": flags_of(kernel.target),
+        "relaxed": _relaxed(kernel),
+    }
+
+
+def _parameters(kernel: AnyKernel) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,
+            "shape": kernel.group.program.arrays[b.array].shape, "read": b.read, "written": b.written,
+            "alignment": b.alignment,
+        }
+        for b in kernel.source.buffers
+    ]  # fmt: skip
+
+
+def _relaxed(kernel: AnyKernel) -> list[dict[str, str]]:
+    return [
+        {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}
+        for v in kernel.verdicts
+        if v.outcome == "relaxed"
+    ]
 
 
 def _buffers(graph: OperatorGraph, plan: FusionPlan, host: HostProgram) -> list[dict[str, Any]]:

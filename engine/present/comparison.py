@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from engine.cost.estimate import estimate
+from engine.compilation import predict_kernel
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe, diff
 from engine.scheduling.text import to_text
 from engine.scheduling.tree_text import show
@@ -23,7 +23,7 @@ LARGER_IS_BETTER = ("occupancy",)
 """Terms of a prediction of which more is better; of all others less is."""
 
 
-def compare(a: Kernel, b: Kernel) -> DiffDoc:
+def compare(a: AnyKernel, b: AnyKernel) -> DiffDoc:
     """What changes from kernel `a` to kernel `b` of one group: entries, schedule, CUDA text and figures.
 
     >>> group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0")
@@ -66,9 +66,9 @@ def line_diff(a: str, b: str) -> tuple[DiffLine, ...]:
     return tuple(lines)
 
 
-def _predicted_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _predicted_figures(a: AnyKernel, b: AnyKernel) -> list[FigureDoc]:
     """The modelled times and their terms; terms of one name and unit stand side by side."""
-    before, after = estimate(a.facts, a.target), estimate(b.facts, b.target)
+    before, after = predict_kernel(a), predict_kernel(b)
     figures = [FigureDoc("time", "µs", before.microseconds, after.microseconds, PREDICTED, True)]
     old, new = ({(term.name, term.unit): term for term in one.terms} for one in (before, after))
     for key in dict.fromkeys((*old, *new)):
@@ -82,8 +82,10 @@ def _value(term: TermDoc | None) -> float | None:
     return None if term is None else term.value
 
 
-def _stated_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _stated_figures(a: AnyKernel, b: AnyKernel) -> list[FigureDoc]:
     """What the texts themselves say: launch and buffers."""
+    if isinstance(a, CpuKernel) or isinstance(b, CpuKernel):
+        return []
     pairs = (
         ("blocks", "", a.facts.blocks, b.facts.blocks),
         ("threads per block", "", a.facts.threads, b.facts.threads),

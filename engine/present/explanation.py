@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from engine.cost.estimate import estimate
+from engine.compilation import predict_kernel
 from engine.cost.nodes import Prediction
+from engine.cpu.estimate import CpuPrediction
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.kernels.family import GENERAL
 from engine.kernels.nodes import Kernel
 from engine.present.machine_code import machine_code, mix_sentences
@@ -16,14 +18,18 @@ from engine.scheduling.tree_text import show
 from engine.support.errors import EngineError
 
 
-def explain(kernel: Kernel, prediction: Prediction | None = None, with_machine_code: bool = False) -> str:
+def explain(
+    kernel: AnyKernel, prediction: Prediction | CpuPrediction | None = None, with_machine_code: bool = False
+) -> str:
     """Why the group is fused, scheduled, placed and predicted so, as text.
 
     prediction: by default the estimate.  with_machine_code: tell its instructions by pipe as well, which takes NVRTC
     and nvdisasm a second; without them the text says what is missing.
     """
-    lines = _lines(kernel, prediction or estimate(kernel.facts, kernel.target))
-    return "\n".join([*lines, *(_machine_code(kernel) if with_machine_code else ())]) + "\n"
+    lines = list(_lines(kernel, prediction or predict_kernel(kernel)))
+    if with_machine_code and not isinstance(kernel, CpuKernel):
+        lines += _machine_code(kernel)
+    return "\n".join(lines) + "\n"
 
 
 def _machine_code(kernel: Kernel) -> Iterator[str]:
@@ -35,8 +41,8 @@ def _machine_code(kernel: Kernel) -> Iterator[str]:
         yield f"  none: {error.reason}"
 
 
-def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
-    group = kernel.group
+def _lines(kernel: AnyKernel, prediction: Prediction | CpuPrediction) -> Iterator[str]:
+    group, made = kernel.group, kernel.made if isinstance(kernel, CpuKernel) else kernel.tile
     verdicts = sorted(kernel.verdicts, key=lambda v: v.placed.path)
     yield f"{group.name}: {group.title}, {group.kind}"
     yield ""
@@ -53,8 +59,24 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
         yield f"  scheduler: {line}"
     yield ""
     yield f"Which kernel follows it: {kernel.family}"
-    if kernel.tile.misfit:
-        yield f"  no faster family fits: {kernel.tile.misfit}"
+    if made.misfit:
+        yield f"  no faster family fits: {made.misfit}"
+    if isinstance(kernel, CpuKernel):
+        yield from (f"  {name} {value}" for name, value in kernel.made.config.items())
+    else:
+        yield from _launches(kernel)
+    yield ""
+    yield "Storage"
+    for statement in kernel.program.statements:
+        yield f"  {statement.name} {statement.write.array}: {made.placements.get(statement.name, 'register')}"
+    yield ""
+    yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
+    for term in prediction.terms:
+        yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"
+
+
+def _launches(kernel: Kernel) -> Iterator[str]:
+    """Why one block runs it, or what its several launches are."""
     waiting = _loop_in_order(kernel)
     if waiting:
         yield f"  one block runs it: iterations of its outermost loop {waiting} follow each other, and the blocks of a"
@@ -64,14 +86,6 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
         for tile, launch in zip(kernel.tile.launches, kernel.launches, strict=True):
             runs = " ".join(tile.statements)
             yield f"  {launch.entry}: {runs} on {launch.blocks:,} blocks of {math.prod(launch.block):,} threads"
-    yield ""
-    yield "Storage"
-    for statement in kernel.program.statements:
-        yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
-    yield ""
-    yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
-    for term in prediction.terms:
-        yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"
 
 
 def _loop_in_order(kernel: Kernel) -> str:
@@ -84,7 +98,7 @@ def _loop_in_order(kernel: Kernel) -> str:
     return next((b.members[0].name for b in outermost if not b.members[0].parallel and b.members[0].extent > 1), "")
 
 
-def _rewritten(kernel: Kernel, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _rewritten(kernel: AnyKernel, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The requested rewrites and the statements they produced."""
     if not verdicts:
         return

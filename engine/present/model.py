@@ -8,9 +8,11 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.compilation import compile_group, default_work
+from engine.compilation import compile_for, default_work, predict_kernel
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
+from engine.cpu.estimate import CpuPrediction
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.documents.model import (
     CompiledDoc,
     EdgeDoc,
@@ -31,7 +33,6 @@ from engine.execution.nodes import Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
-from engine.kernels.nodes import Kernel
 from engine.measurements.published import published_times
 from engine.present.dataflow_links import kept_apart, links
 from engine.present.explanation import explain
@@ -45,7 +46,8 @@ from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import EngineError
 from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target import target as find_target
+from engine.target.machines import Machine
+from engine.target.machines import machine as find_machine
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.terms import HALVES
 from engine.tensor.traffic import compulsory_bytes, flop_counts
@@ -75,7 +77,7 @@ def model_doc(
     complete one for the plan's target, by default the advisers'.  keep: is given the lists that grow with the graph
     before the groups are compiled, so that who waits for them can begin.
     """
-    machine = find_target(plan.target)
+    machine = find_machine(plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
@@ -115,10 +117,14 @@ def _value_text(value: AttributeValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _predict_group(group: FusionGroup, recipe: Recipe | None, machine: Target) -> Prediction | None:
+def _predict_group(
+    group: FusionGroup, recipe: Recipe | None, machine: Machine
+) -> Prediction | CpuPrediction | None:
     try:
-        work = default_work(group) if recipe is None else None
-        return estimate(work or compile_group(group, recipe).facts, machine)
+        work = default_work(group) if recipe is None and isinstance(machine, Target) else None
+        if work is not None and isinstance(machine, Target):
+            return estimate(work, machine)
+        return predict_kernel(compile_for(group, recipe))
     except EngineError:
         return None
 
@@ -190,7 +196,7 @@ def _boundaries(plan: FusionPlan) -> dict[str, dict[str, None]]:
 
 
 def _group_doc(
-    group: FusionGroup, boundaries: tuple[str, ...], prediction: Prediction | None, machine: Target
+    group: FusionGroup, boundaries: tuple[str, ...], prediction: Prediction | CpuPrediction | None, machine: Machine
 ) -> GroupDoc:
     """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
@@ -207,36 +213,44 @@ def _group_doc(
     )  # fmt: skip
 
 
-def kernel_doc(kernel: Kernel) -> KernelDoc:
+def kernel_doc(kernel: AnyKernel) -> KernelDoc:
     """A compiled group, ready to show."""
-    prediction = estimate(kernel.facts, kernel.target)
+    prediction = predict_kernel(kernel)
+    made = kernel.made if isinstance(kernel, CpuKernel) else kernel.tile
     return KernelDoc(
         group=kernel.group.name,
         recipe=to_text(kernel.advice),
         legal=True,
         dependences=len(kernel.dependences),
-        schedule=schedule_doc(kernel.program, kernel.schedule, kernel.tile.notes),
+        schedule=schedule_doc(kernel.program, kernel.schedule, made.notes),
         entries=entry_docs(kernel.verdicts),
         complete=all(verdict.is_final for verdict in kernel.verdicts),
-        statements=_statement_docs(kernel.group, kernel.program, kernel.tile.placements),
+        statements=_statement_docs(kernel.group, kernel.program, made.placements),
         cuda=kernel.source.text,
         lines=tuple(
             LineDoc(number, line.statements, line.dimensions)
             for number, line in enumerate(kernel.source.lines, 1)
             if line.statements or line.dimensions
         ),
-        launches=tuple(LaunchDoc(one.entry, one.blocks, one.block[0], one.shared_bytes) for one in kernel.launches),
-        stages=kernel.tile.stages,
+        launches=_launch_docs(kernel),
+        stages=0 if isinstance(kernel, CpuKernel) else kernel.tile.stages,
         time=prediction.time(),
         terms=prediction.terms,
         milliseconds=kernel.milliseconds,
         explain=explain(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
-        intrinsic=kernel.tile.intrinsic,
+        intrinsic=made.intrinsic,
         family=kernel.family,
-        misfit=kernel.tile.misfit,
+        misfit=made.misfit,
         bound=prediction.bound,
     )
+
+
+def _launch_docs(kernel: AnyKernel) -> tuple[LaunchDoc, ...]:
+    """What runs; a call of a CPU's function is a launch of its tasks, each by one thread."""
+    if isinstance(kernel, CpuKernel):
+        return (LaunchDoc(kernel.source.entry, kernel.facts.tasks, 1, 0),)
+    return tuple(LaunchDoc(one.entry, one.blocks, one.block[0], one.shared_bytes) for one in kernel.launches)
 
 
 def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) -> KernelDoc:

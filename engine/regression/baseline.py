@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import compile_cuda, nvrtc_version
 from engine.explore.addresses import dummy_inputs
@@ -99,7 +100,7 @@ class BaselineComparison:
 
 def take(
     plan: FusionPlan,
-    kernels: Iterable[tuple[FusionGroup, Kernel | EngineError]],
+    kernels: Iterable[tuple[FusionGroup, AnyKernel | EngineError]],
     target: str,
     dimensions: Mapping[str, int] | None = None,
 ) -> Baseline:
@@ -110,6 +111,9 @@ def take(
     groups: dict[str, GroupFigures] = {}
     unsupported = dict(plan.unsupported)
     for group, kernel in kernels:
+        if isinstance(kernel, CpuKernel):
+            reason = f"counts what kernels for GPUs ask of memory, {target} is a CPU"
+            raise BadInput("baseline", group.name, reason, "name a GPU, or compare times: `loomscope measure --json`")
         if isinstance(kernel, EngineError):
             unsupported[group.name] = kernel.reason
         else:

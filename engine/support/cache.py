@@ -25,7 +25,7 @@ from engine.support.leftovers import lock, prefix, sweep, temporary_folder
 PLACE_HINT = "free some space there, or name another folder with LOOMSCOPE_CACHE"
 SUMS = "SHA256SUMS"
 """File of a folder entry that holds the hash of each of its files."""
-KINDS = ("checked", "cubin", "emulator", "machine", "ptx", "suites")
+KINDS = ("checked", "cubin", "emulator", "machine", "native", "ptx", "suites")
 """Folders of the cache, whose entries are deleted where there are too many; nothing else in it is."""
 LIMIT = "LOOMSCOPE_CACHE_GIB"
 DEFAULT_LIMIT = 2.0

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.noise import Noise, OperatorNoise
 from engine.execution.reference import reference_values
 from engine.graph.nodes import Operator, OperatorGraph, is_float
 from engine.graph.onnx import model_of
 from engine.graph.subgraphs import captured_tensors
-from engine.kernels.nodes import Kernel
 from engine.tensor.evaluate import is_product
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import Apply, Scalar, Statement
@@ -77,7 +77,7 @@ class OutputLimits:
 
 
 def find_limits(
-    graph: OperatorGraph, expected: Mapping[str, np.ndarray], kernels: Collection[Kernel], seed: int = 0
+    graph: OperatorGraph, expected: Mapping[str, np.ndarray], kernels: Collection[AnyKernel], seed: int = 0
 ) -> dict[str, OutputLimits]:
     """The limits of a graph's outputs.  expected: the reference's values.  kernels: those whose results are compared.
 
@@ -120,7 +120,7 @@ def _limits_of(right: np.ndarray, draws: list[np.ndarray]) -> OutputLimits:
     return OutputLimits(np.where(allowed <= COMPARABLE * unit, allowed, np.inf), unit)
 
 
-def _operator_noise(graph: OperatorGraph, kernels: Iterable[Kernel]) -> dict[str, OperatorNoise]:
+def _operator_noise(graph: OperatorGraph, kernels: Iterable[AnyKernel]) -> dict[str, OperatorNoise]:
     """Tensor -> the noise of the node of the file that makes it, by the statements that it is lowered to."""
     statements: dict[str, list[Statement]] = defaultdict(list)
     program, _ = lower_supported(graph)
@@ -194,11 +194,11 @@ def _count_applications(value: Scalar, rounds: bool) -> int:
     return (own and "float" in value.dtype) + sum(_count_applications(operand, rounds) for operand in value.operands)
 
 
-def _operand_units(kernels: Iterable[Kernel]) -> dict[str, float]:
+def _operand_units(kernels: Iterable[AnyKernel]) -> dict[str, float]:
     """Operator of a matrix product -> the roundoff of its operands, where an instruction rounds those."""
     found = {}
     for kernel in kernels:
-        if unit := operand_roundoff(kernel.tile.intrinsic):
+        if not isinstance(kernel, CpuKernel) and (unit := operand_roundoff(kernel.tile.intrinsic)):
             products = [s.name for s in kernel.group.program.statements if is_product(s)]
             found.update({i.statements[name]: unit for i in kernel.group.instances for name in products})
     return found

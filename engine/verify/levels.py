@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Check, Emulation
 from engine.execution.nvrtc import compile_ptx, nvrtc_version
@@ -49,8 +50,13 @@ def work_of(kernel: Kernel) -> float:
     return facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
 
 
-def choose_levels(level: str, kernel: Kernel) -> tuple[str, ...]:
-    """The levels that a word stands for: "both", or "auto": the compiled code's, too, where it costs little to run."""
+def choose_levels(level: str, kernel: AnyKernel) -> tuple[str, ...]:
+    """The levels that a word stands for: "both", or "auto": the compiled code's, too, where it costs little to run.
+
+    A CPU's kernel has one, which is executed.
+    """
+    if isinstance(kernel, CpuKernel):
+        return (SOURCE,)
     if level == AUTO:
         return LEVELS if work_of(kernel) <= PTX_WORK and nvrtc_version() else (SOURCE,)
     return levels_of(level)
@@ -65,6 +71,8 @@ def levels_of(word: str) -> tuple[str, ...]:
 
 def join_levels(checks: Mapping[str, Check]) -> Check:
     """The worst of the checks of one kernel or output, with what each level came to.  checks: by level."""
+    if all(check.levels for check in checks.values()):  # of a kernel that has one level, which its check names
+        return next(iter(checks.values()))
     worst = min(checks.values(), key=lambda check: ("fail", "pass", "unsupported").index(check.status))
     return replace(worst, levels={level: _outcome(checks.get(level)) for level in LEVELS})
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.exact import exact_values
 from engine.execution.nodes import Check
 from engine.execution.reference import input_values, reference_values
 from engine.fusion.nodes import FusionPlan
 from engine.graph.nodes import OperatorGraph, is_float
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.verify.condition import DRAWS, MARGIN, WIDER, OutputLimits, even_limits, find_limits
 from engine.verify.levels import SOURCE, find_run
-from engine.verify.model_run import ModelRun
+from engine.verify.model_run import LaunchRun, ModelRun
+from engine.verify.native import native_run
 from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -59,7 +59,7 @@ def check_model(
     if not wanted:
         names = ", ".join(list(plan.unsupported)[:3])
         raise Unsupported("check", plan.graph, f"no output is known without a kernel for {names}")
-    run = ModelRun(plan, recipe, dict(input_values(graph, seed)), partial(find_run, level, checked=False), timeout)
+    run = ModelRun(plan, recipe, dict(input_values(graph, seed)), _find_run(level), timeout)
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
@@ -78,8 +78,15 @@ def check_model(
     return ModelCheck(len(plan.launches), tuple(checks.values()), tuple(run.by_reference))
 
 
+def _find_run(level: str) -> Callable[[AnyKernel], LaunchRun]:
+    """How each kernel runs: one for a CPU on this machine, others at a level."""
+    return lambda kernel: (
+        native_run(kernel) if isinstance(kernel, CpuKernel) else find_run(level, kernel, checked=False)
+    )
+
+
 def _find_limits(
-    graph: OperatorGraph, expected: Mapping[str, np.ndarray], launched: Sequence[Kernel], seed: int
+    graph: OperatorGraph, expected: Mapping[str, np.ndarray], launched: Sequence[AnyKernel], seed: int
 ) -> tuple[Mapping[str, OutputLimits], str]:
     """The limits of outputs, with their reason; from the roundings of all launches where no noise can be put in."""
     try:
@@ -87,9 +94,14 @@ def _find_limits(
         runs = f"{DRAWS} runs of the reference with {WIDER}-fold roundings"
         return found, f"{MARGIN} times what an element moves by in {runs}"
     except (Unsupported, BadInput):
-        relative = sum(on_tensor_cores(tolerance(k.group.program), k.tile.intrinsic).relative for k in launched)
+        relative = sum(_tolerance(kernel) for kernel in launched)
         because = f"the tolerances of {len(launched)} launches added up, relative to an element or the output's spread"
         return {name: even_limits(right, relative) for name, right in expected.items()}, because
+
+
+def _tolerance(kernel: AnyKernel) -> float:
+    found = tolerance(kernel.group.program)
+    return (found if isinstance(kernel, CpuKernel) else on_tensor_cores(found, kernel.tile.intrinsic)).relative
 
 
 def _exact(graph: OperatorGraph, names: Sequence[str], seed: int) -> Mapping[str, np.ndarray]:
@@ -110,7 +122,7 @@ class _Comparison:
 
     def check(self, tensor: str, got: np.ndarray, expected: np.ndarray, limits: OutputLimits) -> Check:
         """One output of the model as a check."""
-        blocks = sum(kernel.source.blocks for kernel in self.run.launched)
+        blocks = sum(1 if isinstance(k, CpuKernel) else k.source.blocks for k in self.run.launched)
         errors = limits.errors(got, expected)
         worst = limits.worst(errors)
         error, allowed = float(errors.flat[worst]), float(limits.relative.flat[worst])

@@ -7,18 +7,21 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from engine.compilation import compile_group
+from engine.compilation import compile_for
+from engine.cpu.nodes import AnyKernel
 from engine.execution import host_operators
+from engine.execution.nodes import Emulation
 from engine.execution.reference import operator_values
 from engine.fusion.host_program import host_program
 from engine.fusion.nodes import FusionPlan
 from engine.graph.host import BRANCHES
 from engine.graph.nodes import HostStep, Operator
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import BadInput, Fault
 from engine.verify.footprint import own_part
-from engine.verify.levels import KernelRun
+
+LaunchRun = Callable[..., tuple[Emulation, dict[str, np.ndarray], dict[str, np.ndarray]]]
+"""Runs a kernel's source on arrays, with arguments and results as of `emulate`."""
 
 
 class ModelRun:
@@ -29,7 +32,7 @@ class ModelRun:
         plan: FusionPlan,
         recipe: Recipe,
         values: dict[str, np.ndarray],
-        find_run: Callable[[Kernel], KernelRun],
+        find_run: Callable[[AnyKernel], LaunchRun],
         timeout: float,
     ) -> None:
         """values: of inputs and constants; results come beside them.  find_run: what of a kernel runs, and where."""
@@ -37,12 +40,12 @@ class ModelRun:
         self._plan, self._recipe, self._timeout, self._find_run = plan, recipe, timeout, find_run
         self.graph = plan.source
         self._values = values
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, AnyKernel] = {}
         self._without_kernel = {
             name: op for op in self.graph.operators if op.name in plan.without_kernel for name in op.outputs if name
         }
         self._conditions = host_program(plan).conditions
-        self.launched: list[Kernel] = []
+        self.launched: list[AnyKernel] = []
         """The kernel of each launch so far."""
         self.by_reference: list[str] = []
 
@@ -97,7 +100,7 @@ class ModelRun:
         if not all(bool(self.value(one.tensor).reshape(-1)[0]) == one.holds for one in conditions):
             return
         if launch.group not in self._kernels:
-            self._kernels[launch.group] = compile_group(self._plan.group(launch.group), self._recipe)
+            self._kernels[launch.group] = compile_for(self._plan.group(launch.group), self._recipe)
         kernel = self._kernels[launch.group]
         tensors = kernel.group.instances[launch.instance].arrays
         for name in kernel.group.program.inputs:
@@ -108,7 +111,7 @@ class ModelRun:
 
 
 def run_launch(
-    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], run: KernelRun, timeout: float = 120.0
+    kernel: AnyKernel, instance: int, values: Mapping[str, np.ndarray], run: LaunchRun, timeout: float = 120.0
 ) -> dict[str, np.ndarray]:
     """Run one launch on the values of tensors; the whole tensors that it wrote to.
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.emulate import emulate
 from engine.execution.measure import MeasureJob, gpu_name, measure_kernels, require_pycuda
 from engine.execution.nodes import Emulation, Failure
@@ -15,13 +16,14 @@ from engine.execution.nvrtc import compile_cuda
 from engine.execution.reference import constant_values
 from engine.fusion.nodes import FusionPlan
 from engine.graph.nodes import OperatorGraph
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import BadInput, Fault
+from engine.target.host_cpu import host_cpu
+from engine.target.machines import is_cpu
 from engine.tensor.nodes import Array
 from engine.tile.source import CudaSource
-from engine.verify.levels import KernelRun
-from engine.verify.model_run import ModelRun, run_launch
+from engine.verify.model_run import LaunchRun, ModelRun, run_launch
+from engine.verify.native import native_run
 
 GPU, CPU = "gpu", "cpu"
 DEVICES = (GPU, CPU)
@@ -41,9 +43,9 @@ class Results(dict[str, np.ndarray]):
         """"emulated" on this machine's CPU, else the GPU's name."""
 
 
-def run_kernel(kernel: Kernel, arrays: Values, device: str | None = None, timeout: float = TIMEOUT) -> Results:
+def run_kernel(kernel: AnyKernel, arrays: Values, device: str | None = None, timeout: float = TIMEOUT) -> Results:
     """One launch of a kernel.  arrays and results as of `engine.run`."""
-    run, origin = find_device(device)
+    run, origin = find_place(kernel.recipe.target, device)
     instance = kernel.group.instances[0]
     graph = kernel.group.graph
     program = kernel.group.program
@@ -72,7 +74,7 @@ def run_plan(
     plan: FusionPlan, arrays: Values, recipe: Recipe, device: str | None = None, timeout: float = TIMEOUT
 ) -> Results:
     """All launches of a plan in order.  arrays: of its graph's inputs.  Results: its graph's outputs and updates."""
-    run, origin = find_device(device)
+    run, origin = find_place(plan.target, device)
     graph = plan.source
     if graph is None:
         raise BadInput("run", plan.graph, "the plan comes from no graph", "fuse a graph")
@@ -92,7 +94,16 @@ def run_plan(
     return Results({name: _in_graph_shape(name, model.value(name), graph) for name in wanted}, origin)
 
 
-def find_device(device: str | None) -> tuple[Callable[[Kernel], KernelRun], str]:
+def find_place(target: str, device: str | None) -> tuple[Callable[[AnyKernel], LaunchRun], str]:
+    """How kernels for a target run, and where: those of a CPU on this machine's, others as `find_device` says."""
+    if not is_cpu(target):
+        return find_device(device)
+    if device == GPU:
+        raise BadInput("run", f"device {device}", f"the kernels are for {target}, a CPU", "leave out the device")
+    return (lambda kernel: native_run(kernel) if isinstance(kernel, CpuKernel) else emulate), host_cpu().title
+
+
+def find_device(device: str | None) -> tuple[Callable[[AnyKernel], LaunchRun], str]:
     """How kernels run on a device, and its name.  None: the GPU where PyCUDA and a GPU are there, else this CPU.
 
     Raises BadInput for another word, MissingCapability where the GPU is wanted and is not there.
@@ -107,8 +118,9 @@ def find_device(device: str | None) -> tuple[Callable[[Kernel], KernelRun], str]
     return _gpu_run, name or "GPU"
 
 
-def _gpu_run(kernel: Kernel) -> KernelRun:
+def _gpu_run(kernel: AnyKernel) -> LaunchRun:
     """How this kernel runs on the GPU, once, in a process of its own."""
+    assert not isinstance(kernel, CpuKernel)
     compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
 
     def run(
@@ -125,7 +137,7 @@ def _gpu_run(kernel: Kernel) -> KernelRun:
     return run
 
 
-def _whole_tensor(kernel: Kernel, array: Array, given: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+def _whole_tensor(kernel: AnyKernel, array: Array, given: np.ndarray, known: np.ndarray | None) -> np.ndarray:
     """The value of the tensor that holds an array, from one given for the tensor or for the array alone.
 
     known: the tensor as other arrays that are parts of it have filled it.

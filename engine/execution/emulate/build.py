@@ -68,26 +68,27 @@ def executable(text: str, entries: Sequence[str], *, checked: bool) -> Path:
     Raises CompileError for text that the compiler refuses, MissingCapability where there is no working compiler or
     the disk is full.
     """
-    compiler = _require_compiler()
+    compiler = require_compiler()
     flags = (*_COMMON, *_KERNEL_LEVEL[checked], f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources(), *entries, text)
+    name = digest(compiler_identity(compiler), " ".join(flags), digest_of_sources(), *entries, text)
     built = read_folder("emulator", name)
     if built is None:
         machine = _machine_folder(compiler, checked)
         with workplace("emulator") as folder:
             kernel = folder / "kernel.cu"
-            _write(kernel, text)
+            write_source(kernel, text)
             calls = " ".join(f"case {n}: return call({entry}, arguments);" for n, entry in enumerate(entries))
             unit = [f"-DLOOM_LAUNCHES={calls}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
             objects = map(str, sorted(machine.glob("*.o")))
             linker = [_GOLD] if (machine / _LINKS_WITH_GOLD).is_file() else []
-            _build_files([compiler, *flags, *_PATHS, *unit, *objects, *linker, "-o", _PROGRAM], folder, [_PROGRAM])
+            build_files([compiler, *flags, *_PATHS, *unit, *objects, *linker, "-o", _PROGRAM], folder, [_PROGRAM])
             kernel.unlink()
             built = keep_folder("emulator", name, folder)
     return built / _PROGRAM
 
 
-def _require_compiler() -> str:
+def require_compiler() -> str:
+    """Path of the C++ compiler; MissingCapability where there is none."""
     compiler = host_compiler()
     if compiler is None:
         reason = "emulation needs a C++17 compiler and this machine has none"
@@ -98,27 +99,28 @@ def _require_compiler() -> str:
 def _machine_folder(compiler: str, checked: bool) -> Path:
     """Folder with the objects of the emulated machine, compiled when this compiler has not yet."""
     flags = (*_COMMON, *_MACHINE_LEVEL, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources())
+    name = digest(compiler_identity(compiler), " ".join(flags), digest_of_sources())
     sources = sorted(file for file in RUNTIME.glob("*.cpp") if file.name != "entry.cpp")
     objects = [f"{source.stem}.o" for source in sources]
     built = read_folder("machine", name)
     if built is None:
         with workplace("machine") as folder:
-            _build_files([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
+            build_files([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
             if not _empty_program_failure(compiler, folder, _GOLD):
-                _write(folder / _LINKS_WITH_GOLD, "")
+                write_source(folder / _LINKS_WITH_GOLD, "")
             built = keep_folder("machine", name, folder)
     return built
 
 
-def _write(path: Path, text: str) -> None:
+def write_source(path: Path, text: str) -> None:
+    """Write a file in a workplace of the cache.  Raises MissingCapability where it cannot be."""
     try:
         path.write_text(text)
     except OSError as error:
         raise unwritable(path, error) from error
 
 
-def _build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
+def build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
     """Run the compiler in a folder, where it must make the `wanted` files.
 
     Raises CompileError with the first error, MissingCapability where the machine and not the text is at fault.
@@ -127,7 +129,7 @@ def _build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
     if done.returncode == 0 and all((folder / file).is_file() for file in wanted):
         return
     _check_machine(command[0], folder, done)
-    error = re.search(r"kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", done.stderr)
+    error = re.search(r"kernel\.(?:cu|cpp):(\d+):(?:\d+:)? (?:fatal )?error: (.*)", done.stderr)
     if error:
         raise CompileError("C++ compiler", int(error[1]), error[2], done.stderr)
     first = re.search(r"error: (.*)|undefined reference.*", done.stderr)
@@ -167,7 +169,7 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
 
 def working_compiler() -> str:
     """Path of the C++ compiler, once it has made a program.  Raises MissingCapability where there is none that does."""
-    compiler = _require_compiler()
+    compiler = require_compiler()
     with temporary_folder() as folder:
         _probe(compiler, folder)
     return compiler
@@ -183,7 +185,7 @@ def _probe(compiler: str, folder: Path) -> None:
 def _empty_program_failure(compiler: str, folder: Path, *flags: str) -> str:
     """Compile and link an empty program in a folder: the first line of what went wrong, "" where nothing did."""
     source, program = folder / "probe.cpp", folder / "probe"
-    _write(source, "int main() { return 0; }\n")
+    write_source(source, "int main() { return 0; }\n")
     tried = _run_compiler([compiler, "-std=c++17", *flags, str(source), "-o", str(program)], folder)
     works = tried.returncode == 0 and program.is_file()
     source.unlink()
@@ -201,7 +203,8 @@ def compiler_version(compiler: str) -> str:
     return _run_compiler([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
 
 
-def _compiler_identity(compiler: str) -> str:
+def compiler_identity(compiler: str) -> str:
+    """Path and version of a compiler: part of the name that its output is kept under."""
     return f"{compiler} {compiler_version(compiler)}"
 
 

@@ -1,0 +1,159 @@
+// The scalar functions of tensor expressions that C++ has no operator for, free of branches and calls where that can be,
+// so that `#pragma omp simd` makes vectors of them.  Errors of a few units in the last place of float.
+#pragma once
+
+#include "types.hpp"
+
+LOOM float round_f16(float x) { return f16(x); }
+LOOM float round_bf16(float x) { return bf16(x); }
+LOOM int wrap_i8(int x) { return static_cast<i8>(x); }
+LOOM int wrap_u8(int x) { return static_cast<u8>(x); }
+LOOM int wrap_i16(int x) { return static_cast<i16>(x); }
+LOOM int wrap_u16(int x) { return static_cast<u16>(x); }
+
+LOOM float fn_floor(float x) { return __builtin_floorf(x); }
+LOOM float fn_ceil(float x) { return __builtin_ceilf(x); }
+LOOM float fn_round(float x) { return __builtin_rintf(x); }  // half to even
+LOOM float fn_sqrt(float x) { return __builtin_sqrtf(x); }
+LOOM float fn_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+LOOM float fn_reciprocal(float x) { return 1.0f / x; }
+
+// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, a polynomial of degree 6 (error below 1 unit in the last place of the sum).
+LOOM float fn_exp(float x) {
+    const float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+    const float n = fn_round(clamped * 1.442695041f);
+    const float r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, clamped));
+    float p = 1.3888889e-3f;
+    p = __builtin_fmaf(p, r, 8.3333337e-3f);
+    p = __builtin_fmaf(p, r, 4.1666664e-2f);
+    p = __builtin_fmaf(p, r, 1.6666667e-1f);
+    p = __builtin_fmaf(p, r, 0.5f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    const int power = static_cast<int>(n), half = power >> 1;  // in two steps: 2^n may be subnormal
+    const float scaled = p * float_of(u32(half + 127) << 23) * float_of(u32(power - half + 127) << 23);
+    return x != x ? x : scaled;
+}
+
+LOOM float fn_sigmoid(float x) { return 1.0f / (1.0f + fn_exp(-x)); }
+
+// tanh(x) = 1 - 2 / (exp(2x) + 1); near 0, where that cancels, an odd polynomial.
+LOOM float fn_tanh(float x) {
+    const float a = __builtin_fabsf(x), s = x * x;
+    float p = -8.8632e-3f;
+    p = __builtin_fmaf(p, s, 2.1869489e-2f);
+    p = __builtin_fmaf(p, s, -5.3968254e-2f);
+    p = __builtin_fmaf(p, s, 1.3333333e-1f);
+    p = __builtin_fmaf(p, s, -3.3333333e-1f);
+    const float small = __builtin_fmaf(p * s, x, x);
+    const float large = 1.0f - 2.0f / (fn_exp(2.0f * a) + 1.0f);
+    return a < 0.4f ? small : x < 0.0f ? -large : x != x ? x : large;
+}
+
+// erf: near 0 an odd polynomial; further out 1 minus the exponential of a polynomial.
+LOOM float fn_erf(float x) {
+    const float a = __builtin_fabsf(x), s = x * x;
+    float r = -1.72853470e-5f;
+    r = __builtin_fmaf(r, a, 3.83197126e-4f);
+    float u = __builtin_fmaf(-3.88396438e-3f, a, 2.42546219e-2f);
+    r = __builtin_fmaf(r, s, u);
+    r = __builtin_fmaf(r, a, -1.06777877e-1f);
+    r = __builtin_fmaf(r, a, -6.34846687e-1f);
+    r = __builtin_fmaf(r, a, -1.28717512e-1f);
+    r = __builtin_fmaf(r, a, -a);
+    const float large = 1.0f - fn_exp(r);
+    float p = -5.96761703e-4f;
+    p = __builtin_fmaf(p, s, 4.99119423e-3f);
+    p = __builtin_fmaf(p, s, -2.67681349e-2f);
+    p = __builtin_fmaf(p, s, 1.12819925e-1f);
+    p = __builtin_fmaf(p, s, -3.76125336e-1f);
+    p = __builtin_fmaf(p, s, 1.28379166e-1f);
+    const float small = __builtin_fmaf(p, x, x);
+    return a < 0.927734375f ? small : x != x ? x : __builtin_copysignf(a > 4.0f ? 1.0f : large, x);
+}
+
+LOOM float fn_log(float x) { return __builtin_logf(x); }
+LOOM float fn_sin(float x) { return __builtin_sinf(x); }
+LOOM float fn_cos(float x) { return __builtin_cosf(x); }
+LOOM float fn_atan(float x) { return __builtin_atanf(x); }
+
+template <class T>
+LOOM T fn_abs(T x) { return x < T(0) ? T(0) - x : x; }
+LOOM float fn_abs(float x) { return __builtin_fabsf(x); }
+template <class T>
+LOOM T fn_neg(T x) { return T(0) - x; }
+LOOM float fn_neg(float x) { return -x; }
+template <class T>
+LOOM T fn_sign(T x) { return T(x > T(0)) - T(x < T(0)); }
+LOOM float fn_sign(float x) { return x != x ? x : float(x > 0.0f) - float(x < 0.0f); }
+
+LOOM bool fn_isnan(float x) { return x != x; }
+LOOM bool fn_isinf(float x) { return __builtin_fabsf(x) == INF; }
+
+// The larger and the smaller operand; NaN if either is.
+template <class T>
+LOOM T fn_max(T a, T b) { return a > b ? a : b; }
+LOOM float fn_max(float a, float b) { return a > b || a != a ? a : b; }
+template <class T>
+LOOM T fn_min(T a, T b) { return a < b ? a : b; }
+LOOM float fn_min(float a, float b) { return a < b || a != a ? a : b; }
+
+// Integers truncate toward zero.
+template <class T>
+LOOM T fn_div(T a, T b) { return a / b; }
+
+// The remainder takes the sign of the divisor, as numpy.mod's does.
+template <class T>
+LOOM T fn_mod(T a, T b) {
+    const T rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+LOOM float fn_mod(float a, float b) {
+    const float rest = __builtin_fmodf(a, b);
+    return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
+}
+
+// Integer powers by squaring, modulo 2^width; the exponent is not negative.
+template <class T>
+LOOM T fn_pow(T base, T exponent) {
+    T result = 1;
+    for (; exponent > 0; exponent >>= 1) {
+        if (exponent & 1) result *= base;
+        base *= base;
+    }
+    return result;
+}
+LOOM float fn_pow(float a, float b) { return __builtin_powf(a, b); }
+
+template <class T>
+LOOM T fn_bit_and(T a, T b) { return a & b; }
+template <class T>
+LOOM T fn_bit_or(T a, T b) { return a | b; }
+template <class T>
+LOOM T fn_bit_xor(T a, T b) { return a ^ b; }
+template <class T>
+LOOM T fn_bit_not(T x) { return ~x; }
+
+// Shifts by the width or more, and by less than nothing, leave no bit but the sign's.
+template <class T>
+LOOM T fn_shift_left(T a, T b) { return b < T(0) || b > T(8 * sizeof(T) - 1) ? T(0) : T(u64(a) << b); }
+template <class T>
+LOOM T fn_shift_right(T a, T b) {
+    const T most = 8 * sizeof(T) - 1;
+    return b >= T(0) && b <= most ? T(a >> b) : T(-1) < T(0) ? T(a >> most) : T(0);
+}
+LOOM int fn_bits(float x) { return std::bit_cast<int>(x); }
+LOOM float fn_bits(int x) { return std::bit_cast<float>(x); }
+
+// Conversions to integers without a sign: of what is below 0 modulo 2^width, too, which C++ leaves open for floats.
+template <class T>
+LOOM u32 as_u32(T x) { return static_cast<u32>(x); }
+template <class T>
+LOOM u64 as_u64(T x) { return static_cast<u64>(x); }
+template <class T>
+LOOM u16 as_u16(T x) { return static_cast<u16>(static_cast<i64>(x)); }
+LOOM u32 as_u32(float x) { return static_cast<u32>(static_cast<i64>(x)); }
+LOOM u64 as_u64(float x) { return x < 0.0f ? static_cast<u64>(static_cast<i64>(x)) : static_cast<u64>(x); }
+
+#pragma omp declare reduction(largest : float : omp_out = fn_max(omp_out, omp_in)) initializer(omp_priv = NEG_INF)
+#pragma omp declare reduction(smallest : float : omp_out = fn_min(omp_out, omp_in)) initializer(omp_priv = INF)

@@ -1,0 +1,91 @@
+"""The text of a kernel around what its family writes: comment, includes, function, and what calls it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from engine.cpu.nodes import CppSource
+from engine.cpu.plan import RegionPlan
+from engine.cpu.text import Text, held, stored
+from engine.fusion.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.target.cpu import CpuTarget
+from engine.tensor.nodes import TensorProgram
+from engine.tile.source import Parameter
+
+ALIGNMENT = 64
+"""Bytes that addresses of buffers are multiples of where we allocate them; kernels need none."""
+
+
+class KernelText:
+    """The text of one kernel in the making."""
+
+    def __init__(self, group: FusionGroup, machine: CpuTarget, headers: Sequence[str] = ("scalar.hpp",)) -> None:
+        program = group.program
+        names = dict.fromkeys((*program.inputs, *program.outputs))
+        self.buffers = tuple(self._parameter(program, name) for name in names)
+        self.text = Text([*names, program.name])
+        self._program, self.group = program, group
+        add = self.text.add
+        add(f"// {program.name}: {group.title}, for {machine.title}")
+        for statement in program.statements:
+            add(f"//   {statement}")
+        add("")
+        for header in headers:
+            add(f"#include <{header}>")
+        add("")
+
+    @staticmethod
+    def _parameter(program: TensorProgram, name: str) -> Parameter:
+        array = program.arrays[name]
+        size = DTYPES[array.dtype]
+        read = any(name in s.sources for s in program.statements) and name in program.inputs
+        return Parameter(name, name, array.dtype, array.elements, read, name in program.outputs, size)
+
+    @contextmanager
+    def function(self) -> Iterator[None]:
+        """What is added inside is the kernel's body."""
+        parameters = ", ".join(
+            f"{'' if b.written else 'const '}{stored(b.dtype)}* __restrict__ {b.parameter}" for b in self.buffers
+        )
+        with self.text.block(f'extern "C" void {self._program.name}({parameters})'):
+            yield
+        self.text.add("")
+        casts = ", ".join(f"static_cast<{stored(b.dtype)}*>(buffers[{n}])" for n, b in enumerate(self.buffers))
+        call = f"{self._program.name}({casts});"
+        self.text.add(f'extern "C" void call_{self._program.name}(void** buffers) {{ {call} }}')
+
+    def source(self, scratch_bytes: int = 0) -> CppSource:
+        """The finished text."""
+        lines = self.text.lines
+        text = "\n".join(line for line, _ in lines) + "\n"
+        return CppSource(text, self._program.name, self.buffers, tuple(link for _, link in lines), scratch_bytes)
+
+
+def scratch_arrays(text: Text, program: TensorProgram, plans: Sequence[RegionPlan], shared: Sequence[str]) -> int:
+    """Arrays that pass between loops or regions and are no buffers, and the parts of sums that memory collects.
+
+    Their bytes together.
+    """
+    total = 0
+    for plan in plans:
+        read = {s.write.array for s in plan.program.statements if plan.where[s.name].in_memory}
+        for name in shared:
+            if name in read or any(name in s.sources for s in plan.program.statements if name in plan.program.inputs):
+                total += _scratch(text, name, stored(program.arrays[name].dtype), math.prod(program.arrays[name].shape))
+                shared = [other for other in shared if other != name]
+        for statement in plan.program.statements:
+            if statement.reduction is not None and not plan.where[statement.name].collects:
+                array = program.arrays[statement.write.array]
+                kind = held(statement.reduction.accumulate)
+                total += _scratch(text, f"{array.name}_sums", kind, array.elements)
+    return total
+
+
+def _scratch(text: Text, name: str, kind: str, elements: int) -> int:
+    assert text.name(name) == name, f"{name} is declared before all variables"
+    text.add(f"static Scratch<{kind}> {name}_kept({elements});")
+    text.add(f"{kind}* const {name} = {name}_kept.data;")
+    return elements * 8

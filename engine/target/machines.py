@@ -1,0 +1,38 @@
+"""Every machine by name: GPUs, CPUs, and this machine's own CPU."""
+
+from __future__ import annotations
+
+from engine.support.errors import BadInput
+from engine.target import DEVICES, Target
+from engine.target.cpu import NAMED_CPUS, CpuTarget
+from engine.target.host_cpu import HOST, host_cpu
+
+Machine = Target | CpuTarget
+"""What a recipe is for."""
+CPU_NAMES = (HOST, *NAMED_CPUS)
+
+
+def is_cpu(name: str) -> bool:
+    """Whether a target is a CPU."""
+    return name.lower() in CPU_NAMES
+
+
+def cpu(name: str) -> CpuTarget:
+    """The CPU of that name; BadInput for another."""
+    if name.lower() == HOST:
+        return host_cpu()
+    found = NAMED_CPUS.get(name.lower())
+    if found is None:
+        raise BadInput("target", f"target {name}", "is no CPU that is described", f"known: {', '.join(CPU_NAMES)}")
+    return found
+
+
+def machine(name: str) -> Machine:
+    """The machine of that name; BadInput that lists the known ones where there is none."""
+    if is_cpu(name):
+        return cpu(name)
+    found = DEVICES.get(name.lower())
+    if found is None:
+        known = ", ".join((*DEVICES, *CPU_NAMES))
+        raise BadInput("target", f"target {name}", "no such machine is described", f"known: {known}")
+    return found

@@ -1,0 +1,116 @@
+"""Kernels for this machine's CPU: executed, compared with the reference, timed; what is wrong is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.cpu.nodes import CpuKernel
+from engine.execution.native.run import measure_native
+from engine.execution.nodes import MEASURED, Failure
+from engine.target.host_cpu import host_cpu
+from engine.verify.native import check_native
+from engine.verify.values import group_values
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
+from tests.support.needs import needs_compiler
+
+pytestmark = needs_compiler
+
+
+def kernel_of(path: str | Path, number: int = 0) -> CpuKernel:
+    """A kernel of an example model."""
+    kernel = engine.compile(engine.fuse(engine.load(path), target="cpu").groups[number])
+    assert isinstance(kernel, CpuKernel)
+    return kernel
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
+def test_every_group_of_the_examples_is_right(path: Path) -> None:
+    plan = engine.fuse(engine.load(path), target="cpu")
+    found = {group.name: engine.check(engine.compile(group)) for group in plan.groups}
+    assert {check.status for check in found.values()} == {"pass"}, found
+    assert all(check.levels == {"native": "pass"} and check.elements_compared for check in found.values())
+
+
+def test_the_whole_model_equals_the_reference() -> None:
+    graph = engine.load(MODELS / "bert_tiny.onnx")
+    assert engine.check_model(graph, engine.fuse(graph, target="cpu")).status == "pass"
+
+
+def test_rows_that_were_fused_stay_in_the_cache() -> None:
+    text = kernel_of(SOFTMAX).source.text
+    assert text.count("omp parallel for") == 1 and "float y_exp[512]" in text
+    assert "for (i64 i = 0; i < 96; ++i)" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("/ y_sum", "/ (y_sum + 1.0f)"), ("i < 96", "i < 95"), ("fn_exp(", "fn_tanh("), ("j < 512", "j < 511")],
+)
+def test_a_wrong_kernel_is_found(old: str, new: str) -> None:
+    kernel = kernel_of(SOFTMAX)
+    assert old in kernel.source.text
+    source = replace(kernel.source, text=kernel.source.text.replace(old, new))
+    wrong = replace(kernel, made=replace(kernel.made, source=source))
+    found = check_native(wrong, *group_values(kernel.group), timeout=60)
+    assert found.status == "fail" and [one.kind for one in found.findings] == ["wrong result"]
+
+
+def test_accesses_outside_of_buffers_are_found() -> None:
+    kernel = kernel_of(SOFTMAX)
+    text = kernel.source.text.replace("i < 96", "i < 400")
+    wrong = replace(kernel, made=replace(kernel.made, source=replace(kernel.source, text=text)))
+    found = check_native(wrong, *group_values(kernel.group), timeout=60)
+    assert found.status == "fail" and "SIGSEGV" in found.message
+
+
+def test_a_kernel_that_never_ends_is_a_failure() -> None:
+    kernel = kernel_of(SOFTMAX)
+    text = kernel.source.text.replace("float y_max", "while (x[0] < 1e30f) asm volatile(\"\"); float y_max", 1)
+    wrong = replace(kernel, made=replace(kernel.made, source=replace(kernel.source, text=text)))
+    found = measure_native([(wrong, group_values(kernel.group)[0])], threads=1, timeout=2)
+    assert isinstance(found, Failure) and found.kind == "hang"
+
+
+def test_measured_times_name_their_machine() -> None:
+    row = document("measure", SOFTMAX, "--target", "cpu")["kernels"][0]
+    assert row["origin"] == MEASURED and row["device"] == host_cpu().title
+    assert len(row["samples"]) >= 30 and 0 < row["p20"] <= row["microseconds"] <= row["p80"]
+    assert row["environment"]["values"].endswith("agreed with the reference")
+
+
+def test_run_takes_arrays_of_the_caller() -> None:
+    x = np.random.default_rng(3).standard_normal((96, 512), "float32") * 4
+    kernel = kernel_of(SOFTMAX)
+    found = engine.run(kernel, {"x": x})
+    assert found.origin == host_cpu().title
+    (y,) = found.values()
+    expected = np.exp(x.astype("float64") - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(y, expected / expected.sum(-1, keepdims=True), rtol=2e-6, atol=1e-9)
+
+
+def test_edits_are_followed_and_what_cannot_be_is_said() -> None:
+    group = engine.fuse(engine.load(MODELS / "column_sum_1000x384.onnx"), target="cpu").groups[0]
+    (statement,) = group.program.statements
+    wish = engine.entry(statement.name, pin=statement.reduced[0].name, at="outermost", because="see what it costs")
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", wish))
+    assert [v.outcome for v in kernel.verdicts] == ["honoured"]
+    assert engine.check(kernel).status == "pass"
+    lane = engine.entry(statement.name, mark=("lane", 32), at="innermost", because="as on a GPU")
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", lane))
+    assert [v.outcome for v in kernel.verdicts] == ["relaxed"] and "no use for lane" in kernel.verdicts[0].because
+
+
+def test_a_gpu_s_verbs_refuse_a_cpu_by_name() -> None:
+    assert "cpu" in refused("fuse", SOFTMAX, "--target", "pentium")
+    assert "is a CPU" in refused("generate", SOFTMAX, "--target", "cpu", "-o", "/tmp/never", "--with", "torch")
+
+
+def test_sources_and_their_headers_are_written(tmp_path: Path) -> None:
+    assert loomscope("generate", SOFTMAX, "--target", "avx2", "-o", str(tmp_path)).returncode == 0
+    assert "softmax_0(" in (tmp_path / "softmax_0.cpp").read_text()
+    assert (tmp_path / "include" / "scalar.hpp").is_file()
