@@ -115,11 +115,11 @@ def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Schedule
     try:
         found = _search(group, recipe, options=Options(repairing=0.0))  # repairs are no part of what is returned
     except Illegal as illegal:  # a Conflict among them
-        return _unscheduled(group, illegal)
+        return _without_schedule(group, illegal)
     return found.solved
 
 
-def _unscheduled(group: FusionGroup, illegal: Illegal) -> Scheduled:
+def _without_schedule(group: FusionGroup, illegal: Illegal) -> Scheduled:
     """What is said of a group that no legal order was found for."""
     names = tuple(s.name for s in group.program.statements)
     verdicts = illegal.verdicts if isinstance(illegal, Conflict) else ()
@@ -136,7 +136,7 @@ def schedule_for(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
     except NoKernel as refused:
         return refused.scheduled
     except Illegal as illegal:
-        return _unscheduled(group, illegal)
+        return _without_schedule(group, illegal)
     return Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, log=kernel.log)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.cpu.families import advise_cpu, lower_cpu
-from engine.cpu.nodes import CpuKernel, Lowered
+from engine.cpu.nodes import CppProgram, CpuKernel
 from engine.fusion.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.recipe import Recipe
@@ -65,7 +65,7 @@ def compile_cpu(
 
     def why_not(one: ScheduleTree, verdicts: tuple[Verdict, ...]) -> str:
         try:
-            lowered: Lowered | Unsupported = lower_cpu(own, one, needed, machine)
+            lowered: CppProgram | Unsupported = lower_cpu(own, one, needed, machine)
         except Unsupported as refused:
             lowered = refused
         found.append(_Made(one, lowered))
@@ -95,10 +95,10 @@ def compile_cpu(
 @dataclass(frozen=True, slots=True)
 class _Made:
     tree: ScheduleTree
-    lowered: Lowered | Unsupported
+    lowered: CppProgram | Unsupported
 
 
-def _final(verdict: Verdict, lowered: Lowered) -> Verdict:
+def _final(verdict: Verdict, lowered: CppProgram) -> Verdict:
     """A verdict after lowering: what the kernel could not take as given is relaxed."""
     note = lowered.notes.get(verdict.placed.path)
     if note is None or verdict.outcome != HONOURED:

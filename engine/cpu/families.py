@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.cpu.general import lower_general
-from engine.cpu.nodes import Lowered
+from engine.cpu.nodes import CppProgram
 from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
 from engine.recipe import Advice
@@ -20,6 +20,6 @@ def advise_cpu(group: FusionGroup, machine: CpuTarget) -> tuple[Advice, ...]:
 
 def lower_cpu(
     group: FusionGroup, tree: ScheduleTree, needed: Sequence[Dependence], machine: CpuTarget
-) -> Lowered:
+) -> CppProgram:
     """The kernel of a group under a schedule; Unsupported where none follows it."""
     return lower_general(group, tree, needed, machine)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.cpu.loops import RegionWriter
-from engine.cpu.nodes import Lowered
+from engine.cpu.marks import CpuMarks
+from engine.cpu.nodes import CppProgram
 from engine.cpu.plan import STACK_BYTES, RegionPlan, plan_region
-from engine.cpu.requests import Requests
 from engine.cpu.source import KernelText, scratch_arrays
 from engine.cpu.traffic import loop_work
 from engine.fusion.nodes import FusionGroup
@@ -23,12 +23,12 @@ GENERAL = "general"
 
 def lower_general(
     group: FusionGroup, tree: ScheduleTree, needed: Sequence[Dependence], machine: CpuTarget
-) -> Lowered:
+) -> CppProgram:
     """The kernel of a schedule: one parallel region, or several where its parts share no points."""
     program = group.program
     nest = loops_of(program, tree.root)
-    requests = Requests(tree)
-    strip = requests.number("block", 0, "elements of a strip, or of what a thread takes at once")
+    marks = CpuMarks(tree)
+    strip = marks.number("block", 0, "elements of a strip, or of what a thread takes at once")
     parts = _regions(list(launch_parts(group, nest, needed)), machine)
     plans = [plan_region(part.group.program, part.nest, part.dependences, machine, strip) for part in parts]
     kernel = KernelText(group, machine)
@@ -40,8 +40,8 @@ def lower_general(
             with kernel.text.scope():
                 RegionWriter(plan, kernel.text, int(machine.cores.value)).write()
     config = {"strip": max(plan.strip for plan in plans)}
-    return Lowered(
-        GENERAL, kernel.source(scratch), loop_work(program, plans, machine), config, requests.notes(),
+    return CppProgram(
+        GENERAL, kernel.source(scratch), loop_work(program, plans, machine), config, marks.notes(),
         {name: placement for plan in plans for name, placement in _placements(plan)},
     )  # fmt: skip
 

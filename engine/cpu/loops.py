@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from engine.cpu.plan import STACK_BYTES, RegionPlan, is_vector_loop
 from engine.cpu.sums import Sum, distance_from_first, distance_from_last
-from engine.cpu.text import Expressions, Text, Where, element, held, literal, rounded, stored
+from engine.cpu.text import Expressions, Text, Where, element, held_type, literal, round_text, stored_type
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, is_cyclic, whole_rows
 from engine.scheduling.nodes import Leaf
@@ -55,7 +55,7 @@ class RegionWriter:
         for name, local in plan.locals.items():
             assert text.name(name) == name, f"{name} is declared before all variables"
             if local.bytes > STACK_BYTES:
-                dtype = stored(self.program.arrays[name].dtype)
+                dtype = stored_type(self.program.arrays[name].dtype)
                 text.add(f"static thread_local Scratch<{dtype}> {name}_kept({local.bytes // _size(dtype)});", link)
         points, loops = sum(s.points for s in self.program.statements), len(plan.points.dimensions)
         if plan.tasks > 1 and points > FEW_POINTS:
@@ -98,7 +98,7 @@ class RegionWriter:
     def _locals(self, link: Line) -> None:
         """The thread's own parts of intermediates."""
         for name, local in self.plan.locals.items():
-            dtype = stored(self.program.arrays[name].dtype)
+            dtype = stored_type(self.program.arrays[name].dtype)
             if local.bytes > STACK_BYTES:
                 self.text.add(f"{dtype}* const {name} = {name}_kept.data;", link)
             else:
@@ -218,12 +218,12 @@ class RegionWriter:
         condition = self.expressions.conditions([*instance.conditions, *guards])
         name = self.text.name(array.name) if readers else ""
         if readers and self.lanes:
-            self.text.add(f"{held(array.dtype)} {name}[{self.lanes}];", link)
+            self.text.add(f"{held_type(array.dtype)} {name}[{self.lanes}];", link)
         with self._each_lane(link):
             value = self._expression(statement, instance.values)
             if readers and not self.lanes:
-                made = f"({condition}) ? {value} : {held(array.dtype)}(0)" if condition else value
-                self.text.add(f"const {held(array.dtype)} {name} = {made};", link)
+                made = f"({condition}) ? {value} : {held_type(array.dtype)}(0)" if condition else value
+                self.text.add(f"const {held_type(array.dtype)} {name} = {made};", link)
                 value = name
             with self.text.block(f"if ({condition})" if condition else "", link):
                 if readers and self.lanes:
@@ -247,14 +247,14 @@ class RegionWriter:
         else:
             name = self.text.name(array.name) if place.readers else ""
         if name and self.lanes:
-            self.text.add(f"{held(array.dtype)} {name}[{self.lanes}];", link)
+            self.text.add(f"{held_type(array.dtype)} {name}[{self.lanes}];", link)
         is_stored = array.name in self.program.outputs or place.in_memory
         if not name and not is_stored:
             return
         with self._each_lane(link):
             value = total.result(array.dtype, self._lane)
             if name:
-                kind = "" if self.lanes else f"const {held(array.dtype)} "
+                kind = "" if self.lanes else f"const {held_type(array.dtype)} "
                 self.text.add(f"{kind}{name}{self._lane} = {value};", link)
                 value = f"{name}{self._lane}"
             condition = self.expressions.conditions(instance.conditions)
@@ -286,7 +286,7 @@ class RegionWriter:
         first = [own * -1 for names, own in self.point if statement.name not in names and not is_own]
         condition = self.expressions.conditions(first)
         with self.text.block(f"if ({condition})" if condition else "", link):
-            self.text.add(f"{target} = {rounded(value, array.dtype)};", link)
+            self.text.add(f"{target} = {round_text(value, array.dtype)};", link)
 
     def _add_in_memory(self, statement: Statement, where: Where, link: Line) -> None:
         """One term of a sum that memory collects, as loops over its terms go around several sums."""
@@ -303,7 +303,7 @@ class RegionWriter:
         again = self.expressions.conditions([distance_from_first(statement, rows, where) - 1])
         total = self.text.name(f"{array.name}_sum")
         kept = f"{again} ? {place} : {identity}" if again else f"{place}"
-        self.text.add(f"{held(statement.reduction.accumulate)} {total} = {kept};", link)
+        self.text.add(f"{held_type(statement.reduction.accumulate)} {total} = {kept};", link)
         Sum(self.text, statement, (total,)).add(self._expression(statement, where), "", link)
         self.text.add(f"{place} = {total};", link)
         last = self.expressions.conditions([distance_from_last(statement, rows, where) * -1])

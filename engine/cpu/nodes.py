@@ -56,7 +56,7 @@ class CpuWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class CppProgram:
     """What a family makes of a schedule."""
 
     family: str
@@ -86,7 +86,7 @@ class CpuKernel:
     schedule: ScheduleTree
     verdicts: tuple[Verdict, ...]
     log: tuple[str, ...]
-    made: Lowered
+    made: CppProgram
     timings: tuple[tuple[str, float], ...]
     """(stage, milliseconds)."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.cpu.nodes import CppSource
 from engine.cpu.plan import RegionPlan
-from engine.cpu.text import Text, held, stored
+from engine.cpu.text import Text, held_type, stored_type
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.target.cpu import CpuTarget
@@ -48,12 +47,12 @@ class KernelText:
     def function(self) -> Iterator[None]:
         """What is added inside is the kernel's body."""
         parameters = ", ".join(
-            f"{'' if b.written else 'const '}{stored(b.dtype)}* __restrict__ {b.parameter}" for b in self.buffers
+            f"{'' if b.written else 'const '}{stored_type(b.dtype)}* __restrict__ {b.parameter}" for b in self.buffers
         )
         with self.text.block(f'extern "C" void {self._program.name}({parameters})'):
             yield
         self.text.add("")
-        casts = ", ".join(f"static_cast<{stored(b.dtype)}*>(buffers[{n}])" for n, b in enumerate(self.buffers))
+        casts = ", ".join(f"static_cast<{stored_type(b.dtype)}*>(buffers[{n}])" for n, b in enumerate(self.buffers))
         call = f"{self._program.name}({casts});"
         self.text.add(f'extern "C" void call_{self._program.name}(void** buffers) {{ {call} }}')
 
@@ -74,12 +73,13 @@ def scratch_arrays(text: Text, program: TensorProgram, plans: Sequence[RegionPla
         read = {s.write.array for s in plan.program.statements if plan.where[s.name].in_memory}
         for name in shared:
             if name in read or any(name in s.sources for s in plan.program.statements if name in plan.program.inputs):
-                total += _scratch(text, name, stored(program.arrays[name].dtype), math.prod(program.arrays[name].shape))
+                array = program.arrays[name]
+                total += _scratch(text, name, stored_type(array.dtype), array.elements)
                 shared = [other for other in shared if other != name]
         for statement in plan.program.statements:
             if statement.reduction is not None and not plan.where[statement.name].collects:
                 array = program.arrays[statement.write.array]
-                kind = held(statement.reduction.accumulate)
+                kind = held_type(statement.reduction.accumulate)
                 total += _scratch(text, f"{array.name}_sums", kind, array.elements)
     return total
 

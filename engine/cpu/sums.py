@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cpu.text import Text, Where, held, literal
+from engine.cpu.text import Text, Where, held_type, literal
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Reduction, Statement
@@ -31,7 +31,7 @@ class Sum:
         if reduction.operation not in _FUNCTION:
             reason = f"{statement.name} is a {reduction.operation}, which kernels of a CPU do not collect"
             raise Unsupported("codegen", statement.name, reason, "leave out the rewrite `online`")
-        name, dtype = text.name(statement.write.array), held(reduction.accumulate)
+        name, dtype = text.name(statement.write.array), held_type(reduction.accumulate)
         identity = literal(reduction.identity, reduction.accumulate)
         if lanes:
             text.add(f"alignas(64) {dtype} {name}[{lanes}];", link)
@@ -53,7 +53,7 @@ class Sum:
         """Add one term."""
         reduction, name = _reduction(self.statement), f"{self.names[0]}{lane}"
         function = _FUNCTION[reduction.operation]
-        called = f"fn_{function}({name}, {held(reduction.accumulate)}({term}))"
+        called = f"fn_{function}({name}, {held_type(reduction.accumulate)}({term}))"
         joined = f"{name} {INFIX[function]} {term}" if function in INFIX else called
         self.text.add(f"{name} = {joined};", link)
 
@@ -62,7 +62,7 @@ class Sum:
         name, accumulate = f"{self.names[0]}{lane}", _reduction(self.statement).accumulate
         if dtype == accumulate:
             return name
-        value = f"bool({name} != 0)" if dtype == "bool" else f"{held(dtype)}({name})"
+        value = f"bool({name} != 0)" if dtype == "bool" else f"{held_type(dtype)}({name})"
         return f"{ROUND[dtype]}({value})" if dtype in ROUND else value
 
 

@@ -20,16 +20,16 @@ Place = Callable[[str, Sequence[Index]], str]
 MAX_INT = 2**31 - 1
 
 
-def stored(dtype: str) -> str:
+def stored_type(dtype: str) -> str:
     """The element type in memory.  Unsupported for types that kernels of a CPU do not have."""
     if dtype in FLOAT8 or dtype not in STORED:
         raise Unsupported("codegen", f"type {dtype}", "is not compiled for CPUs", "use a GPU target")
     return STORED[dtype]
 
 
-def held(dtype: str) -> str:
+def held_type(dtype: str) -> str:
     """The type of a variable."""
-    stored(dtype)
+    stored_type(dtype)
     return HELD[dtype]
 
 
@@ -90,7 +90,7 @@ def element(name: str, array: Array, indices: Sequence[Index]) -> str:
     return f"{name}[{index_text(position, array.elements > MAX_INT)}]"
 
 
-def rounded(text: str, dtype: str) -> str:
+def round_text(text: str, dtype: str) -> str:
     """What is stored: narrow integers wrap; narrow floats are rounded by their type."""
     return f"{ROUND[dtype]}({text})" if dtype in ROUND and "int" in dtype else text
 
@@ -141,7 +141,7 @@ class Expressions:
     def _read(self, access: Access, where: Where) -> str:
         array = self._arrays[access.array]
         text = self._place(access.array, [self.index(i, where) for i in access.indices])
-        text = f"{held(array.dtype)}({text})" if array.dtype in ("float16", "bfloat16", "bool") else text
+        text = f"{held_type(array.dtype)}({text})" if array.dtype in ("float16", "bfloat16", "bool") else text
         condition = self.conditions([self.index(g.index, where) for g in access.guards])
         if not condition:
             return text

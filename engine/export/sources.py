@@ -121,7 +121,7 @@ def kernel_row(kernel: Kernel) -> dict[str, Any]:
             name: {"registers": found.registers, "spill_bytes": found.spill_bytes, "runs_on": ARCHITECTURES[name]}
             for name, found in compiled.items()
         },
-        "relaxed": _relaxed(kernel),
+        "relaxed": _relaxations(kernel),
     }
 
 
@@ -140,7 +140,7 @@ def _cpu_row(kernel: CpuKernel) -> dict[str, Any]:
         "workspaces": [],
         "compiled": {},
         "flags": flags_of(kernel.target),
-        "relaxed": _relaxed(kernel),
+        "relaxed": _relaxations(kernel),
     }
 
 
@@ -155,7 +155,7 @@ def _parameters(kernel: AnyKernel) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _relaxed(kernel: AnyKernel) -> list[dict[str, str]]:
+def _relaxations(kernel: AnyKernel) -> list[dict[str, str]]:
     return [
         {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}
         for v in kernel.verdicts

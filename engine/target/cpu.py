@@ -105,7 +105,7 @@ class CpuTarget:
         return "\n".join(lines + [f"  {name:20} {figure}" for name, figure in self.figures().items()]) + "\n"
 
 
-def _named(name: str, title: str, features: tuple[str, ...], clock: float, cache: tuple[int, int, int]) -> CpuTarget:
+def _cpu_of_sheet(name: str, title: str, features: tuple[str, ...], clock: float, cache: tuple[int, int, int]) -> CpuTarget:
     """A CPU of which only the data sheet is known.  clock: GHz.  cache: KiB, KiB and MiB of the three levels."""
     sheet, assumed = "data sheet", "assumed: the order of magnitude, until `loomscope calibrate --target cpu`"
     lanes = 16 if "avx512" in features else 8
@@ -132,13 +132,13 @@ _AVX512 = ("avx2", "avx512")
 NAMED_CPUS = {
     cpu.name: cpu
     for cpu in (
-        _named("avx2", "a CPU with AVX2 and FMA", ("avx2",), 3.0, (32, 512, 16)),
-        _named("skylake-avx512", "Intel Xeon, Skylake", _AVX512, 2.4, (32, 1024, 24)),
-        _named(
+        _cpu_of_sheet("avx2", "a CPU with AVX2 and FMA", ("avx2",), 3.0, (32, 512, 16)),
+        _cpu_of_sheet("skylake-avx512", "Intel Xeon, Skylake", _AVX512, 2.4, (32, 1024, 24)),
+        _cpu_of_sheet(
             "sapphire-rapids", "Intel Xeon, Sapphire Rapids", (*_AVX512, "avx512_vnni", "avx512_bf16", "avx_vnni"),
             2.6, (48, 2048, 60),
         ),
-        _named("zen4", "AMD EPYC, Zen 4", (*_AVX512, "avx512_vnni", "avx512_bf16"), 3.1, (32, 1024, 32)),
+        _cpu_of_sheet("zen4", "AMD EPYC, Zen 4", (*_AVX512, "avx512_vnni", "avx512_bf16"), 3.1, (32, 1024, 32)),
     )
 }  # fmt: skip
 """CPUs by name whose code is made on any machine; it runs where all their features are."""

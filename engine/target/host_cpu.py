@@ -47,7 +47,7 @@ def host_cpu() -> CpuTarget:
     figures["cores"] = Figure(cores, "cores", "the system's description: those that this process may use")
     if clock:
         figures["clock"] = Figure(clock, "Hz", "the system's description")
-    own: dict[str, Any] = {"name": HOST, "title": title, "features": features, **figures, **_measured(title)}
+    own: dict[str, Any] = {"name": HOST, "title": title, "features": features, **figures, **_measured_figures(title)}
     return replace(like, **own)
 
 
@@ -68,10 +68,10 @@ def keep_figures(title: str, figures: Mapping[str, Figure]) -> Path:
 
 def is_measured() -> bool:
     """Whether the rates of this machine were measured."""
-    return bool(_measured(host_cpu().title))
+    return bool(_measured_figures(host_cpu().title))
 
 
-def _measured(title: str) -> dict[str, Figure]:
+def _measured_figures(title: str) -> dict[str, Figure]:
     """The kept figures; none where they are of another machine, or cannot be read."""
     try:
         kept = json.loads(figures_file().read_text())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.cpu.nodes import CppSource, CpuKernel
-from engine.execution.native.run import Arrays, measure_native
+from engine.execution.native.run import ONCE, USUAL, Arrays, Measuring, measure_native
 from engine.execution.nodes import Check, Emulation, Failure, Finding, Timing
 from engine.support.errors import Fault
 from engine.verify.compare import compare
@@ -30,11 +30,10 @@ def check_native(kernel: CpuKernel, values: Arrays, before: Arrays, timeout: flo
     values: expected value of each array of the group's program.  before: its value before the launch, where that
     differs.
     """
-    found = _Comparison(kernel, {**values, **before}, values)
+    found = _KernelComparison(kernel, {**values, **before}, values)
     for threads in THREADS:
-        run = measure_native(
-            [(kernel, found.given)], rounds=0, samples=0, threads=threads, timeout=timeout, at_end=True
-        )
+        how = replace(ONCE, threads=threads, timeout=timeout, at_end=True)
+        run = measure_native([(kernel, found.given)], how)
         if isinstance(run, Failure):
             finding = Finding(run.kind, 0, run.message)
             return _result(kernel, found, (finding,), f"{run.kind}: {run.message}")
@@ -44,7 +43,7 @@ def check_native(kernel: CpuKernel, values: Arrays, before: Arrays, timeout: flo
     return _result(kernel, found, (), "")
 
 
-class _Comparison:
+class _KernelComparison:
     """What the runs of a kernel were compared with, and how far they were off."""
 
     def __init__(self, kernel: CpuKernel, given: Arrays, expected: Arrays) -> None:
@@ -75,7 +74,7 @@ class _Comparison:
             self.allowed = tolerance
 
 
-def _result(kernel: CpuKernel, found: _Comparison, findings: tuple[Finding, ...], message: str) -> Check:
+def _result(kernel: CpuKernel, found: _KernelComparison, findings: tuple[Finding, ...], message: str) -> Check:
     status = "fail" if findings or not found.compared else "pass"
     return Check(
         kernel.group.name, status, found.worst, found.allowed.relative, found.allowed.because, 1, 1, found.compared,
@@ -87,7 +86,7 @@ def run_native_kernel(
     kernel: CpuKernel, arrays: Mapping[str, np.ndarray], timeout: float
 ) -> dict[str, np.ndarray]:
     """What one launch writes.  Raises Fault for a crash or a hang."""
-    found = measure_native([(kernel, arrays)], rounds=0, samples=0, timeout=timeout)
+    found = measure_native([(kernel, arrays)], replace(ONCE, timeout=timeout))
     if isinstance(found, Failure):
         raise Fault("run", kernel.group.name, f"{found.kind}: {found.message}")
     return dict(found[0].outputs)
@@ -106,16 +105,16 @@ def native_run(kernel: CpuKernel) -> LaunchRun:
 
 
 def measure_checked(
-    kernel: CpuKernel, seed: int, on_sample: Callable[[float], None] | None = None, is_cold: bool = False
+    kernel: CpuKernel, seed: int, on_sample: Callable[[float], None] | None = None, how: Measuring = USUAL
 ) -> Timing | Failure:
     """Time a kernel on this machine; its result is compared with the reference before the time counts."""
     expected, before = group_values(kernel.group, seed)
     given = {**expected, **before}
     seen = None if on_sample is None else (lambda _, microseconds: on_sample(microseconds))
-    found = measure_native([(kernel, given)], is_cold=is_cold, on_sample=seen)
+    found = measure_native([(kernel, given)], how, seen)
     if isinstance(found, Failure):
         return found
-    compared = _Comparison(kernel, given, expected)
+    compared = _KernelComparison(kernel, given, expected)
     compared.compare(found[0].outputs)
     if compared.wrong:
         return Failure("wrong result", f"{compared.wrong}, on values drawn from seed {seed}")

@@ -30,8 +30,6 @@ from engine.target.cpu import CpuTarget
 from engine.target.host_cpu import host_cpu
 
 Arrays = Mapping[str, np.ndarray]
-ROUNDS, SAMPLES = 10, 5
-"""Rounds of a measurement, and the samples of one kernel in each."""
 LEAST = 200.0
 """Microseconds that a sample takes at least: a shorter kernel runs several times in it."""
 _MEMORY_LIMIT = 4 << 30
@@ -181,14 +179,36 @@ class NativeTiming:
     outputs: Arrays
 
 
-def measure_native(
-    kernels: Sequence[tuple[CpuKernel, Arrays]], *, rounds: int = ROUNDS, samples: int = SAMPLES, is_cold: bool = False,
-    threads: int = 0, on_sample: Callable[[int, float], None] | None = None, timeout: float = 120.0,
-    at_end: bool = False,
-) -> tuple[NativeTiming, ...] | Failure:  # fmt: skip
-    """Run kernels on given arrays and time them in interleaved rounds.  rounds 0: they run once and have no time.
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How kernels are run and timed."""
 
-    is_cold: whether the caches are emptied before each sample.  threads: 0 for one on each core.
+    rounds: int = 10
+    """0: they run once and have no time."""
+    samples: int = 5
+    """Of one kernel in each round."""
+    is_cold: bool = False
+    """Whether the caches are emptied before each sample."""
+    threads: int = 0
+    """0 for one on each core."""
+    at_end: bool = False
+    """Whether buffers end, and not begin, at the edge of a page that nothing may touch."""
+    timeout: float = 120.0
+    """Seconds for everything."""
+
+
+USUAL = Measuring()
+ONCE = Measuring(rounds=0)
+"""A run without times."""
+
+
+def measure_native(
+    kernels: Sequence[tuple[CpuKernel, Arrays]], how: Measuring = USUAL,
+    on_sample: Callable[[int, float], None] | None = None,
+) -> tuple[NativeTiming, ...] | Failure:  # fmt: skip
+    """Run kernels on given arrays and time them in interleaved rounds.
+
+    on_sample: called with the number of the kernel and each time in microseconds.
     """
     buffers: list[NativeBuffer] = []
     sets: list[list[NativeLaunch]] = []
@@ -202,9 +222,9 @@ def measure_native(
     for kernel, _ in kernels:
         outputs += [first + n for n, buffer in enumerate(kernel.source.buffers) if buffer.written]
         first += len(kernel.source.buffers)
-    flush = int(host_cpu().l3_bytes.value * 2) if is_cold else 0
-    job = NativeJob(buffers, sets, outputs, rounds, samples, flush, threads, at_end, on_sample)
-    found = run_native(job, timeout)
+    flush = int(host_cpu().l3_bytes.value * 2) if how.is_cold else 0
+    job = NativeJob(buffers, sets, outputs, how.rounds, how.samples, flush, how.threads, how.at_end, on_sample)
+    found = run_native(job, how.timeout)
     if isinstance(found, Failure):
         return found
     results, first = [], 0
@@ -214,18 +234,18 @@ def measure_native(
             for n, b in enumerate(kernel.source.buffers) if b.written
         }  # fmt: skip
         first += len(kernel.source.buffers)
-        results.append(NativeTiming(timing_of(found.samples[number], rounds, kernel.target, is_cold, threads), made))
+        results.append(NativeTiming(timing_of(found.samples[number], how, kernel.target), made))
     return tuple(results)
 
 
-def timing_of(samples: Sequence[float], rounds: int, machine: CpuTarget, is_cold: bool, threads: int) -> Timing:
+def timing_of(samples: Sequence[float], how: Measuring, machine: CpuTarget) -> Timing:
     """Samples with what they were taken on."""
     if not samples:
         return Timing(MEASURED, 0.0)
     found = summarise(samples)
     environment = {
-        "device": host_cpu().title, "threads": str(threads or int(host_cpu().cores.value)),
-        "caches": "emptied before each sample" if is_cold else "warm", "date": date.today().isoformat(),
+        "device": host_cpu().title, "threads": str(how.threads or int(host_cpu().cores.value)),
+        "caches": "emptied before each sample" if how.is_cold else "warm", "date": date.today().isoformat(),
         "compiler": compiler_version(require_compiler()), "flags": " ".join(flags_of(machine)),
     }  # fmt: skip
-    return Timing(MEASURED, found.median, tuple(samples), found.low, found.high, environment, rounds, found.noise)
+    return Timing(MEASURED, found.median, tuple(samples), found.low, found.high, environment, how.rounds, found.noise)

@@ -10,7 +10,7 @@ from engine.scheduling.nodes import Band, Mark, Member, ScheduleTree, walk
 from engine.tile.nodes import Note
 
 
-class Requests:
+class CpuMarks:
     """One kernel's reading of the marks of a schedule."""
 
     def __init__(self, tree: ScheduleTree) -> None:
