@@ -119,10 +119,12 @@ class History:
     """Whether the draft is what the editor shows; undo hides it, redo asks for it again."""
     _visited: dict[int, int] = field(default_factory=dict)
     _children: dict[int, list[int]] = field(default_factory=dict)
+    _numbers: dict[str, list[int]] = field(default_factory=dict)
+    """Advice -> the steps that have it."""
 
     def __post_init__(self) -> None:
         for number, step in enumerate(self.steps):
-            self._children.setdefault(step.parent, []).append(number)
+            self._note_step(number, step)
 
     @classmethod
     def start(cls, text: str, title: str) -> History:
@@ -194,7 +196,7 @@ class History:
         if number is None:
             number = len(self.steps)
             self.steps.append(HistoryStep(text, title, self.current))
-            self._children.setdefault(self.current, []).append(number)
+            self._note_step(number, self.steps[number])
         self._visited[self.current] = number
         self._stand(number)
         return number
@@ -225,6 +227,10 @@ class History:
             self._stand(self.next_step)
         return ""
 
+    def _note_step(self, number: int, step: HistoryStep) -> None:
+        self._children.setdefault(step.parent, []).append(number)
+        self._numbers.setdefault(step.text, []).append(number)
+
     def _stand(self, number: int) -> None:
         self.current = number
         self.draft, self.draft_shown = "", False
@@ -240,8 +246,9 @@ class History:
         known = {"predicted": predicted, "measured": measured, "checked": checked}
         news: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
         changed = []
-        for number, step in enumerate(self.steps):
-            if step.text == text and any(getattr(step, name) != value for name, value in news.items()):
+        for number in self._numbers.get(text, ()):
+            step = self.steps[number]
+            if any(getattr(step, name) != value for name, value in news.items()):
                 self.steps[number] = replace(step, **news)
                 changed.append(number)
         return tuple(changed)

@@ -10,6 +10,8 @@ from engine.documents.model import Check, CompiledDoc, EntryDoc, KernelDoc, Prob
 
 Key = tuple[str, str]
 """Group and advice."""
+KEPT = 500
+"""Kernels of one group that are kept; who comes back to an older one asks the engine again."""
 
 
 @dataclass(slots=True)
@@ -22,6 +24,19 @@ class KernelAnswers:
     checks: dict[Key, Check] = field(default_factory=dict)
     shown: dict[str, KernelDoc] = field(default_factory=dict)
     """The last kernel of a group that could run, for schedule and code."""
+    _texts: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Group -> the advice of its kernels, the oldest answer first."""
+
+    def add(self, group: str, text: str, kernel: KernelDoc) -> None:
+        """Takes a kernel in place of whatever was said before; where its group has many, the oldest goes."""
+        self.refusals.pop((group, text), None)
+        self.kernels[group, text] = kernel
+        own = self._texts.setdefault(group, {})
+        own.pop(text, None)
+        own[text] = None
+        if len(own) > KEPT:
+            oldest = next(iter(own))
+            del own[oldest], self.kernels[group, oldest]
 
     def is_known(self, group: str, text: str) -> bool:
         """Whether the engine answered for this advice; what a worker that ended said is no answer."""
@@ -59,6 +74,7 @@ class KernelAnswers:
             for key in [key for key in answers if key[0] not in groups]:
                 del answers[key]
         self.shown = {name: kernel for name, kernel in self.shown.items() if name in groups}
+        self._texts = {name: texts for name, texts in self._texts.items() if name in groups}
 
 
 def problems_of(kernel: KernelDoc) -> list[ProblemDoc]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, replace
+from itertools import chain, compress, repeat
+from operator import is_not, ne
 from pathlib import Path
 from typing import IO, Any
 
 from PySide6.QtCore import QLockFile, QStandardPaths
 
-from app.session.history import NO_STEP, History, HistoryRecord, HistoryStep
+from app.session.history import History, HistoryRecord, HistoryStep
 from app.session.loom_file import LoomFile, as_plain, from_plain
 from engine.support.errors import BadInput
 from engine.support.files import parse_json
@@ -166,11 +168,11 @@ def _change(group: str, old: HistoryRecord | None, new: HistoryRecord, edits: in
     """What `new` has and `old` has not; None where they are equal."""
     if old == new:
         return None
-    before = old.steps if old else ()
-    steps = [(n, step) for n, step in enumerate(new.steps) if n >= len(before) or step is not before[n]]
-    known = dict(old.visited) if old else {}
-    visited = tuple(pair for pair in new.visited if known.get(pair[0], NO_STEP) != pair[1])
-    return JournalEntry(group, tuple(steps), new.current, new.baseline, visited, new.draft, edits)
+    # Steps and visits keep their places, so that what is equal is passed over without Python's loops.
+    before, known = (old.steps, old.visited) if old else ((), ())
+    steps = tuple(compress(enumerate(new.steps), map(is_not, new.steps, chain(before, repeat(None)))))
+    visited = tuple(compress(new.visited, map(ne, new.visited, chain(known, repeat(None)))))
+    return JournalEntry(group, steps, new.current, new.baseline, visited, new.draft, edits)
 
 
 def _follow(trails: dict[str, HistoryRecord], line: bytes) -> JournalEntry | None:

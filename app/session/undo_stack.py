@@ -17,7 +17,7 @@ from app.session.fusion_edits import FusionEdits
 from app.session.history import FIRST, History
 from app.session.workspace import Workspace
 
-LIMIT = 500
+LIMIT = 10_000
 """Edits whose order is known.  Older ones are taken back after them, each group's own in their order, as those of an
 opened file are."""
 
@@ -34,6 +34,8 @@ class UndoStack(QObject):
         self._clock = count(1)
         self._made: dict[int, tuple[History, dict[int | str, int]]] = {}
         """Identity of a history -> itself, so that no other gets its identity, and when each step or draft was made."""
+        self._order: deque[tuple[int, int, int | str]] = deque()
+        """When, the identity of a history, and its step or draft: all edits whose order is known, the oldest first."""
         self._undone: list[tuple[History, ...]] = []
         """What was taken back, the oldest first."""
         self._ties: deque[Mapping[str, str]] = deque(maxlen=LIMIT)
@@ -133,6 +135,8 @@ class UndoStack(QObject):
         if not self.workspace.is_regrouping:
             self._undone.clear()
             self._made.clear()
+            self._order.clear()
+        self._drop_gone()
         for name, history in self.workspace.histories.items():
             if name == FUSION and self.workspace.is_regrouping:
                 continue  # its last step led to these groups, and is told of after them
@@ -155,31 +159,32 @@ class UndoStack(QObject):
             return
         now = next(self._clock)
         self._times(history)[_key(history)] = now
+        self._order.append((now, id(history), _key(history)))
         if history.draft_shown or history.current != FIRST:
             self._undone.clear()
-        self._forget(now - LIMIT)
+        if len(self._order) > LIMIT:
+            self._forget(*self._order.popleft())
 
-    def _forget(self, until: int) -> None:
-        """Edits made at `until` or before count as made before everything; histories that are gone are dropped."""
-        if until < 0:
+    def _forget(self, when: int, identity: int, key: int | str) -> None:
+        """An edit counts as made before everything."""
+        history, times = self._made.get(identity, (None, {}))
+        if history is None or times.get(key) != when:
             return
-        held = {id(history) for histories in self._undone for history in histories}
-        held |= {id(history) for history in self.workspace.histories.values()}
-        has_forgotten = False
-        for identity, (history, times) in list(self._made.items()):
-            old = [key for key, when in times.items() if when <= until]
-            has_forgotten |= any(times[key] > 0 and key != FIRST for key in old)
-            if identity not in held and len(old) == len(times):
-                del self._made[identity]
-                continue
-            for key in old:
-                if key == history.draft or isinstance(key, int):
-                    times[key] = 0  # not gone: who comes back to the step makes no new edit
-                else:
-                    del times[key]
-        if has_forgotten and not self._has_told:
+        if key == history.draft or isinstance(key, int):
+            times[key] = 0  # not gone: who comes back to the step makes no new edit
+        else:
+            del times[key]
+        if key != FIRST and not self._has_told:
             self._has_told = True
             self.acted.emit(f"Undo: the order of edits before the last {LIMIT:,} is forgotten")
+
+    def _drop_gone(self) -> None:
+        """Forgets histories that no group has any more and whose edits are all of an order that nobody knows."""
+        held = {id(history) for histories in self._undone for history in histories}
+        held |= {id(history) for history in self.workspace.histories.values()}
+        for identity in self._made.keys() - held:
+            if not any(self._made[identity][1].values()):
+                del self._made[identity]
 
     def _tell(self, verb: str, what: str, group: str) -> None:
         found = self.workspace.group(group)

@@ -261,8 +261,7 @@ class Workspace(QObject):
         if text is None:
             text = kernel.recipe
             self.histories.setdefault(group, History.start(text, FIRST_TITLE))
-        self._answers.kernels[group, text] = kernel
-        self._answers.refusals.pop((group, text), None)
+        self._answers.add(group, text, kernel)
         if kernel.has_kernel:
             self.histories[group].learn(text, predicted=kernel.time)
         self._settle(group)

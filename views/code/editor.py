@@ -1,122 +1,204 @@
-"""A read-only text with a gutter: statement, line number, and a bar where a line belongs to a statement."""
+"""A read-only text with a gutter: what a line belongs to or comes from, its number, and a bar beside those that do.
+
+Lines are coloured when they come into sight: a kernel's PTX or SASS has tens of thousands, of which a panel shows fifty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent, QTextCursor, QTextFormat
-from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
+from PySide6.QtCore import QRect, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QFontMetricsF,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextBlock,
+    QTextCharFormat,
+    QTextLayout,
+)
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from views.code.highlighter import CudaHighlighter
+from views.code.spans import Span, spans
 from views.theme import Theme, code_face
 from views.themed import Themed
 
 LABEL, NUMBER, BAR = 38, 30, 12
-GUTTER = LABEL + NUMBER + BAR
+"""Pixels of the gutter's columns; numbers of more than four digits take more."""
+TAB = 4
+"""Columns of a tabulator."""
+AROUND = 3
+"""Lines above the first marked one when it is brought into sight."""
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+Keys = Qt.Key
 
 
 class CodeText(QPlainTextEdit, Themed):
-    """CUDA text; `line_selected` carries the 1-based number of a clicked line."""
+    """A text; `line_selected` carries the number of a line, from 1, that was clicked or reached by a key."""
 
     line_selected = Signal(int)
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
         self._labels: Mapping[int, str] = {}
-        self._marked: frozenset[int] = frozenset()
+        self._colours: Callable[[int, str], Iterable[Span]] = lambda line, text: ()
+        self._coloured: set[int] = set()
+        self.marked: frozenset[int] = frozenset()
+        """The lines that stand for what is selected."""
+        self._current, self._number = 1, NUMBER
         self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
         self.setFont(code_face())
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.setAccessibleName("CUDA text")
+        self.setAccessibleName(name)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.highlighter = CudaHighlighter(self.document())
+        metrics = QFontMetricsF(code_face())
+        self._pitch, self._digit = metrics.lineSpacing(), metrics.horizontalAdvance("0")
         self._gutter = _Gutter(self)
-        self.setViewportMargins(GUTTER, 0, 0, 0)
-        self.updateRequest.connect(self._scroll_gutter)
+        self.updateRequest.connect(lambda area, by: self._gutter.update())
 
-    def show_code(self, text: str, labels: Mapping[int, str]) -> None:
-        """Replaces the text; `labels` names what a line (1-based) belongs to."""
-        self._labels = labels
-        self._marked = frozenset()
-        self.highlighter.show_text(text)
-        self.setPlainText(text)
+    @property
+    def lines(self) -> list[str]:
+        """The text, line by line."""
+        return self.toPlainText().split("\n")
+
+    def show_text(
+        self, text: str, labels: Mapping[int, str], colours: Callable[[int, str], Iterable[Span]]
+    ) -> None:
+        """Replaces the text.
+
+        labels: what a line (from 1) belongs to.  colours: the spans of a line, asked for when it comes into sight.
+        """
+        self._labels, self._colours, self._coloured = labels, colours, set()
+        self.marked, self._current = frozenset(), 1
+        self.setPlainText(text.expandtabs(TAB).rstrip("\n"))
+        digits = len(str(self.blockCount()))
+        self._number = max(NUMBER, round(digits * self._digit) + 4)
+        self.setViewportMargins(self._width, 0, 0, 0)
+        self._place_gutter()
+
+    def show_cuda(self, text: str, labels: Mapping[int, str]) -> None:
+        """Replaces the text by one in CUDA C++, which is read as a whole."""
+        found = spans(text)
+        self.show_text(text, labels, lambda line, _: found[line - 1])
 
     def mark(self, lines: Collection[int]) -> None:
         """Marks lines as selected; scrolls only if the first of them is not in sight."""
-        self._marked = frozenset(lines)
-        self.setExtraSelections([self._selection(line) for line in sorted(self._marked)])
-        self._gutter.update()
-        if self._marked and not self._in_sight(min(self._marked)):
-            self.setTextCursor(QTextCursor(self.document().findBlockByNumber(min(self._marked) - 1)))
-            self.centerCursor()
-
-    @property
-    def marked(self) -> frozenset[int]:
-        """The marked lines."""
-        return self._marked
+        self.marked = frozenset(lines)
+        if self.marked:
+            self._reveal(min(self.marked))
+        self._repaint()
 
     def show_theme(self, theme: Theme) -> None:
         """Takes over the tokens of `theme`."""
-        self.highlighter.set_theme(theme)
-        self.mark(self._marked)
+        self._coloured = set()
+        self._repaint()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """A click without a selection of text selects its line's statements."""
+        """A click without a selection of text chooses its line."""
         super().mouseReleaseEvent(event)
         if not self.textCursor().hasSelection() and event.button() == Qt.MouseButton.LeftButton:
-            self.line_selected.emit(self.cursorForPosition(event.position().toPoint()).blockNumber() + 1)
+            self._choose(self.cursorForPosition(event.position().toPoint()).blockNumber() + 1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Up and Down choose lines, Page Up and Down, Home and End go further; with Shift text is selected."""
+        steps = {
+            Keys.Key_Up: -1, Keys.Key_Down: 1, Keys.Key_PageUp: -self._rows, Keys.Key_PageDown: self._rows,
+            Keys.Key_Home: -self.blockCount(), Keys.Key_End: self.blockCount(),
+        }  # fmt: skip
+        by = steps.get(Qt.Key(event.key()))
+        if by is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        else:
+            self._choose(self._current + by)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keeps the gutter as tall as the text."""
         super().resizeEvent(event)
-        area = self.contentsRect()
-        self._gutter.setGeometry(QRect(area.left(), area.top(), GUTTER, area.height()))
+        self._place_gutter()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Colours the lines that came into sight and tints those that are marked, then writes them."""
+        if self.theme is not None:
+            painter = QPainter(self.viewport())
+            for line, block, box in self._lines_in_sight():
+                self._colour(line, block, self.theme)
+                if line in self.marked:
+                    painter.fillRect(box, self.theme.colour("accent-bg"))
+            painter.end()
+        super().paintEvent(event)
 
     def paint_gutter(self, painter: QPainter, theme: Theme) -> None:
-        """Labels, numbers and bars of the lines in sight."""
+        """Labels where they change, numbers and bars of the lines in sight."""
         painter.setFont(code_face())
-        block, shown = self.firstVisibleBlock(), ""
-        while block.isValid():
-            box = self.blockBoundingGeometry(block).translated(self.contentOffset())
-            if box.top() > self.viewport().height():
-                return
-            shown = self._paint_line(painter, theme, block.blockNumber() + 1, box, shown)
-            block = block.next()
+        before, numbers = "", LABEL + self._number
+        for line, _, box in self._lines_in_sight():
+            label, marked = self._labels.get(line, ""), line in self.marked
+            if marked:
+                painter.fillRect(box, theme.colour("accent-bg"))
+            painter.setPen(theme.colour("text-2"))
+            painter.drawText(QRectF(0, box.top(), LABEL - 4, box.height()), RIGHT, label if label != before else "")
+            painter.setPen(theme.colour("text-2" if marked else "text-3"))
+            painter.drawText(QRectF(LABEL, box.top(), self._number - 2, box.height()), RIGHT, str(line))
+            if label:
+                bar = QRectF(numbers + 4, box.top(), 2, box.height())
+                painter.fillRect(bar, theme.colour("accent" if marked else "line"))
+            before = label
 
-    def _paint_line(self, painter: QPainter, theme: Theme, line: int, box: QRectF, shown: str) -> str:
-        name, marked = self._labels.get(line, ""), line in self._marked
-        if marked:
-            painter.fillRect(QRectF(0, box.top(), GUTTER, box.height()), theme.colour("accent-bg"))
-        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.setPen(theme.colour("text-2"))
-        painter.drawText(QRectF(0, box.top(), LABEL - 4, box.height()), right, name)
-        painter.setPen(theme.colour("text-2" if marked else "text-3"))
-        painter.drawText(QRectF(LABEL, box.top(), NUMBER - 2, box.height()), right, str(line))
-        if name:
-            token = "accent" if marked else "line"
-            painter.fillRect(QRectF(LABEL + NUMBER + 4, box.top(), 2, box.height()), theme.colour(token))
-        return name
+    @property
+    def _width(self) -> int:
+        """Pixels of the gutter."""
+        return LABEL + self._number + BAR
 
-    def _selection(self, line: int) -> QTextEdit.ExtraSelection:
-        made = QTextEdit.ExtraSelection()
-        made.cursor = QTextCursor(self.document().findBlockByNumber(line - 1))
-        if self.theme:
-            made.format.setBackground(self.theme.colour("accent-bg"))
-        made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
-        return made
+    @property
+    def _rows(self) -> int:
+        return max(1, int(self.viewport().height() // self._pitch))
 
-    def _in_sight(self, line: int) -> bool:
-        box = self.blockBoundingGeometry(self.document().findBlockByNumber(line - 1)).translated(self.contentOffset())
-        return box.top() >= 0 and box.bottom() <= self.viewport().height()
+    def _lines_in_sight(self) -> Iterator[tuple[int, QTextBlock, QRectF]]:
+        """Number, block and place of each, as wide as the widget."""
+        block, bottom = self.firstVisibleBlock(), self.viewport().height()
+        top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
+        while block.isValid() and top <= bottom:
+            height = self.blockBoundingRect(block).height()
+            yield block.blockNumber() + 1, block, QRectF(0, top, self.width(), height)
+            block, top = block.next(), top + height
 
-    def _scroll_gutter(self, area: QRect, by: int) -> None:
-        if by:
-            self._gutter.scroll(0, by)
-        else:
-            self._gutter.update(0, area.y(), GUTTER, area.height())
+    def _colour(self, line: int, block: QTextBlock, theme: Theme) -> None:
+        if line in self._coloured:
+            return
+        self._coloured.add(line)
+        ranges = []
+        for start, length, token in self._colours(line, block.text()):
+            made, look = QTextLayout.FormatRange(), QTextCharFormat()
+            look.setForeground(theme.colour(token))
+            made.start, made.length, made.format = start, length, look
+            ranges.append(made)
+        block.layout().setFormats(ranges)
+
+    def _choose(self, line: int) -> None:
+        self._current = min(max(line, 1), self.blockCount())
+        self._reveal(self._current)
+        text = self.document().findBlockByNumber(self._current - 1).text()
+        self.setAccessibleDescription(f"Line {self._current}: {text.strip()}")
+        self.line_selected.emit(self._current)
+
+    def _reveal(self, line: int) -> None:
+        self._current, first = line, self.verticalScrollBar().value()
+        if not first < line <= first + self._rows:
+            self.verticalScrollBar().setValue(max(0, line - 1 - AROUND))
+
+    def _repaint(self) -> None:
+        self.viewport().update()
+        self._gutter.update()
+
+    def _place_gutter(self) -> None:
+        area = self.contentsRect()
+        self._gutter.setGeometry(QRect(area.left(), area.top(), self._width, area.height()))
 
 
 class _Gutter(QWidget):
@@ -125,10 +207,6 @@ class _Gutter(QWidget):
     def __init__(self, text: CodeText) -> None:
         super().__init__(text)
         self._text = text
-
-    def sizeHint(self) -> QSize:
-        """As wide as its three columns."""
-        return QSize(GUTTER, 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Hands over to the text, which knows where its lines are."""

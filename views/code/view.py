@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
@@ -12,7 +12,7 @@ from engine.documents.model import Check, CompiledDoc, KernelDoc
 from engine.documents.pipeline import ListingDoc
 from engine.documents.units import kib
 from views.code.editor import CodeText
-from views.code.listing import ListingText
+from views.code.spans import Span, assembly_spans
 from views.format import plural
 from views.panel import PADDING, ChipStrip, Panel, label
 
@@ -32,12 +32,11 @@ class CodeView(Panel):
         self._listing: ListingDoc | None = None
         self._marked: frozenset[int] = frozenset()
         self._chips = ChipStrip(32)
-        self.text = CodeText()
+        self.text, self.listing = CodeText("CUDA text"), CodeText("Listing")
         self.text.line_selected.connect(self._select)
         self.copy_button = self.add_header_icon("copy", "Copy the CUDA text")
         self.copy_button.clicked.connect(self._copy)
         self.body_layout.addWidget(self._chips)
-        self.listing = ListingText()
         self.listing.line_selected.connect(self._select_in_listing)
         self.mix = label("", "second", wrap=True)
         self.mix.setContentsMargins(PADDING, 6, PADDING, 6)
@@ -61,7 +60,7 @@ class CodeView(Panel):
         self._kernel = kernel
         if changed:
             labels = {line.line: _label(line.statements, line.dimensions) for line in kernel.lines}
-            self.text.show_code(kernel.cuda.rstrip("\n"), labels)
+            self.text.show_cuda(kernel.cuda.rstrip("\n"), labels)
             self._listing, self._marked = None, frozenset()
             self._show_text()
         self._show_chips(kernel, check)
@@ -102,10 +101,10 @@ class CodeView(Panel):
             self.mix.hide()
             return
         if self._listing is None or not is_known:
-            self.listing.show_listing(because or f"{language} is on its way…", {})
+            self.listing.show_text(because or f"{language} is on its way…", {}, _plain)
         else:
             labels = {own: f"{cuda}" for own, cuda in self._listing.lines}
-            self.listing.show_listing(self._listing.text or self._listing.because, labels)
+            self.listing.show_text(self._listing.text or self._listing.because, labels, _listing_colours(labels))
             self.mark(self._marked)
 
     def _select(self, line: int) -> None:
@@ -132,6 +131,16 @@ class CodeView(Panel):
             chip.setToolTip(f"{check.message}\n{error}: {check.tolerance_because}")
             chips.insert(0, chip)
         self._chips.show_chips(chips, plural(kernel.cuda.rstrip("\n").count("\n") + 1, "line"))
+
+
+def _plain(line: int, text: str) -> Iterable[Span]:
+    """A sentence in place of a listing."""
+    return ((0, len(text), "text-2"),)
+
+
+def _listing_colours(labels: Mapping[int, str]) -> Callable[[int, str], Iterable[Span]]:
+    """Instructions that no line of the CUDA text stands for are quieter."""
+    return lambda line, text: (*(() if line in labels else _plain(line, text)), *assembly_spans(text))
 
 
 def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:

@@ -38,8 +38,7 @@ class TrialView(Panel):
         self.recipe.setAccessibleName("Recipe of the trial")
         self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.schedule = ScheduleTreeView("Schedule tree of the trial")
-        self.code = CodeText()
-        self.code.setAccessibleName("CUDA text of the trial")
+        self.code = CodeText("CUDA text of the trial")
         self.refused = Message(())
         self.pages = QStackedWidget()
         for page in (self.recipe, self.schedule, self.code, self.refused):
@@ -65,7 +64,7 @@ class TrialView(Panel):
         self._refused = False
         self.schedule.show_schedule(kernel.schedule)
         labels = {line.line: (line.statements or line.dimensions or ("",))[-1][:5] for line in kernel.lines}
-        self.code.show_code(kernel.cuda.rstrip("\n"), labels)
+        self.code.show_cuda(kernel.cuda.rstrip("\n"), labels)
         self.show_loading(False)
         self._turn()
 
