@@ -86,6 +86,7 @@ QScrollBar::handle { background: $raised; border-radius: 3px; margin: 1px; min-h
 QScrollBar::handle:hover { background: $edge; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QAbstractScrollArea::corner { background: $panel; border: none; }
 QProgressBar { background: $raised; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QCheckBox { spacing: 6px; }

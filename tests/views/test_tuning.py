@@ -21,6 +21,7 @@ from views.tuning.rows import cut_rows, share_rows
 from views.tuning.table import NUMBER, PROMISED, RESULT, SPREAD, TIME, TrialModel
 from views.tuning.trial_table import TrialsView
 from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
+from views.tuning.view import TuningView
 
 
 def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, spread: float = math.nan) -> Batch:
@@ -160,6 +161,31 @@ def progress(qtbot: object, trials: Trials, origin: str = "predicted", before: f
     return plot
 
 
+@pytest.mark.parametrize("slow", [3, 20, 45])
+def test_what_is_searched_keeps_its_room_however_many_trials_are_slow(slow: int) -> None:
+    draw = np.random.default_rng(slow)
+    fast = 16 + draw.exponential(1.0, 60 - slow)
+    times = draw.permutation([*fast, *draw.normal(100, 5, slow)])
+    low, high = time_range(times, 17.0)
+    taken = min(fast.max(), high) - fast.min()
+    assert taken > 0.15 * (high - low) and high > 17.0 and low < fast.min()
+    assert np.mean(fast > high) <= 0.2, "of the fast ones few stand at the edge"
+    assert time_range(times, 40.0)[1] >= 40.0, "the start is in sight"
+    assert time_range(times, 17.0, log=True)[1] > times.max(), "a logarithmic axis has room for all"
+
+
+def test_the_logarithmic_axis_is_a_click_or_a_key_away(qtbot: object) -> None:
+    trials, view = trials_of(*[10.0] * 40, 90.0), TuningView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    view.show_progress(trials, trials.rows_of("g"), GroupProgress("g", "predicted", 11.0, 10.0, 1, 41, 1, 0), 41)
+    assert "above" in view.legend.accessibleDescription()
+    view.log.click()
+    assert view.progress_plot.log == {"y"} and "above" not in view.legend.accessibleDescription()
+    qtbot.keyClick(view.progress_plot, Qt.Key.Key_L)  # type: ignore[attr-defined]
+    assert not view.progress_plot.log and not view.log.isChecked()
+    assert "above" in view.legend.accessibleDescription()
+
+
 def test_outliers_stand_at_the_edge_and_leave_the_others_room(qtbot: object) -> None:
     low, high = time_range(np.array([10.0] * 98 + [11.0, 5000.0]), 12.0)
     assert high < 20 and low < 10 < (low + high) / 2
@@ -170,7 +196,7 @@ def test_outliers_stand_at_the_edge_and_leave_the_others_room(qtbot: object) -> 
         assert plot.chart is not None
         x, top = spot(plot, 99).x(), round(plot.chart.plot().box.sceneBoundingRect().top())
         image, ink = plot.grab().toImage(), load_theme("light").colour("text-2")
-        return plot.edge, sum(image.pixelColor(a, b) == ink for a in range(x - 8, x + 9) for b in range(top, top + 20))
+        return plot.edge, sum(image.pixelColor(a, b) == ink for a in range(x - 8, x + 2) for b in range(top, top + 20))
 
     edge, arrow = drawn(5000.0)
     assert edge == high and arrow > 0 and drawn(11.0) == (0.0, 0)

@@ -1,6 +1,6 @@
 """A read-only text with a gutter: what a line belongs to or comes from, its number, and a bar beside those that do.
 
-Lines are coloured when they come into sight: a kernel's PTX or SASS has tens of thousands, of which a panel shows fifty.
+Lines are coloured when they come into sight: PTX or SASS of a kernel has tens of thousands, of which fifty are shown.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, QTimer
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QFocusEvent, QKeyEvent, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -30,6 +30,8 @@ HINT = "Wheel zooms, drag pans, Ctrl+drag zooms to a rectangle, Shift+drag selec
 class PlotFrame(QWidget, Themed):
     """What all plots share.  A subclass draws its data, names its points and says what is selected."""
 
+    scale_changed = Signal()
+    """An axis is logarithmic now, or no longer."""
     log_axes: tuple[str, ...] = ()
     """Those that may be logarithmic: "x", "y"."""
 
@@ -116,6 +118,7 @@ class PlotFrame(QWidget, Themed):
         if self.chart is not None:
             self.chart.is_held = False
         self.refresh()
+        self.scale_changed.emit()
 
     def reset_view(self) -> None:
         """Shows everything."""
@@ -164,9 +167,11 @@ class PlotFrame(QWidget, Themed):
     focusOutEvent = focusInEvent
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Plus and minus zoom, 0 shows everything."""
+        """Plus and minus zoom, 0 shows everything, L makes the upright axis logarithmic."""
         key = event.text()
-        if self.chart is not None and key in ("+", "=", "-"):
+        if key == "l" and "y" in self.log_axes:
+            self.set_log("y", "y" not in self.log)
+        elif self.chart is not None and key in ("+", "=", "-"):
             self.chart.zoom(1 / ZOOM if key == "-" else ZOOM)
         elif key == "0":
             self.reset_view()

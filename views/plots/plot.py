@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Keys = NDArray[np.int64]
 REACH = 12.0
 """Pixels around a mark in which the pointer means it."""
+BESIDE = 0.9
+"""Part of the page left of which the name of an upright rule finds room at its right."""
 TITLE = 26
 """Pixels of the head of a plot."""
 
@@ -201,16 +203,18 @@ class Plot:
         `UPRIGHT` for one with its name at the top."""
         colour, item, upright = self.chart.theme.colour(token), self._items.get(name), place == UPRIGHT
         if item is None:
-            at = {"position": 0.95 if upright else 0.995, "anchors": [(0, 0.5), (1, 0.5)] if upright else None}
-            item = pg.InfiniteLine(angle=90 if upright else 0, label=text, labelOpts=at)
+            opts = {"position": 0.95 if upright else 0.995}
+            item = pg.InfiniteLine(angle=90 if upright else 0, label=text, labelOpts=opts)
             self._take(name, item, 6 if upright else 12)
         self._drawn.add(name)
-        item.setPos(float(self.values("bottom" if upright else "left", np.array([value]))[0]))
+        at = float(self.values("bottom" if upright else "left", np.array([value]))[0])
+        item.setPos(at)
         item.setPen(pg.mkPen(colour, width=1.4, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine))
         item.label.setFormat(text)
-        if not upright:
-            item.label.anchors = [(1, 0 if place == BELOW else 1)] * 2
-            item.label.updatePosition()
+        low, high = self.home[0]
+        beside = 0 if at < low + BESIDE * (high - low) else 1  # right of its line, where the page does not end there
+        item.label.anchors = [(beside, 0.5) if upright else (1, 0 if place == BELOW else 1)] * 2
+        item.label.updatePosition()
         item.label.setColor(self.chart.theme.colour("text-2") if token == "edge" else colour)
         item.label.setFont(face(10.5))
 

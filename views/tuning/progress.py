@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import duration, figure
 from views.plots.frame import PlotFrame, place_of
-from views.plots.mark_style import AROUND, UPRIGHT, MarkStyle, TextStyle
+from views.plots.mark_style import ABOVE, AROUND, BELOW, UPRIGHT, MarkStyle, TextStyle
 from views.plots.scale import BOTTOM, AxisScale, room_for
 from views.plots.writing import Cells
 from views.tuning.nodes import GroupProgress
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 FEWEST = 20
 """Trials that the axis has room for from the start."""
-OUTLIER = 1.3
-"""Times more than this part above what most trials and the start need are drawn at the edge."""
-AIR, BELOW = 0.05, 0.16
+FAST, REACH = 1 / 5, 10.0
+"""The axis reaches so many times as far above the best time as the fastest part of the trials does, at least to the
+start: what a search is about keeps its room, whatever its slow trials took.  Slower ones are arrows at the edge."""
+LEAST = 0.03
+"""Part of the best time that its neighbours count as apart from it: equal times are no stretch."""
+OVER, UNDER = 0.05, 0.16
 """Parts of the range left free above the slowest and below the fastest trial, whose name stands there."""
+HEAD = 0.12
+"""Part of the range at whose upper end no name finds room over its line."""
 RUG = 34
 """Pixels of the rows of failures."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -95,7 +100,7 @@ class ProgressPlot(TrialPlot):
     @property
     def edge(self) -> float:
         """Microseconds beyond which trials are drawn at the edge; 0 where none is."""
-        high = time_range(self.times, self.summary.before if self.summary else 0.0)[1]
+        high = time_range(self.times, self.summary.before if self.summary else 0.0, self.logs[1])[1]
         return high if (self.times > high).any() else 0.0
 
     @property
@@ -110,12 +115,14 @@ class ProgressPlot(TrialPlot):
         numbers = np.arange(1, len(times) + 1, dtype=float)
         room = room_for(len(times), self._room, FEWEST)
         x = AxisScale("trial", 1, room, whole=True, inset=0.012)
-        plot.show_axes(x, AxisScale(f"{summary.origin} µs", *time_range(times, summary.before)), self.logs)
+        ends = time_range(times, summary.before, self.logs[1])
+        plot.show_axes(x, AxisScale(f"{summary.origin} µs", *ends), self.logs)
         low, high = (side[self.rows] for side in self.trials.spread)
         plot.spans("spread", numbers, low, high, "text-3")
         plot.marks("trials", numbers, times, MarkStyle("text-3", summary.origin, arrows="text-2"))
         if summary.before:
-            plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}")
+            place = BELOW if summary.before > ends[1] - HEAD * (ends[1] - ends[0]) else ABOVE
+            plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}", place)
         if len(times) < room:
             plot.rule("now", len(times), "edge", f"{len(times):,} now", UPRIGHT)
         self._draw_best(plot, numbers, times)
@@ -203,19 +210,22 @@ class ProgressPlot(TrialPlot):
         return int(further[0]) if len(further) else place
 
 
-def time_range(times: Numbers, before: float) -> tuple[float, float]:
-    """Microseconds at the ends of the axis: far slower trials are left to its edge.
+def time_range(times: Numbers, before: float, log: bool = False) -> tuple[float, float]:
+    """Microseconds at the ends of the axis: far slower trials are left to its edge, where it is not logarithmic.
 
     before: microseconds at the start, 0 where they are not known.
     """
     known = times[np.isfinite(times)]
     if not len(known):
         known = np.array([before or 1.0])
-    most = float(np.percentile(known, 90))
-    high = min(float(known.max()), max(most, before) * OUTLIER)
-    low, high = min(float(known.min()), before or np.inf), max(high, before)
+    best, most = float(known.min()), float(known.max())
+    fast = max(float(np.quantile(known, FAST)) - best, LEAST * best)
+    high = most if log else min(most, best + REACH * fast)
+    low, high = min(best, before or np.inf), max(high, before)
+    if log:
+        return low * (1 - UNDER), high * (1 + OVER)
     spread = max(high - low, 0.02 * high, 1e-3)
-    return max(low - BELOW * spread, 0.0), high + AIR * spread
+    return max(low - UNDER * spread, 0.0), high + OVER * spread
 
 
 def improvements(times: Numbers) -> NDArray[np.int64]:

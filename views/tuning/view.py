@@ -69,9 +69,15 @@ class TuningView(Panel):
         self.pages.addWidget(_under(self._ablation_note, _beside(self.bars, self.ablation), self.ablate))
         self.pages.addWidget(self.refused)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
-        self.legend = PlotLegend()
-        self.header_layout.addWidget(self.legend)
-        self.tab_selected.connect(lambda name: self.legend.setVisible(name == PROGRESS))
+        self.legend, self.log = PlotLegend(), QPushButton("Log")
+        self.log.setProperty("role", "small")
+        self.log.setCheckable(True)
+        self.log.setToolTip("Times on a logarithmic axis, with the slowest trials in sight (L in the plot)")
+        self.log.toggled.connect(lambda on: self.progress_plot.set_log("y", on))
+        self.progress_plot.scale_changed.connect(self._show_scale)
+        for widget in (self.legend, self.log):
+            self.header_layout.addWidget(widget)
+        self.tab_selected.connect(lambda name: [each.setVisible(name == PROGRESS) for each in (self.legend, self.log)])
         self.body_layout.addWidget(self.headline)
         self.body_layout.addWidget(self.pages, 1)
         self.empty.add_button("Start tuning").clicked.connect(self.start_requested)
@@ -87,7 +93,7 @@ class TuningView(Panel):
         """Replaces headline and dots; `total`: trials that the group may get, 0 where that is unknown."""
         self.headline.show_summary(summary)
         self.progress_plot.show_trials(trials, rows, summary, total)
-        self.legend.show_legend(summary.origin, self.progress_plot.edge)
+        self._show_scale()
         self.headline.show()
         self.pages.setCurrentIndex(TABS.index(self.tab))
         self.show_body()
@@ -129,6 +135,12 @@ class TuningView(Panel):
     def show_nothing(self) -> None:
         """No run is shown."""
         self.show_empty(NOTHING)
+
+    def _show_scale(self) -> None:
+        """What stands at the edge depends on the axis."""
+        summary = self.progress_plot.summary
+        self.log.setChecked("y" in self.progress_plot.log)
+        self.legend.show_legend(summary.origin if summary else "", self.progress_plot.edge)
 
     def show_selection(self, row: int) -> None:
         """Marks a trial."""
