@@ -34,8 +34,8 @@ class UndoStack(QObject):
         self._clock = count(1)
         self._made: dict[int, tuple[History, dict[int | str, int]]] = {}
         """Identity of a history -> itself, so that no other gets its identity, and when each step or draft was made."""
-        self._order: deque[tuple[int, int, int | str]] = deque()
-        """When, the identity of a history, and its step or draft: all edits whose order is known, the oldest first."""
+        self._order: deque[tuple[int, int | str]] = deque()
+        """When, and the step or draft: all edits whose order is known, the oldest first."""
         self._undone: list[tuple[History, ...]] = []
         """What was taken back, the oldest first."""
         self._ties: deque[Mapping[str, str]] = deque(maxlen=LIMIT)
@@ -159,21 +159,21 @@ class UndoStack(QObject):
             return
         now = next(self._clock)
         self._times(history)[_key(history)] = now
-        self._order.append((now, id(history), _key(history)))
+        self._order.append((now, _key(history)))
         if history.draft_shown or history.current != FIRST:
             self._undone.clear()
         if len(self._order) > LIMIT:
             self._forget(*self._order.popleft())
 
-    def _forget(self, when: int, identity: int, key: int | str) -> None:
+    def _forget(self, when: int, key: int | str) -> None:
         """An edit counts as made before everything."""
-        history, times = self._made.get(identity, (None, {}))
-        if history is None or times.get(key) != when:
-            return
-        if key == history.draft or isinstance(key, int):
-            times[key] = 0  # not gone: who comes back to the step makes no new edit
-        else:
-            del times[key]
+        for history, times in self._made.values():
+            if times.get(key) != when:
+                continue
+            if key == history.draft or isinstance(key, int):
+                times[key] = 0  # not gone: who comes back to the step makes no new edit
+            else:
+                del times[key]
         if key != FIRST and not self._has_told:
             self._has_told = True
             self.acted.emit(f"Undo: the order of edits before the last {LIMIT:,} is forgotten")
