@@ -83,7 +83,10 @@ def default_work(group: FusionGroup) -> Work | None:
     # Some families choose among their kernels by calibrated times.
     key = structure_of(group.program, group.kind), group.target, calibration_stamp(group.target)
     if key not in _works:
-        _, kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+        try:
+            kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)[1]
+        except Unsupported:  # its family has no kernel of it
+            kernel = None
         while len(_works) >= MOST_WORKS:
             del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
         _works[key] = None if kernel is None else kernel.facts

@@ -6,6 +6,7 @@ A contraction is a batch of products of m x k by k x n elements.  Its kernel is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from engine.cost.nodes import Occupancy
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.target.hardware import WARP
-from engine.tensorize.space import GemmConfig
+from engine.tensorize.space import GemmConfig, Source
 
 
 class TileCopies(NamedTuple):
@@ -49,6 +50,8 @@ class GemmProblem:
     """Operations on CUDA cores and special-function results for each result, after the sum."""
     has_whole_rows: bool = False
     """Whether a block has all n columns, because its kernel reduces rows of the results."""
+    sources: tuple[tuple[Source, ...], tuple[Source, ...]] = ((), ())
+    """What each operand is computed from, where it is one of codes; () where its elements are copied as they are."""
 
     @property
     def products(self) -> int:
@@ -59,6 +62,21 @@ class GemmProblem:
     def lanes(self) -> int:
         """Threads that own a part of the tile together: a warp, or one thread on CUDA cores."""
         return WARP if self.unit else 1
+
+    def tile_bytes(self, config: GemmConfig) -> tuple[float, float]:
+        """That copies of a tile of either operand bring."""
+        depth = config.block[2]
+        first, second = (
+            side * depth * (sum(source.bytes_each for source in sources) or self.element_bytes)
+            for side, sources in zip(config.block, self.sources, strict=False)
+        )
+        return first, second
+
+    def shared_bytes(self, config: GemmConfig) -> int:
+        """Of a block's tiles: those of all stages, and those of factors that were computed from codes."""
+        computed = sum(side for side, sources in zip(config.block, self.sources, strict=False) if sources)
+        staged = math.ceil(sum(self.tile_bytes(config)))
+        return config.stages * staged + computed * config.block[2] * self.element_bytes
 
     def copies(self, config: GemmConfig) -> tuple[TileCopies, TileCopies]:
         """How a thread copies its part of the tile of either operand: as wide as all threads share it evenly.

@@ -23,7 +23,7 @@ def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: in
     """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
     (m, n, k), step = config.block, problem.instruction[2]
     size = problem.element_bytes
-    tile = (m * k * size, n * k * size)
+    tile = problem.tile_bytes(config)
     grid = (-(-problem.m // m), -(-problem.n // n), problem.batch * config.split_k)
     turns = copy_turns(problem, config)
     steps = -(-problem.k // k)
@@ -31,7 +31,7 @@ def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: in
         grid=grid,
         threads=config.parts * problem.lanes,
         registers=estimated_registers(problem, config) if registers is None else registers,
-        shared_bytes=config.stages * config.stage_bytes(size),
+        shared_bytes=problem.shared_bytes(config),
         steps=-(-steps // config.split_k) * turns,
         stages=config.stages,
         inner_steps=max(1, k // step // config.slices),

@@ -212,7 +212,7 @@ def _launch(gemm: FusedGemm, knobs: GemmConfig, machine: Target, off: int, is_po
     problem = gemm.problem
     threads, registers = knobs.parts * problem.lanes, max(1, estimated_registers(problem, knobs) + off)
     if not is_possible:
-        return _Limits(threads, knobs.stages * knobs.stage_bytes(problem.element_bytes), registers, None, 0.0, None)
+        return _Limits(threads, problem.shared_bytes(knobs), registers, None, 0.0, None)
     found = work(gemm, knobs, machine)
     room = occupancy(threads, found.shared_bytes, min(registers, allowed_registers(threads, machine)), machine)
     waves = found.blocks / (machine.sm_count * room.blocks)

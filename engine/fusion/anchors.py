@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from engine.fusion.crop_arrays import writes_block
 from engine.fusion.group_signature import ShapeCache, in_names_of, likeness
+from engine.fusion.group_times import GroupTimes
 from engine.fusion.legality import row_bytes
-from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, summed_factors
+from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, is_of_codes, summed_factors
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
 from engine.fusion.stitching.nodes import Fixed
 from engine.fusion.stitching.shared_memory import stitched_limit
-from engine.target import Target
 from engine.tensor.nodes import Access, Array, Statement, without_casts
 
 MOST_STEPS = 8
@@ -61,12 +61,12 @@ def is_product(statement: Statement) -> bool:
     return isinstance(left, Access) and isinstance(right, Access) and left.array != right.array
 
 
-def anchors(flow: Flow, target: Target, fixed: Fixed) -> list[Anchor]:
+def anchors(flow: Flow, times: GroupTimes, fixed: Fixed) -> list[Anchor]:
     """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
 
-    fixed: operators that a person keeps out of one kernel.
+    times: of groups of the flow's program.  fixed: operators that a person keeps out of one kernel.
     """
-    growth = _Growth(flow, target, fixed)
+    growth = _Growth(flow, times, fixed)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
@@ -81,9 +81,9 @@ def anchors(flow: Flow, target: Target, fixed: Fixed) -> list[Anchor]:
 class _Growth:
     """Kernels of the products of one flow while they grow, in the order of data flow."""
 
-    def __init__(self, flow: Flow, target: Target, fixed: Fixed) -> None:
+    def __init__(self, flow: Flow, times: GroupTimes, fixed: Fixed) -> None:
         self._flow, self._fixed, self._joins = flow, fixed, joins_of(flow)
-        self._shapes, self._shared_limit = ShapeCache(), stitched_limit(target)
+        self._shapes, self._shared_limit, self._times = ShapeCache(), stitched_limit(times.target), times
         self._home: dict[int, int] = {}
         """Step -> the product whose kernel it is in."""
         self.products: dict[int, _Grown] = {}
@@ -101,12 +101,27 @@ class _Growth:
             chain = self._chain(n, anchor, longest)
             grown = self._kernel((*chain, *product.steps)) if chain else None
             # A prologue must not cost the product its tiles: no other kind of kernel is as fast.
-            if grown is not None and grown.shape.kind == product.shape.kind:
+            if grown is None or grown.shape.kind != product.shape.kind:
+                continue
+            if self._pays(product, chain, grown):
                 product = grown
                 home.update(dict.fromkeys(chain, anchor))
         self.products[anchor] = product
         if len(product.steps) > 1:
             self._joins.join(self._numbers(product.steps))
+
+    def _pays(self, product: _Grown, chain: tuple[int, ...], grown: _Grown) -> bool:
+        """Whether a product is faster with what is done to a factor.  Always, but for codes: every block takes those of
+        its tiles apart again, which may cost more than a kernel that does so once."""
+        made = self._flow.statements(chain)
+        if not grown.shape.kind.is_product or not any(is_of_codes(s.expression) for s in made):
+            return True
+        alone = self._kernel(chain)
+        if alone is None:
+            return True
+        whole, *parts = (one.anchor() for one in (grown, product, alone))
+        saving = self._times.saving((whole.statements, whole.shape), ((p.statements, p.shape) for p in parts))
+        return saving.pays
 
     def _chain(self, n: int, reader: int, longest: int) -> tuple[int, ...]:
         """A step that only `reader` reads, behind those steps that only serve it; empty where others are in between."""

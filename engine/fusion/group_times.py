@@ -52,7 +52,8 @@ class GroupTimes:
     """Times of groups of one program, asked once for all that differ in names alone."""
 
     def __init__(self, program: TensorProgram, target: Target, time_of: GroupTime) -> None:
-        self._program, self._target, self._time_of = program, target, time_of
+        self.target = target
+        self._program, self._time_of = program, time_of
         self._known: dict[Hashable, float] = {}
         self._shapes = ShapeCache()
         self._savings: dict[Hashable, Saving] = {}
@@ -97,7 +98,7 @@ class GroupTimes:
                 instances=(built.instance,),
                 edges=(),
                 because="",
-                target=self._target.name,
+                target=self.target.name,
             )
             self._known[built.structure] = self._time_of(group)
         return self._known[built.structure], sum(compulsory_bytes(built.program))

@@ -111,7 +111,8 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     """
     program = in_parts(program) if request.policy == STITCH else program
     fits = KernelLegality(program.arrays, request.target)
-    steps = steps_of(program, without_kernel, fits, request.fixed)
+    times = GroupTimes(program, request.target, request.time_of)
+    steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
     return _with_copies(program, steps, choose(assessor, request.policy, request.packing), request.time_of)

@@ -71,7 +71,8 @@ class Shape:
 def is_contraction(statement: Statement) -> bool:
     """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need.
 
-    A factor that is computed from several arrays cannot be copied to a tile as it stands.
+    A factor that is computed from several arrays cannot be copied to a tile as it stands; one of codes is computed
+    from copies of them.
     """
     form = statement.form
     if form.is_contraction is None:
@@ -81,10 +82,26 @@ def is_contraction(statement: Statement) -> bool:
 
 def _multiplies(statement: Statement) -> bool:
     factors = summed_factors(statement)
-    if factors is None or any(len(_arrays(factor)) > 1 for factor in factors):
+    if factors is None or any(len(_arrays(factor)) > 1 and not is_of_codes(factor) for factor in factors):
         return False
     reduced = {i.name for i in statement.reduced}
     return all(reduced & iterators_of(factor) for factor in factors) and all(own_iterators(statement, factors))
+
+
+def is_of_codes(factor: Scalar) -> bool:
+    """Whether a number is computed from codes: integers that are widened, then shifted, scaled or taken apart.
+
+        float16((float32(int32(w[k, j]) - int32(z[j])) * float32(s[j])))   is,   float32(x[i, k])   is not
+    """
+    inner = without_casts(factor)
+    return isinstance(inner, Apply) and "float" in inner.dtype and any(map(_widens_code, inner.operands))
+
+
+def _widens_code(value: Scalar) -> bool:
+    if not isinstance(value, Apply):
+        return False
+    is_widened = value.function == "cast" and value.dtype == "int32" and isinstance(value.operands[0], Access)
+    return is_widened or any(map(_widens_code, value.operands))
 
 
 def own_iterators(product: Statement, factors: tuple[Scalar, Scalar]) -> tuple[tuple[Iterator, ...], ...]:
@@ -319,6 +336,7 @@ def _can_inline(
     readers = [s for s in statements if statement.write.array in s.sources]
     if anchor is not None and anchor in readers:
         # A tile is copied as it stands, before anyone knows where its elements will be used: a factor reads one array,
-        # no number beside it, and may not ask for its position.
-        return len(readers) == 1 and len(statement.reads()) == 1 and not _asks_position(statement.expression)
+        # no number beside it, and may not ask for its position.  Codes are taken apart between copy and use.
+        is_one = len(statement.reads()) == 1 and not _asks_position(statement.expression)
+        return len(readers) == 1 and (is_one or is_of_codes(statement.expression))
     return bool(readers)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.anchors import anchors
+from engine.fusion.group_times import GroupTimes
 from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.dataflow import Flow, FlowStep
@@ -23,20 +24,23 @@ class Steps:
     shapes: Mapping[int, Shape]
 
 
-def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed) -> Steps:
+def steps_of(
+    program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, times: GroupTimes, fixed: Fixed
+) -> Steps:
     """The steps of a program.
 
-    without_kernel: operators of the graph that the program lacks; kernels stand before or behind them.  Raises
-    BadInput, naming operators and figures, where a person's group cannot be one kernel.
+    without_kernel: operators of the graph that the program lacks; kernels stand before or behind them.  times: of
+    groups of the program.  Raises BadInput, naming operators and figures, where a person's group cannot be one kernel.
     """
-    return _Maker(program, without_kernel, fits, fixed).steps()
+    return _Maker(program, without_kernel, fits, times, fixed).steps()
 
 
 class _Maker:
     def __init__(
-        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed
-    ) -> None:
-        self.program, self.fits, self.fixed = program, fits, fixed
+        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, times: GroupTimes,
+        fixed: Fixed,
+    ) -> None:  # fmt: skip
+        self.program, self.fits, self.times, self.fixed = program, fits, times, fixed
         self.inputs = frozenset(program.inputs)
         self.opaque = [opaque(op) for op in without_kernel]
         self.alone = {s.name: step((s,), False, self.inputs) for s in program.statements}
@@ -69,7 +73,7 @@ class _Maker:
         free = [self.alone[name] for name in self.left]
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
-        for anchor in anchors(flow, self.fits.target, self.fixed):
+        for anchor in anchors(flow, self.times, self.fixed):
             found.append((self._close(anchor.statements), anchor.shape))
         return found
 

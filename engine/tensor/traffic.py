@@ -52,6 +52,11 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
     return flops, special
 
 
+def flops_of(expression: Scalar) -> int:
+    """Operations on CUDA cores of one evaluation."""
+    return _cost(expression)[0]
+
+
 def _joins(statement: Statement, term: Weighted | None) -> int:
     """Operations that combine one value of a reduction with the others; weighted terms need a product too."""
     if statement.reduction is None:

@@ -7,10 +7,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.fusion.row_sides import factors_of
-from engine.fusion.shape import is_contraction, product_operands
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, TensorProgram, accesses
+from engine.fusion.shape import is_contraction, is_of_codes, product_operands
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Iterator,
+    Scalar,
+    Statement,
+    TensorProgram,
+    accesses,
+    iterators_of,
+)
 from engine.tensor.padding import adds_nothing
 from engine.tensor.shifted_exponentials import match_weighted
+from engine.tensor.traffic import flops_of
 from engine.tensorize.nodes import Intrinsic
 
 ROUNDED = "products are rounded before they are summed, the instruction sums them as they are"
@@ -29,7 +40,9 @@ class GemmAxes:
     depth: tuple[Iterator, ...]
     """The reduced ones: k."""
     factors: tuple[Access, Access]
-    """What is read of the first and of the second operand."""
+    """What is read of the first and of the second operand; of one of codes, the codes."""
+    expressions: tuple[Scalar, Scalar]
+    """The operands as they are computed."""
     has_whole_rows: bool
     """Whether a block has all columns, because rows of the results are reduced."""
 
@@ -56,14 +69,24 @@ class GemmAxes:
 
 def axes_of_contraction(statement: Statement, reduced_columns: Collection[str] = ()) -> GemmAxes:
     """The axes of a contraction.  reduced_columns: iterators that reductions of its results walk in the same kernel."""
-    # An access comes after the look-ups inside its indices.
-    first, second = (accesses(factor)[-1] for factor in factors_of(statement, reduced_columns))
-    used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
+    factors = factors_of(statement, reduced_columns)
+    first, second = map(_operand_of, factors)
+    used = [iterators_of(factor) for factor in factors]
     rows = tuple(i for i in statement.parallel if i.name in used[0] - used[1])
     columns = tuple(i for i in statement.parallel if i.name in used[1] - used[0])
     columns = tuple(i for i in columns if i.name in reduced_columns) or columns
     batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
-    return GemmAxes(statement, batch, rows, columns, statement.reduced, (first, second), bool(reduced_columns))
+    return GemmAxes(
+        statement, batch, rows, columns, statement.reduced, (first, second), factors, bool(reduced_columns)
+    )
+
+
+def _operand_of(factor: Scalar) -> Access:
+    """The element that a factor stands for: of one of codes, what most iterators move, codes before their scales."""
+    read = accesses(factor)
+    if is_of_codes(factor):
+        return max(read, key=lambda access: len(iterators_of(access)))
+    return read[-1]  # an access comes after the look-ups inside its indices
 
 
 def contraction_misfit(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
@@ -110,10 +133,21 @@ def is_allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
 def prologue(factor: Scalar, held: str) -> Scalar | None:
     """What is computed from a factor's element before it is multiplied; None where that is the element itself.
 
-    held: the type of the sums.
+    held: the type of the sums.  A factor of codes is computed before its elements are in the tile.
     """
     inner = _without_cast_to(factor, held)
-    return None if isinstance(inner, Access) else inner
+    return None if isinstance(inner, Access) or is_of_codes(factor) else inner
+
+
+def unpacking_flops(axes: GemmAxes) -> tuple[int, int]:
+    """Operations on CUDA cores that compute an element of the first and of the second factor from its codes."""
+    first, second = (flops_of(factor) if is_of_codes(factor) else 0 for factor in axes.expressions)
+    return first, second
+
+
+def element_of(factor: Scalar, held: str) -> Scalar:
+    """An element of a factor of codes as its tile holds it."""
+    return _without_cast_to(factor, held)
 
 
 def multiplied_dtype(factor: Scalar, held: str, arrays: Mapping[str, Array]) -> str:
@@ -135,6 +169,9 @@ def _is_product(statement: Statement) -> bool:
 def _factor_misfit(factor: Scalar, arrays: Mapping[str, Array], wanted: str, held: str) -> str:
     """Why an instruction on elements of type `wanted`, whose sums have type `held`, cannot take a factor; "" where it
     can."""
+    if is_of_codes(factor):
+        dtype = multiplied_dtype(factor, held, arrays)
+        return "" if dtype == wanted else f"codes stand for {dtype}, the instruction takes {wanted}"
     read = set(accesses(factor))
     if len(read) != 1:
         return "a factor is not computed from one element of its array"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,6 +19,37 @@ class KernelConfig:
     def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
         """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How the elements of an array follow each other along the side or the depth of a product."""
+
+    step: int
+    """From one to the next; 0 where all are the same."""
+    shared: int
+    """Neighbouring rows, columns or depths that have one element together: a power of two."""
+    size: int
+    """Elements in all."""
+
+    def of_tile(self, tile: int) -> int:
+        """Elements that so many neighbours need, from a multiple of as many on."""
+        return max(1, tile // self.shared) if self.step else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An array from one element of which an element of a factor of codes is computed."""
+
+    array: str
+    element_bytes: int
+    walks: tuple[Walk, Walk]
+    """Along the side and along the depth."""
+
+    @property
+    def bytes_each(self) -> float:
+        """For each element of the factor."""
+        return self.element_bytes / math.prod(walk.shared for walk in self.walks if walk.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +91,6 @@ class GemmConfig(KernelConfig):
     def parts_of_slice(self) -> int:
         """Warps (on CUDA cores threads) that share a tile by its rows and columns."""
         return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
-
-    def stage_bytes(self, element_bytes: int) -> int:
-        """Shared memory of a block's tile of both operands."""
-        rows, columns, depth = self.block
-        return (rows + columns) * depth * element_bytes
 
     def __str__(self) -> str:
         m, n, k = self.block

@@ -66,6 +66,16 @@ class Scope:
         """An `If` around the operations added inside; no mask, no branch."""
         return self._branch(mask, lambda body: If(mask or "", body, at))
 
+    @contextmanager
+    def first_threads(self, count: int, name: str, at: Line = NOWHERE) -> Iterator[None]:
+        """A branch that the first `count` threads of the block take alone.  name: of its condition."""
+        everyone = self.extents[THREAD]
+        mask = self.mask(name, [Index((), count - 1) - Index.of(THREAD)], at)
+        self.extents[THREAD] = count
+        with self._branch(mask, lambda body: If(mask or "", body, at, count)):
+            yield
+        self.extents[THREAD] = everyone
+
     def when_all(self, condition: Index, at: Line = NOWHERE) -> AbstractContextManager[None]:
         """A branch that all threads of the block take together, where `condition` >= 0: they may meet inside."""
         return self._branch(self.mask("present", [condition], at), lambda body: UniformIf(condition, body, at))

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cost.nodes import Work, total_work
+from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import SECTOR, WARP
-from engine.tensor.nodes import TensorProgram
+from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tensorize.bind import axes_of_contraction, unpacking_flops
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -76,6 +78,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
     if isinstance(tile.config, GemmConfig) and on_cores:
         flops += _padded_flops(tile, tile.config)
+    if isinstance(tile.config, GemmConfig) and not tile.needs:
+        flops += sum(_unpacking_flops(tile, tile.config, s, program) for s in products)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
     again = _read_again(program, tile)
@@ -118,7 +122,7 @@ def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, in
         return []
     requested: Counter[str] = Counter()
     for blocks, body in _ranges(tile):
-        for op, times in trip_counts(body, blocks * tile.threads):
+        for op, times in trip_counts(body, blocks * tile.threads, threads=tile.threads):
             for region in op.regions_read:
                 if region.buffer in program.inputs:
                     requested[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
@@ -142,6 +146,15 @@ def _padded_flops(tile: TileProgram, config: GemmConfig) -> int:
     rows, columns, depth = config.block
     steps = math.ceil(-(-tile.constants["DEPTH"] // depth) / config.split_k)
     return 2 * rows * columns * depth * steps * tile.grid
+
+
+def _unpacking_flops(tile: TileProgram, config: GemmConfig, product: Statement, program: TensorProgram) -> int:
+    """Operations that compute factors from codes: of each element of a tile once, not of each product of it."""
+    axes = axes_of_contraction(product, reduced_columns(program.statements, product))
+    steps = math.ceil(-(-tile.constants["DEPTH"] // config.block[2]) / config.split_k)
+    of_elements = unpacking_flops(axes)
+    once = sum(of * side for of, side in zip(of_elements, config.block, strict=False)) * config.block[2]
+    return once * steps * tile.grid - sum(of_elements) * product.points
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
@@ -214,7 +227,7 @@ def _lane_values(op: Let, values: Values) -> dict[str, Lanes]:
 def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:
     """Bytes that the threads of some blocks move to or from each scope of memory."""
     moved: Counter[str] = Counter()
-    for op, times in trip_counts(body, blocks * tile.threads):
+    for op, times in trip_counts(body, blocks * tile.threads, threads=tile.threads):
         moved.update({scope: size * times for scope, size in op.bytes_moved(tile.buffers).items()})
     return moved
 

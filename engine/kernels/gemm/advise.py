@@ -12,7 +12,7 @@ from functools import cache
 
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
-from engine.fusion.shape import is_contraction
+from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.problem import gemm_axes, reaches
@@ -261,7 +261,8 @@ def goes_through_registers(program: TensorProgram, axes: GemmAxes, intrinsic: In
     windows slide there, and no copy moves neighbours together.  Bytes must be neighbours along the depth."""
     if intrinsic.element_bytes == 1 and any(r.along_depth < SMALLEST_COPY for r in reaches(program, axes)):
         return True
-    last = [access.indices[-1] for access in axes.statement.reads() if access.indices]
+    plain = [access for access, factor in zip(axes.factors, axes.expressions, strict=True) if not is_of_codes(factor)]
+    last = [access.indices[-1] for access in plain if access.indices]
     return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
 
 

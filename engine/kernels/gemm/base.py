@@ -14,10 +14,20 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_sides import factors_of, reduced_columns
-from engine.fusion.shape import is_contraction
+from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.elementwise.lower import bind_members, place
-from engine.kernels.gemm.operand import Operand, Side, Tiling, await_copies, choose_operand, copy_tile
-from engine.kernels.gemm.problem import widest_result
+from engine.kernels.gemm.operand import (
+    Operand,
+    Side,
+    Tiling,
+    await_copies,
+    choose_operand,
+    copy_tile,
+    operand_of_codes,
+    unpack_tile,
+)
+from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result
+from engine.kernels.gemm.unpack import CodedFactor
 from engine.kernels.loop_nest import Nest, Phase, without_loops
 from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
@@ -25,7 +35,7 @@ from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
-from engine.tensorize.bind import axes_of_contraction
+from engine.tensorize.bind import axes_of_contraction, element_of, multiplied_dtype
 from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
 from engine.tile.nodes import Barrier, PipelineRequest, TileProgram
@@ -90,6 +100,7 @@ class GemmLowering:
         whole = reduced_columns(self.program.statements, self.statement)
         self.factors, axes = factors_of(self.statement, whole), axes_of_contraction(self.statement, whole)
         self.access = axes.factors
+        self.axes = axes
         for factor, access in zip(self.factors, self.access, strict=True):
             if any(i.is_indirect for i in access.indices):
                 reason = "a factor of a contraction is looked up"
@@ -120,14 +131,26 @@ class GemmLowering:
         self.emitter = Emitter(self.program, self.tiles * config.split_k, threads)
         start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
-        first, second = (
-            choose_operand(
-                self.emitter, self.statement, self.access[n], Side(self.free[n], block[n], self.size[n], start[n]),
-                batch, tiling,
-            )
-            for n in (0, 1)
-        )  # fmt: skip
-        return first, second
+        found = []
+        for n in (0, 1):
+            side = Side(self.free[n], block[n], self.size[n], start[n])
+            if is_of_codes(self.factors[n]):
+                found.append(operand_of_codes(self.emitter, self._coded_factor(n), side, tiling))
+            else:
+                found.append(choose_operand(self.emitter, self.statement, self.access[n], side, batch, tiling))
+        return found[0], found[1]
+
+    def _coded_factor(self, n: int) -> CodedFactor:
+        """The first (0) or the second factor, which is one of codes."""
+        axes, arrays = self.axes, self.program.arrays
+        return CodedFactor(
+            access=axes.factors[n],
+            element=element_of(self.factors[n], self.held),
+            dtype=multiplied_dtype(self.factors[n], self.held, arrays),
+            reads=tuple(sources_of_operand(axes, n, arrays)),
+            reach=reaches(self.program, axes)[n],
+            iterators=((axes.rows, axes.columns)[n][0].name, axes.depth[0].name),
+        )
 
     def tiles_of(self, block: tuple[int, int]) -> int:
         """Tiles of the result, of all batches."""
@@ -164,6 +187,11 @@ class GemmLowering:
             for operand in operands:
                 copy_tile(emitter, operand, tile, link)
             await_copies(emitter, link)
+            of_codes = [operand for operand in operands if operand.codes]
+            for operand in of_codes:
+                unpack_tile(emitter, operand, tile, link)
+            if of_codes:
+                emitter.add(Barrier(link))
             multiply(tile)
             emitter.add(Barrier(link))
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.nodes import Reach
+from engine.support.errors import Unsupported
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import contiguous_along, position, stride, uniform_along
 from engine.tensor.nodes import Access, Array
+from engine.tensorize.codes import SourceBox, box_of
 
 Run = Sequence[str]
 """Iterators of a side or of the depth, outermost first."""
@@ -30,6 +32,8 @@ class TileCopy:
     """Elements of one copy."""
     is_async: bool
     """Whether they are cp.async; else they go through registers, one by one."""
+    boxes: tuple[SourceBox, ...] = ()
+    """What an operand of codes is computed from: these are copied, then threads write `width` elements at a time."""
 
     @property
     def row(self) -> int:
@@ -47,6 +51,12 @@ class TileCopy:
     def shares(self, threads: int) -> int:
         """Copies of each of a block's threads."""
         return math.prod(self.tile) // self.width // threads
+
+    def copied_bytes(self, threads: int) -> int:
+        """That all threads copy of a tile."""
+        if not self.boxes:
+            return threads * self.shares(threads) * self.width * self.element_bytes
+        return sum(box.bytes for box in self.boxes)
 
     def together(self, threads: int) -> int:
         """Copies of a thread that are under way at once: registers hold only so many elements."""
@@ -83,8 +93,11 @@ def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run,
 def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], threads: int) -> TileCopy:
     """The widest copy whose threads share a tile evenly, and the tile order that goes with it.
 
-    tile: elements along the side, and depths, of a tile; sizes: of the product.
+    tile: elements along the side, and depths, of a tile; sizes: of the product.  Raises Unsupported where a tile of
+    codes is no whole copies.
     """
+    if reach.sources:
+        return _choose_boxes(reach, tile, threads)
     size, singly = reach.element_bytes, reach.singly_along_depth
 
     def is_allowed(depth_inner: bool, width: int) -> bool:
@@ -96,3 +109,19 @@ def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], thr
     orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
     found = next((order for order in orders if is_allowed(*order)), None)
     return TileCopy(size, tile, *(found or (singly, 1)), is_async=found is not None)
+
+
+def _choose_boxes(reach: Reach, tile: tuple[int, int], threads: int) -> TileCopy:
+    """The copies of what a tile of an operand of codes is computed from, and the order in which its elements are
+    written: that of the codes, as many at a time as all threads share evenly."""
+    boxes = []
+    for source in reach.sources:
+        box = box_of(source, tile)
+        if isinstance(box, str):
+            raise Unsupported("codegen", source.array, box, "wider or deeper tiles have whole copies")
+        boxes.append(box)
+    inner = 1 if boxes[0].is_depth_inner else 0
+    width = VECTOR_BYTES // reach.element_bytes
+    while width > 1 and (tile[inner] % width or math.prod(tile) // width % threads):
+        width //= 2
+    return TileCopy(reach.element_bytes, tile, boxes[0].is_depth_inner, width, is_async=True, boxes=tuple(boxes))

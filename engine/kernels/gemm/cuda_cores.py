@@ -82,7 +82,7 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
         assertions=((f"THREADS * OWNED == {all_slices}TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
         requests=pipeline_requests(
-            config.stages, config.register_stages, (operand.tile for operand in operands),
+            config.stages, config.register_stages, (name for operand in operands for name in operand.copied),
             tuple(part.registers for part in factors),
         ),
     )
@@ -143,9 +143,22 @@ def _term(
     emitter: Emitter, statement: Statement, parts: tuple[ThreadPart, ...], owned: tuple[Index, Index], q: Index
 ) -> Scalar:
     """The product over fragments: the statement's expression with its two wide reads replaced."""
-    replaced = {p.operand.access: p.element(index, q) for p, index in zip(parts, owned, strict=True)}
+    replaced = {_element(p): p.element(index, q) for p, index in zip(parts, owned, strict=True)}
 
     def read(access: Access) -> Scalar:
         return replaced[access] if access in replaced else emitter.read(access, {}, at(statement))
 
-    return rewrite_scalar(statement.expression, {}, read, statement.extents)
+    def change(value: Scalar) -> Scalar:
+        if value in replaced:
+            return replaced[value]
+        if isinstance(value, Apply):
+            return Apply(value.function, tuple(map(change, value.operands)), value.dtype)
+        return rewrite_scalar(value, {}, read, statement.extents)
+
+    return change(statement.expression)
+
+
+def _element(part: ThreadPart) -> Scalar:
+    """What a thread's part holds of a factor: what is read, or what is computed from codes."""
+    operand = part.operand
+    return operand.codes.element if operand.codes else operand.access

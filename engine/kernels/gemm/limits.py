@@ -31,6 +31,7 @@ from engine.target.hardware import MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYT
 from engine.target.occupancy import occupancy
 from engine.target.registers import GEMM_ERROR
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
+from engine.tensorize.codes import box_of
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 
@@ -146,8 +147,14 @@ def _inner(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     return ""
 
 
+def _codes(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    tiles = ((side, config.block[2]) for side in config.block[:2])
+    boxes = (box_of(source, tile) for tile, of in zip(tiles, problem.sources, strict=True) for source in of)
+    return next((box for box in boxes if isinstance(box, str)), "")
+
+
 def _shared_memory(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
-    return too_much_shared(config.stages * config.stage_bytes(problem.element_bytes), machine)
+    return too_much_shared(problem.shared_bytes(config), machine)
 
 
 def _threads(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
@@ -155,7 +162,7 @@ def _threads(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
 
 
 def _room(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
-    threads, shared = config.parts * problem.lanes, config.stages * config.stage_bytes(problem.element_bytes)
+    threads, shared = config.parts * problem.lanes, problem.shared_bytes(config)
     try:
         occupancy(threads, shared, registers_of(problem, config, machine), machine)
     except Unsupported as error:
@@ -170,6 +177,7 @@ LIMITS = (
     Limit("whole rows", _rows, "the values of a row never leave their block"),
     Limit("stages", _stages, "a pipeline is no longer than its loop"),
     Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
+    Limit("copies of codes", _codes, "only asynchronous copies run far enough ahead of what takes codes apart"),
     Limit("shared memory", _shared_memory, FAILS),
     Limit("threads", _threads, FAILS),
     Limit("room on an SM", _room, "not one block would ever start"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import GemmProblem
+from engine.tensorize.space import Source
 
 FEWEST_STAGED = 4
 """Elements of a store for which the way through shared memory pays."""
@@ -26,6 +27,8 @@ class Reach:
     """Whether single elements are better copied along the depth: neighbouring threads then read nearer places."""
     fills_zeros: bool = True
     """Whether what is not there is 0, which asynchronous copies fill in."""
+    sources: tuple[Source, ...] = ()
+    """What an operand of codes is computed from: asynchronous copies bring it, threads write the elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,9 @@ class FusedGemm:
     """Of the first and of the second operand."""
     epilogue: Epilogue
     flops: int
-    """On CUDA cores, of the whole launch."""
+    """On CUDA cores, of the whole launch, what computes factors from codes left out."""
     special: int
     dram_bytes: tuple[int, int]
     """Read and written, whatever the configuration."""
+    unpacking: tuple[int, int] = (0, 0)
+    """Operations on CUDA cores that compute one element of the first and of the second factor from its codes."""

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import TileCopy, choose_copy, reach_of
+from engine.kernels.gemm.unpack import CodedFactor, Codes, copy_codes, write_elements
 from engine.scheduling.nodes import Member
 from engine.tensor.access import delinearize_nested
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
+from engine.tensorize.codes import SourceBox
 from engine.tile.emit import Emitter
 from engine.tile.nodes import AsyncCopy, Barrier, Buffer, Commit, Load, Slot, Store, Wait
 from engine.tile.source import Line
@@ -76,6 +78,17 @@ class Operand:
     """Shared buffer."""
     dtype: str
     copy: TileCopy
+    codes: Codes | None = None
+    """What its elements are computed from; None where they are copied as they are."""
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """The shared buffers that copies fill."""
+        return tuple(buffer for buffer, _ in self.codes.boxes.values()) if self.codes else (self.tile,)
+
+    def starts(self, tile: Index) -> tuple[Index, Index]:
+        """First row or column, and first depth, of tile number `tile`."""
+        return self.side.start, tile * self.tiling.tile
 
     @property
     def stride(self) -> int:
@@ -102,6 +115,28 @@ class Operand:
         return found
 
 
+def operand_of_codes(emitter: Emitter, factor: CodedFactor, side: Side, tiling: Tiling) -> Operand:
+    """A factor of codes: a shared buffer for its elements, and one for what is copied of each array that they are
+    computed from."""
+    copy = choose_copy(factor.reach, (side.tile, tiling.tile), (side.size, tiling.size), emitter.extents["thread"])
+    boxes: dict[Access, tuple[str, SourceBox]] = {}
+    for access, box in zip(factor.reads, copy.boxes, strict=True):
+        buffer = _fresh(emitter, f"{access.array}_copied")
+        stored = emitter.program.arrays[access.array].dtype
+        emitter.buffers[buffer] = Buffer(buffer, stored, (math.prod(box.shape),), "shared")
+        emitter.read_from.add(access.array)
+        boxes[access] = buffer, box
+    tile = _fresh(emitter, f"{factor.access.array}_tile")
+    row_bytes = copy.row * copy.element_bytes if tiling.is_swizzled else 0
+    emitter.buffers[tile] = Buffer(tile, factor.dtype, (copy.elements(tiling.is_swizzled),), "shared", row_bytes)
+    codes = Codes(factor.element, boxes, factor.iterators)
+    return Operand(factor.access, side, tiling, {}, {}, tile, factor.dtype, copy, codes)
+
+
+def _fresh(emitter: Emitter, name: str) -> str:
+    return name if name not in emitter.buffers else f"{name}_2"
+
+
 def choose_operand(
     emitter: Emitter, statement: Statement, access: Access, side: Side, place: Mapping[str, Index], tiling: Tiling
 ) -> Operand:
@@ -112,7 +147,7 @@ def choose_operand(
     reach = reach_of(access, emitter.program.arrays, along_side, along_depth, statement.extents)
     copy = choose_copy(reach, (side.tile, tiling.tile), (side.size, tiling.size), emitter.extents["thread"])
     emitter.read_from.add(array.name)
-    tile = f"{array.name}_tile" if f"{array.name}_tile" not in emitter.buffers else f"{array.name}_tile_2"
+    tile = _fresh(emitter, f"{array.name}_tile")
     row_bytes = copy.row * copy.element_bytes if tiling.is_swizzled else 0
     emitter.buffers[tile] = Buffer(tile, array.dtype, (copy.elements(tiling.is_swizzled),), "shared", row_bytes)
     return Operand(access, side, tiling, place, named, tile, array.dtype, copy)
@@ -124,6 +159,9 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
     Without cp.async a thread loads all of its share before it stores any, so that a pipeline can move the two apart;
     a large share is copied in turns.
     """
+    if operand.codes:
+        copy_codes(emitter, operand.codes, operand.starts(tile), at)
+        return
     copy, threads = operand.copy, emitter.extents["thread"]
     shares, together = copy.shares(threads), copy.together(threads)
     name, counter = operand.access.array, f"{operand.access.array}_share"
@@ -145,6 +183,12 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
         with emitter.loop(counter, together, at) as share:
             target = _Place(emitter, operand, number * together + share, at).target
             emitter.add(Store(operand.tile, target, Slot(held, (share,)), 1, None, at))
+
+
+def unpack_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
+    """Every thread computes its share of the elements of tile number `tile` from the codes that were copied."""
+    assert operand.codes is not None
+    write_elements(emitter, operand.codes, (operand.tile, operand.copy, operand.stride), operand.starts(tile), at)
 
 
 def await_copies(emitter: Emitter, at: Line) -> None:

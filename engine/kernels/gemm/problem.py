@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 from engine.cost.alcop_nodes import GemmProblem
 from engine.fusion.row_sides import reduced_columns
-from engine.fusion.shape import is_contraction
+from engine.fusion.shape import is_contraction, is_of_codes
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import reach_of
 from engine.kernels.gemm.nodes import Reach
 from engine.kernels.statement_block import result_statement
+from engine.support.errors import Unsupported
+from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import vector_limit
-from engine.tensor.nodes import Literal, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Literal, Statement, TensorProgram
 from engine.tensor.traffic import flop_counts
-from engine.tensorize.bind import GemmAxes, axes_of_contraction
+from engine.tensorize.bind import GemmAxes, axes_of_contraction, multiplied_dtype
+from engine.tensorize.codes import sources_of
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import GemmConfig
+from engine.tensorize.space import GemmConfig, Source
 from engine.tile.nodes import TileProgram
 
 CORE = (1, 1, 4)
@@ -42,17 +45,20 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmPro
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in axes.factors]
-    first, second = (max(reach.along_side, reach.along_depth) for reach in reaches(program, axes))
+    found = reaches(program, axes)
+    first, second = (max(reach.along_side, reach.along_depth) for reach in found)
+    size = found[0].element_bytes
     return GemmProblem(
         m=m,
         n=n,
         k=k,
         batch=batch,
-        element_bytes=DTYPES[arrays[0].dtype],
+        element_bytes=size,
         result_bytes=-(-results // count),
         unit=intrinsic.dtype if intrinsic else "",
         instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
         distinct=(min(1.0, arrays[0].elements / (m * k * batch)), min(1.0, arrays[1].elements / (n * k * batch))),
+        sources=(found[0].sources, found[1].sources),
         widths=(first, second),
         finish=(max(0, flops - 2 * count * k) / count, special / count),
         has_whole_rows=axes.has_whole_rows,
@@ -62,11 +68,41 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmPro
 def reaches(program: TensorProgram, axes: GemmAxes) -> tuple[Reach, Reach]:
     """What memory allows of the copies of both operands."""
     depth, extents = [i.name for i in axes.depth], axes.statement.extents
-    first, second = (
-        reach_of(access, program.arrays, [i.name for i in side], depth, extents)
-        for access, side in zip(axes.factors, (axes.rows, axes.columns), strict=True)
-    )
-    return first, second
+    found = []
+    for n, side in enumerate((axes.rows, axes.columns)):
+        sources = tuple(sources_of_operand(axes, n, program.arrays).values())
+        if sources:
+            found.append(_reach_of_codes(program, axes, n, sources))
+        else:
+            found.append(reach_of(axes.factors[n], program.arrays, [i.name for i in side], depth, extents))
+    return found[0], found[1]
+
+
+def sources_of_operand(axes: GemmAxes, number: int, arrays: Mapping[str, Array]) -> Mapping[Access, Source]:
+    """What the first (0) or the second operand of a product is computed from, where it is one of codes; else nothing.
+
+    Raises Unsupported for codes whose tiles cannot be copied.
+    """
+    factor, side = axes.expressions[number], (axes.rows, axes.columns)[number]
+    if not is_of_codes(factor):
+        return {}
+    if len(side) != 1 or len(axes.depth) != 1:
+        raise Unsupported("codegen", axes.statement.name, "codes are unpacked along one row or column and one depth")
+    found = sources_of(factor, arrays, side[0], axes.depth[0])
+    if isinstance(found, str):
+        raise Unsupported("codegen", axes.statement.name, found)
+    return found
+
+
+def _reach_of_codes(program: TensorProgram, axes: GemmAxes, number: int, sources: tuple[Source, ...]) -> Reach:
+    """Elements are written in the order of their codes, whatever copies bring these."""
+    assert axes.statement.reduction is not None
+    held = axes.statement.reduction.accumulate
+    size = DTYPES[multiplied_dtype(axes.expressions[number], held, program.arrays)]
+    widest = VECTOR_BYTES // size
+    is_depth_inner = sources[0].walks[1].step == 1
+    along = (1, widest) if is_depth_inner else (widest, 1)
+    return Reach(size, *along, is_depth_inner, sources=sources)
 
 
 def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[str, str]) -> int:

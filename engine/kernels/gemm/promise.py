@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from engine.cost.estimate import model_microseconds
@@ -13,6 +12,7 @@ from engine.kernels.gemm.work import work
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tensorize.bind import unpacking_flops
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -25,10 +25,13 @@ def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm
     assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
-        flops -= 2 * math.prod(axes.statement.extents.values())
-    return FusedGemm(
-        problem, reaches(program, axes), epilogue_of(program, axes), flops, special, compulsory_bytes(program)
-    )
+        flops -= 2 * axes.statement.points
+    unpacking = unpacking_flops(axes)
+    # Counted for each product, where a tile's elements are computed once for all rows or columns of its block.
+    flops -= sum(unpacking) * axes.statement.points
+    epilogue = epilogue_of(program, axes)
+    found = reaches(program, axes)
+    return FusedGemm(problem, found, epilogue, flops, special, compulsory_bytes(program), unpacking)
 
 
 def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:

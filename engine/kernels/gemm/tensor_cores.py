@@ -64,7 +64,8 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrin
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
         requests=pipeline_requests(
-            config.stages, config.register_stages, (operand.tile for operand in operands), (warps.first, warps.second)
+            config.stages, config.register_stages, (name for operand in operands for name in operand.copied),
+            (warps.first, warps.second),
         ),
     )
 

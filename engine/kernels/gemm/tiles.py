@@ -94,6 +94,8 @@ def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[Gemm
             times[config] = promise(config)
         except Unsupported:
             continue  # no block of it fits an SM
+    if not times:
+        raise Unsupported("codegen", "product", "no tiles of it fit a block, or have whole copies of its codes")
     full = {config: time for config, time in times.items() if config.parts >= FEWEST_WARPS} or times
     limit = min(full.values()) * NEAR
     alone = [config for config in full if config.split_k == 1]

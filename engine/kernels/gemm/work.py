@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from engine.cost.nodes import Work
+from engine.kernels.gemm.code_loads import loads_of_codes
 from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import registers_of, tiles_of
 from engine.kernels.gemm.nodes import FEWEST_STAGED, PARTS_AT_ONCE, SUMS_AT_ONCE, EpilogueRequest, FusedGemm
@@ -30,17 +31,18 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     tile = _TileWork(gemm, config)
     blocks = tiles_of(problem, config) * parts
     everyone, last = blocks * tile.threads, blocks * tile.threads // parts
-    copied = everyone * tile.steps * sum(c.shares(tile.threads) * c.width * c.element_bytes for c in tile.copies)
+    copied = blocks * tile.steps * sum(c.copied_bytes(tile.threads) for c in tile.copies)
     handed = tile.results * SUM_BYTES if parts > 1 else 0
     outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
-    shared = everyone * (tile.fragment_bytes + tile.exchanged) + last * tile.staged
+    shared = everyone * (tile.unpacked + tile.fragment_bytes + tile.exchanged) + last * tile.staged
     loads = _loads_of_grid(tile, blocks, blocks // parts)
     read, written = gemm.dram_bytes
     m, n, k = config.block
     return Work(
         blocks=blocks,
         threads=tile.threads,
-        flops=gemm.flops + (0 if problem.unit else 2 * (m * n * k * blocks * tile.steps - problem.products)),
+        flops=gemm.flops + (0 if problem.unit else 2 * (m * n * k * blocks * tile.steps - problem.products))
+        + sum(of * side for of, side in zip(gemm.unpacking, config.block, strict=False)) * k * blocks * tile.steps,
         special=gemm.special,
         dram_bytes_read=read,
         dram_bytes_written=written,
@@ -67,7 +69,7 @@ def _loads_of_grid(tile: _TileWork, blocks: int, last: int) -> Loads:
     """
     if tile.on_tensor_cores:
         return Loads(0, 0)
-    each, finish = (tile.fragment_loads, tile.exchange_loads), tile.row_parts_loads
+    each, finish = (tile.code_loads, tile.fragment_loads, tile.exchange_loads), tile.row_parts_loads
     return Loads(
         blocks * sum(loads.passes for loads in each) + last * finish.passes,
         blocks * sum(loads.bytes for loads in each) + last * finish.bytes,
@@ -127,7 +129,9 @@ class _TileWork:
             # Threads read single depths where neither tile has them inside.
             is_inner = any(copy.depth_inner for copy in self.copies)
             step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies)) if is_inner else 1
-        ahead = self.config.register_stages - 1 if self.config.stages > 1 else 0
+        # What threads write to a tile of codes is there when all have: nothing of the next tile can be read before.
+        crosses = self.config.stages > 1 and not any(copy.boxes for copy in self.copies)
+        ahead = self.config.register_stages - 1 if crosses else 0
         return step, self.steps * (depth // step) + ahead
 
     @property
@@ -137,6 +141,19 @@ class _TileWork:
         if self.on_tensor_cores:
             return (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES * times
         return step * times * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
+
+    @property
+    def code_loads(self) -> Loads:
+        """Of what factors of codes are computed from, in the main loop."""
+        found = [load for copy in self.copies for load in loads_of_codes(copy, self.threads)]
+        passes, size = sum(load.passes for load in found), sum(load.bytes for load in found)
+        return Loads(self.steps * passes, self.steps * size)
+
+    @property
+    def unpacked(self) -> int:
+        """Read of copied codes, and written as the elements that they stand for."""
+        written = sum(c.shares(self.threads) * c.width * c.element_bytes for c in self.copies if c.boxes)
+        return self.code_loads.bytes + self.steps * written
 
     @property
     def exchanged(self) -> int:
@@ -234,10 +251,14 @@ class _TileWork:
     def shared_bytes(self) -> int:
         """Of a block: the buffers after the main loop lie where its tiles were."""
         config = self.config
-        tiles = [config.stages * copy.elements(self.on_tensor_cores) * copy.element_bytes for copy in self.copies]
+        tiles, computed = [], 0
+        for copy in self.copies:
+            size = copy.elements(self.on_tensor_cores) * copy.element_bytes
+            tiles += [config.stages * box.bytes for box in copy.boxes] or [config.stages * size]
+            computed += size if copy.boxes else 0
         after = [size * config.block[0] * self.groups for size in self.part_bytes]
         if config.slices > 1:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
             after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.gemm.epilogue.sum_bytes)
-        return max(sum(-(-size // VECTOR_BYTES) * VECTOR_BYTES for size in sizes) for sizes in (tiles, after))
+        return computed + max(sum(-(-n // VECTOR_BYTES) * VECTOR_BYTES for n in sizes) for sizes in (tiles, after))

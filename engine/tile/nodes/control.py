@@ -81,10 +81,12 @@ class If(TileOp):
     mask: str
     body: tuple[TileOp, ...]
     at: Line = NOWHERE
+    threads: int | None = None
+    """The first so many of the block take it; None where others may."""
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        return (Body(self.body, mask=self.mask),)
+        return (Body(self.body, mask=self.mask, threads=self.threads),)
 
     def write(self, out: CudaWriter) -> None:
         write_block(out, f"if ({self.mask}) {{", self.body, self.at)

@@ -133,7 +133,10 @@ class Store(TileOp):
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy(TileOp):
-    """cp.async: `width` consecutive elements from global to shared memory; where masked off, zeros."""
+    """cp.async: `width` consecutive elements from global to shared memory; where masked off, zeros.
+
+    Each thread copies for itself, and may have none to make; all commit, wait and meet.
+    """
 
     target: str
     target_position: Index
@@ -143,7 +146,6 @@ class AsyncCopy(TileOp):
     mask: str | None = None
     at: Line = NOWHERE
 
-    execution: ClassVar[Participants] = "block"
     is_asynchronous: ClassVar[bool] = True
     positions: ClassVar[Mapping[str, str]] = {"target_position": "target", "source_position": "source"}
 

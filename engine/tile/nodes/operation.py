@@ -35,6 +35,8 @@ class Body:
     """Iterations that are written out together where a loop is left."""
     mask: str | None = None
     """Only threads in which it holds run them."""
+    threads: int | None = None
+    """So many of the block's, the first ones; None where others or all of them may."""
     condition: Index | None = None
     """The block runs them where this is >= 0."""
     blocks: int | None = None
