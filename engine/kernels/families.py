@@ -161,7 +161,7 @@ def _check_limits(tile: TileProgram) -> TileProgram:
             reason = f"has {launch.grid:,} blocks, a launch has {MAX_GRID:,} at most"
             raise Unsupported("codegen", tile.name, reason, "cut the operator into parts")
     for buffer in (one for launch in tile.launches for one in launch.buffers.values()):
-        if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
+        if buffer.scope == "register" and buffer.registers > MAX_PRIVATE:
             reason = f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most"
             hint = "ask for more threads, or for smaller tiles of a thread"
             raise Unsupported("codegen", f"{buffer.name} of {tile.name}", reason, hint)

@@ -131,9 +131,9 @@ class _Evaluation:
         lane = (Index.of(LANE_OF_VECTOR),) if width > 1 else ()
         wide = width > 1 and (array in self.options.stored or array in keep.arrays)
         if kept is None and not wide:
-            self.values[array] = Access(emitter.register(array, dtype), ())
+            self.values[array] = Access(emitter.register(array, dtype, (), emitter.is_raw), ())
             return None
-        name = emitter.register(array, dtype, ((kept[1],) if kept else ()) + lanes)
+        name = emitter.register(array, dtype, ((kept[1],) if kept else ()) + lanes, emitter.is_raw)
         indices = ((kept[0],) if kept else ()) + lane
         emitter.declare(name, outermost=kept is not None)
         self.values[array] = Access(name, indices)

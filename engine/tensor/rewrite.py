@@ -15,6 +15,7 @@ from engine.tensor.nodes import (
     Position,
     Scalar,
     Statement,
+    TensorProgram,
     indices_in,
     leaves,
     map_leaves,
@@ -85,6 +86,19 @@ def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader,
     indices = tuple(rewrite_index(i, iterators, read, extents) for i in access.indices)
     guards = tuple(Guard(rewrite_index(g.index, iterators, read, extents)) for g in access.guards)
     return Access(access.array, indices, guards, access.otherwise)
+
+
+def only_moves(program: TensorProgram) -> bool:
+    """Whether all statements copy elements of their own type, or zeros where a guard fails, and compute nothing."""
+
+    def is_move(statement: Statement) -> bool:
+        value, arrays = statement.expression, program.arrays
+        if statement.reduction is not None or not isinstance(value, Access):
+            return False
+        is_same = arrays[value.array].dtype == arrays[statement.write.array].dtype
+        return is_same and (value.otherwise is None or value.otherwise.value == 0)
+
+    return all(map(is_move, program.statements))
 
 
 def rewrite_reads(statement: Statement, read: Reader) -> Statement:

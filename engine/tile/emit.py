@@ -15,6 +15,7 @@ from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
+from engine.tensor.rewrite import only_moves
 from engine.tile.dead_code import without_unused
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, For, Load, PipelineRequest, Slot, Store, TileProgram
 from engine.tile.scope import LANE_OF_VECTOR as LANE_OF_VECTOR
@@ -66,6 +67,8 @@ class Emitter(Scope):
         self.read_from: set[str] = set()
         self.vector = 1
         """Elements of one vector: lanes of `v`."""
+        self.is_raw = only_moves(program)
+        """Whether registers hold elements as they lie in memory, for nothing is computed with them."""
         self.masked: frozenset[str] = frozenset()
         """Statement iterators that can leave their range where the current mask does not hold."""
         self.staged: dict[str, Staged] = {}
@@ -113,7 +116,7 @@ class Emitter(Scope):
                 return self._element(cache[key], varies)
         kept = keep if keep and depth >= self.depth.get(str(keep[0]), 1) else None
         shape = ((kept[1],) if kept else ()) + ((width,) if width > 1 else ())
-        name = self.register(array.name, array.dtype, shape)
+        name = self.register(array.name, array.dtype, shape, self.is_raw)
         slot = Slot(name, (kept[0],) if kept else ())
         if shape:
             self.bodies[0 if kept else depth].append(Declare(name))

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
-from engine.tile.nodes.expressions import HELD, STORED
-from engine.tile.nodes.writer import CudaWriter, RegisterForms
+from engine.tile.nodes.expressions import STORED
+from engine.tile.nodes.writer import CudaWriter, RegisterForms, register_type
 from engine.tile.source import CudaSource, GlobalWorkspace, KernelLaunch, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
@@ -189,5 +189,5 @@ def _packs(program: TileProgram) -> frozenset[str]:
             widths.setdefault(slot.buffer, set()).add(width if is_whole else 0)
     # An access of a part of the axis needs an array: a pack is only moved whole.
     whole = {program.buffers[name] for name, found in widths.items() if found == {program.buffers[name].shape[-1]}}
-    # 16-bit floats are widened on their way into registers, element by element.
-    return frozenset(buffer.name for buffer in whole if HELD[buffer.dtype] == STORED[buffer.dtype])
+    # Other types are widened on their way into registers, element by element.
+    return frozenset(buffer.name for buffer in whole if register_type(buffer) == STORED[buffer.dtype])

@@ -166,13 +166,13 @@ class Scope:
         known = {n: self.values_of[n] for n in index.iterators() if n in self.values_of}
         return index.substitute({n: value for n, (value, limit) in known.items() if limit is None}, self.extents)
 
-    def register(self, name: str, dtype: str, shape: tuple[int, ...] = ()) -> str:
+    def register(self, name: str, dtype: str, shape: tuple[int, ...] = (), is_raw: bool = False) -> str:
         """A new register buffer; the name tells it from the global array, and gets a number when it is taken."""
         name = f"{name}_value" if self.buffers.get(name, _NONE).scope == "global" else name
         unique, number = name, 2
         while unique in self.buffers or unique in self.extents:
             unique, number = f"{name}_{number}", number + 1
-        self.buffers[unique] = Buffer(unique, dtype, shape, "register")
+        self.buffers[unique] = Buffer(unique, dtype, shape, "register", is_raw=is_raw)
         self.depth[unique] = len(self.bodies) - 1
         return unique
 

@@ -50,12 +50,13 @@ def test_sectors_are_those_of_the_addresses() -> None:
                 assert lanes.sectors == sectors(lanes) >= lanes.ideal
 
 
-def test_a_turned_tile_walks_a_column_of_shared_memory_without_conflicts() -> None:
+def test_columns_that_threads_turned_lie_in_different_banks() -> None:
     shared = [lanes for lanes in lanes_of(engine.compile(group_of("transpose_2x12x64x64"))) if "shared" in lanes.kind]
     store, load = shared
-    assert np.diff(store.addresses).tolist() == [4] * 31
-    assert np.diff(load.addresses).tolist() == [4 * 33] * 31
-    assert (store.sectors, load.sectors) == (1, 1)
+    group = 4 * 32 * 4 + 16  # bytes of 4 rows of the tile, and of the vector that groups are moved apart by
+    assert store.addresses == tuple(group * (lane % 8) + 16 * (lane // 8) for lane in range(32))
+    assert load.addresses == tuple(16 * lane for lane in range(32))
+    assert (store.width, load.width) == (16, 16) and store.sectors == store.ideal and load.sectors == load.ideal
 
 
 def test_a_strided_read_touches_a_sector_for_each_lane() -> None:

@@ -4,13 +4,16 @@
 
 enum : int {
   TILE = 32,
+  READ = 4,
+  WRITE = 4,
+  TURNS = 1,
   ACROSS = 40,
   ALONG = 20,
   BLOCKS = 2,
-  THREADS = 256,
-  SHARED_BYTES = 4224,
+  THREADS = 64,
+  SHARED_BYTES = 4208,
 };
-static_assert(THREADS == TILE * 8, "a thread moves 4 rows of the tile");
+static_assert(TILE * TILE == TURNS * THREADS * READ * WRITE, "every element of the tile has a thread");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 neg_0(const float* __restrict__ x_, float* __restrict__ y_)
@@ -18,28 +21,39 @@ neg_0(const float* __restrict__ x_, float* __restrict__ y_)
   const Global<const float> x(x_, 800);  // 20 x 40
   const Global<float> y(y_, 800);  // 40 x 20
   LOOM_SHARED(SHARED_BYTES);
-  const Shared<float> x_tile(shared_memory, 1056);  // bytes 0 to 4223
+  const Shared<float> x_tile(shared_memory, 1052);  // bytes 0 to 4207
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
-  const int lane = thread % 32;
-  const int warp = thread / 32;
+  const int column = (thread % 8) * 4;
+  const int first = (thread / 8) * 4;
+  Pack<float, 4> x_rows[4];
   #pragma unroll
-  for (int step = 0; step < 4; ++step) {
-    const int row = step * 8 + warp;
-    const int i_read = block * 32 + lane;
-    const bool inside_1 = i_read < 40 && row < 20;
-    const float x_element = inside_1 ? x.load(row * 40 + i_read) : 0.0f;
-    x_tile.store(row * 33 + lane, x_element);
+  for (int x_row = 0; x_row < 4; ++x_row) {
+    const int i_read = block * 32 + column;
+    const int j_read = first + x_row;
+    const bool inside_1 = i_read < 37 && j_read < 20;
+    x_rows[x_row] = inside_1 ? x.load<4>(j_read * 40 + i_read) : Pack<float, 4>{};
+  }
+  Pack<float, 4> x_columns[4];
+  turn_rows(x_columns, x_rows);
+  #pragma unroll
+  for (int x_column = 0; x_column < 4; ++x_column) {
+    x_tile.store<4>(column * 32 + x_column * 32 + (column / 4) * 4 + first, x_columns[x_column]);
   }
   barrier();
+  const int written = (thread % 8) * 4;
   #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const int row = step * 8 + warp;
+    const int row = step * 8 + thread / 8;
     const int i = block * 32 + row;
-    const bool inside_2 = i < 40 && lane < 20;
-    const float x_turned = x_tile.load(lane * 33 + row);
-    const float y_value = fn_neg(x_turned);
-    if (inside_2) y.store(i * 20 + lane, y_value);
+    const bool inside_2 = i < 40 && written < 17;
+    const Pack<float, 4> x_turned = x_tile.load<4>(row * 32 + (row / 4) * 4 + written);
+    Pack<float, 4> y_value;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      y_value[v] = fn_neg(x_turned[v]);
+    }
+    if (inside_2) y.store<4>(i * 20 + written, y_value);
   }
 }

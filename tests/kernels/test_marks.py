@@ -53,7 +53,7 @@ TABLE: list[tuple[str, str, tuple[int, int], str]] = [
     ("softmax_row", "all @ innermost: mark scope register", (1, 64), HONOURED),
     ("softmax_row", "all @ innermost: mark scope shared", (1, 64), "later loops find what they use again"),
     ("column_sum", "all @ j: mark warp 4", (1, 128), HONOURED),
-    ("column_sum", "all @ j: mark lane 16", (1, 128), HONOURED),
+    ("column_sum", "all @ j: mark lane 16", (1, 96), HONOURED),
     ("column_sum", "all @ i: mark vector 2", (1, 256), HONOURED),
     ("column_sum", "all @ i: mark block 2", (1, 256), "the columns of one warp's threads"),
     ("column_sum", "all @ j: split 16", (1, 256), HONOURED),
@@ -62,11 +62,13 @@ TABLE: list[tuple[str, str, tuple[int, int], str]] = [
     ("column_sum", "all @ j: mark thread 64", (1, 256), "warps of a column"),
     ("column_sum", "all @ j: mark tile 32", (1, 256), "in registers, not in a tile"),
     ("column_sum", "all @ innermost: mark scope register", (1, 256), "nothing is used again"),
-    ("transpose", "all @ j: mark block 2", (2, 256), "one tile of 32 x 32"),
+    ("transpose", "all @ j: mark block 2", (2, 256), "a block makes one tile"),
+    ("transpose", "all @ j: mark vector 4", (2, 64), HONOURED),
+    ("transpose", "all @ i: mark vector 2", (2, 256), HONOURED),
+    ("transpose", "all @ j: mark vector 8", (2, 64), "vector 4: this kernel takes a power of two up to 4"),
     ("transpose", "all @ j: mark thread 64", (2, 64), HONOURED),
     ("transpose", "all @ j: mark thread 1024", (2, 1024), HONOURED),
     ("transpose", "all @ j: mark thread 16", (2, 32), "a power of two from 32 to 1024"),
-    ("transpose", "all @ j: mark vector 4", (2, 256), "fill whole sectors"),
     ("transpose", "all @ i: split 4", (2, 256), "already splits both"),
     ("transpose", "all @ j: mark unroll 1", (2, 256), "always written out"),
     ("transpose", "all @ j: mark lane 16", (2, 256), "no value is shared"),
@@ -78,7 +80,7 @@ TABLE: list[tuple[str, str, tuple[int, int], str]] = [
     ("matmul_two_stages", "all @ k: mark stages 3", (1, 256), HONOURED),
     ("matmul_two_stages", "all @ k: mark block 2", (1, 256), "no use for block on k"),
     ("matmul_two_stages", "all @ i: mark tile 32", (1, 256), "no use for tile on i"),
-    ("matmul_two_stages", "all @ k: split 4", (1, 256), "block, thread and tile: ask for those"),
+    ("matmul_two_stages", "all @ k: split 4", (1, 256), "split by block, thread and tile"),
     ("matmul_two_stages", "all @ j: mark vector 4", (1, 256), "as wide as alignment and the tile allow"),
     ("matmul_two_stages", "all @ k: mark unroll 2", (1, 256), "always written out"),
     ("matmul_two_stages", "all @ j: mark warp 4", (1, 256), "share a tile, not a column"),
@@ -175,5 +177,5 @@ def test_every_read_across_the_write_has_a_tile(tmp_path: Path) -> None:
     assert tiles == ["x_tile", "y_tile"]
     check = engine.check(kernel)
     assert check.status == "pass"
-    loads = [c for c in check.counts if c.kind == "global load"]
-    assert all(c.sectors <= 5 * c.requests for c in loads), loads
+    sectors = sum(c.sectors for c in check.counts if c.kind == "global load")
+    assert sectors <= 1.1 * 3 * 70 * 40 * 4 / 32, check.counts

@@ -166,7 +166,7 @@ def test_among_equals_the_later_loop_stays_inside(tmp_path: Path) -> None:
         (
             "turned",
             [
-                "turned in a shared tile:", "  S0 @ innermost: mark tile 32",
+                "turned in a shared tile:", "  S0 @ innermost: mark tile 32", "  S0 @ innermost: mark vector 4",
                 "i innermost, j in strips, 4 at once:", "  all @ innermost: pin i", "  S0 @ j: split 4",
             ],
         ),

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 TYPES = {
     "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16,
-    "int64": TensorProto.INT64, "int32": TensorProto.INT32, "bool": TensorProto.BOOL,
+    "int64": TensorProto.INT64, "int32": TensorProto.INT32, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8,
+    "bool": TensorProto.BOOL,
 }  # fmt: skip
 
 Node = tuple[str, Sequence[str], Sequence[str], dict[str, object]]

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from engine.kernels.advice import AS_IN_TEXT, mark
 from engine.kernels.elementwise.plans import WalkPlan, alternatives, widest
+from engine.kernels.elementwise.tiles import edge_of
 from engine.kernels.marks import DEFAULT_THREADS, FEWEST_THREADS
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
-from engine.target.hardware import SECTOR, WARP
+from engine.target.hardware import SECTOR
 from engine.tensor.nodes import TensorProgram
 
 
@@ -54,14 +55,25 @@ def _scenario(plan: WalkPlan, program: TensorProgram, machine: Target, best: Wal
     """One alternative."""
     walk = plan.walk
     if plan.is_tiled:
-        reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
-        tile = mark((widest(program).name,), "innermost", "tile", WARP, f"{reason}; {_reason(plan)}")
-        return Scenario((tile,), label="turned in a shared tile")
+        return Scenario(tile_entries(plan, program), label="turned in a shared tile")
     label = f"{plan.innermost} innermost" + (f", {walk.run[-1]} in strips" if walk.in_strips else "")
     label += f", {AS_IN_TEXT}" if plan.is_textual else ""
     label += f", {walk.width} at once" if walk.width > 1 else ", one at a time"
     threads = _threads(program, machine, plan) if best.is_tiled else ()
     return Scenario((*plan_entries(plan, program), *threads), label=label)
+
+
+def tile_entries(plan: WalkPlan, program: TensorProgram, edge: int = 0) -> tuple[Entry, ...]:
+    """The tile of a plan that turns one, and its vectors.  edge: 0 for the one that goes with them."""
+    assert plan.turned is not None, plan
+    statement, (read, write) = (widest(program).name,), (plan.turned.read, plan.walk.width)
+    reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
+    tile = mark(statement, "innermost", "tile", edge or edge_of(read, write), f"{reason}; {_reason(plan)}")
+    if max(read, write) == 1:
+        return (tile,)
+    reason = f"a thread reads {read} neighbours along {plan.turned.across} at once, turns {write} such vectors in its "
+    reason += f"registers, and writes {write} along {plan.innermost}"
+    return (tile, mark(statement, "innermost", "vector", max(read, write), reason))
 
 
 def short_entries(plan: WalkPlan, program: TensorProgram) -> tuple[Entry, ...]:

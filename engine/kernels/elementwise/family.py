@@ -9,7 +9,8 @@ from engine.kernels.elementwise.advise import map_threads, vectorize
 from engine.kernels.elementwise.lower import lower_elementwise
 from engine.kernels.elementwise.plans import plans
 from engine.kernels.elementwise.space import element_tasks
-from engine.kernels.elementwise.transpose import lower_transpose, turned_reads
+from engine.kernels.elementwise.tiles import turned_reads
+from engine.kernels.elementwise.transpose import lower_transpose
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.loop_nest import loop_nest
@@ -25,7 +26,7 @@ class ElementwiseFamily(KernelFamily):
     """Each thread computes vectors of elements, or a block turns a tile in shared memory.
 
     y[i,j] = relu(x[i,j] + b[j])    ->    element = block * 1024 + thread * 4;  y[element] = relu(x[element] + b[j])
-    y[i,j] = x[j,i]                 ->    a 32 x 32 tile is read along the rows of x and written along those of y
+    y[i,j] = x[j,i]                 ->    a tile is read along the rows of x, turned, and written along those of y
     """
 
     name = "element-wise"

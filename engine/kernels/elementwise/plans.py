@@ -8,10 +8,11 @@ requests, then wider accesses, then the higher score.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.kernels.access_patterns import Pattern, patterns, run_limit, wanted_widths
+from engine.kernels.elementwise.tiles import widest_turn
 from engine.kernels.elementwise.warp import ThreadWalk, WarpRequests, count_requests
 from engine.kernels.score import Score, greedy_order, score
 from engine.tensor.access import stride
@@ -25,11 +26,23 @@ its requests fewer."""
 ROUNDS = 2
 """Times that wider accesses must leave the machine full of threads, so that its last round is no large part."""
 HALF_TILE = 16
-"""Shorter dimensions would leave most of a 32 x 32 transposing tile empty."""
+"""Shorter dimensions would leave most of a transposing tile empty, which has 32 rows and columns at least."""
 ALMOST = 1.05
 """Times the fewest sectors that count as the fewest: where a sampled warp begins moves them by as much."""
 CLEAR = 1.1
 """Times the sectors of another order that a plan in the order of the text may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a tile is turned."""
+
+    across: str
+    """The iterator that the turned reads are contiguous along."""
+    read: int
+    """Neighbours along it that a thread reads at once; the walk's width are those that it writes at once."""
+    dtypes: tuple[str, ...]
+    """Of the arrays that are turned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +52,16 @@ class WalkPlan:
     walk: ThreadWalk
     score: Score
     requests: WarpRequests
-    is_tiled: bool = False
-    """Reads across the direction of the write go through a tile in shared memory."""
+    turned: Turn | None = None
+    """Of reads across the direction of the write, which go through a tile in shared memory."""
     is_textual: bool = True
     """Whether the loops stay in the order of the text."""
     held_back: int = 0
     """Width that the accesses allow and the launch does not; 0 where nothing is held back."""
+
+    @property
+    def is_tiled(self) -> bool:
+        return self.turned is not None
 
     @property
     def innermost(self) -> str:
@@ -89,7 +106,7 @@ def plans(program: TensorProgram, places: int) -> tuple[WalkPlan, ...]:
         for order in dict.fromkeys([_textual(innermost, names), greedy_order(innermost, names, found)])
         for plan in _along(program, order, found, [n for n in ideals if n != innermost], places)
     ]
-    tiled = _tiled_plans(target, found)
+    tiled = _tiled_plans(program, found, places)
     return _rank((*candidates, *tiled))
 
 
@@ -149,11 +166,16 @@ def _along(
                 continue
             widest_inner = limit
         powers = (1 << n for n in range(limit.bit_length()))
-        allowed = [w for w in powers if w <= ANYWHERE or total // w >= ROUNDS * places]
+        allowed = _worth_their_width(powers, total, places)
         for width in allowed:
             walk = ThreadWalk(sized, run, width)
             held = limit if limit > allowed[-1] else 0
-            yield WalkPlan(walk, why, count_requests(walk, found), False, is_textual, held)
+            yield WalkPlan(walk, why, count_requests(walk, found), None, is_textual, held)
+
+
+def _worth_their_width(widths: Iterable[int], total: int, places: int) -> list[int]:
+    """Those that leave the machine full of threads, which hold `places`, and all that are worth fewer anywhere."""
+    return [w for w in widths if w <= ANYWHERE or total // w >= ROUNDS * places]
 
 
 def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int) -> bool:
@@ -161,21 +183,27 @@ def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int)
     return any(p.can_be((along,), width) and {along, innermost} <= p.moves for p in found)
 
 
-def _tiled_plans(target: Statement, found: Sequence[Pattern]) -> Iterator[WalkPlan]:
-    """The plan with a shared tile for the reads that run across the write, where both dimensions fill one."""
-    last = target.iterators[-1]
-    names = tuple(target.extents)
+def _tiled_plans(program: TensorProgram, found: Sequence[Pattern], places: int) -> Iterator[WalkPlan]:
+    """Plans with a shared tile for the reads that run across the write, where both dimensions fill half of one."""
+    target = widest(program)
+    last, sized = target.iterators[-1], tuple(target.extents.items())
     across = next((a for p in found if (a := _across(p, last.name)) is not None), None)
     if across is None or min(last.extent, target.extents[across]) < HALF_TILE:
         return
-    sized = tuple(target.extents.items())
     turned = [p for p in found if _across(p, last.name) == across]
     direct = [p for p in found if p not in turned]
-    walk = ThreadWalk(sized, (last.name,), 1)
-    through = ThreadWalk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), 1)
-    parts = count_requests(walk, direct), count_requests(through, turned)
-    together = WarpRequests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
-    yield WalkPlan(walk, score(names[-1], found, innermost=True), together, is_tiled=True)
+    reads = [(p.access, program.statement(p.statement), across) for p in turned]
+    limits = widest_turn(program, reads, {s.name: (last.name,) for s in program.statements if last.name in s.extents})
+    dtypes = tuple(program.arrays[p.access.array].dtype for p in turned)
+    powers = (1 << n for n in range(max(limits).bit_length()))
+    for width in _worth_their_width(powers, math.prod(target.extents.values()), places):
+        read, write = (min(width, limit) for limit in limits)
+        walk = ThreadWalk(sized, (last.name,), write)
+        through = ThreadWalk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), read)
+        parts = count_requests(walk, direct), count_requests(through, turned)
+        together = WarpRequests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
+        why = score(last.name, found, innermost=True)
+        yield WalkPlan(walk, why, together, Turn(across, read, dtypes))
 
 
 def _across(pattern: Pattern, last: str) -> str | None:

@@ -13,11 +13,12 @@ from typing import ClassVar
 
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
-from engine.kernels.elementwise.advise import plan_entries
+from engine.kernels.elementwise.advise import plan_entries, tile_entries
 from engine.kernels.elementwise.config import ElementwiseConfig, Strips
 from engine.kernels.elementwise.plans import WalkPlan, plans, widest
-from engine.kernels.elementwise.transpose import TILE, TransposeConfig
+from engine.kernels.elementwise.tiles import EDGES, TransposeConfig, edge_of, threads_of
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import WRITTEN_OUT
 from engine.kernels.nodes import Kernel
@@ -25,9 +26,11 @@ from engine.kernels.prune import PruningRule, make_task, user_entries
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.recipe import Entry
+from engine.target.hardware import REGISTER_BYTES
 from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
+from engine.tile.storage import shared_bytes_of
 
 WALKS, TILED = "walks", "shared tile"
 DECIDED = frozenset(("pin", "split", "vector", "thread", "block", "tile", "unroll"))
@@ -91,7 +94,7 @@ class Walks(KernelTemplate):
         block = self.portion(program) * steps
         blocks = -(-self.elements // block)
         facts, config = self.kernel.facts, self.kernel.tile.config
-        ours = facts.blocks * (config.elements if isinstance(config, ElementwiseConfig) else TILE**2)
+        ours = facts.blocks * config.edge**2 if isinstance(config, TransposeConfig) else _moved_by_walks(self.kernel)
         work = replace(
             facts,
             blocks=blocks,
@@ -137,7 +140,8 @@ def _order(kernel: Kernel) -> Mapping[str, str | None]:
 class TransposePrograms(KernelTemplate):
     """The programs of a group whose reads are turned in a shared tile."""
 
-    plan: WalkPlan
+    plans: dict[int, WalkPlan]
+    """By the widest vector: what a program may take for `vector`."""
     elements: int
     alive: int
     scale: float
@@ -145,29 +149,65 @@ class TransposePrograms(KernelTemplate):
     name: ClassVar[str] = TILED
     decided: ClassVar[frozenset[str]] = DECIDED
 
+    def config(self, program: Program) -> TransposeConfig:
+        """What a program gives to its blocks and threads."""
+        plan, edge = self.plans[program.number("vector")], program.number("edge")
+        assert plan.turned is not None
+        return TransposeConfig(program.number("threads"), edge, plan.turned.read, plan.walk.width)
+
     def entries(self, program: Program) -> Sequence[Entry]:
-        """The tile, and the threads that move it."""
-        target = (widest(self.kernel.program).name,)
-        threads = mark(target, "innermost", "thread", program.number("threads"), "")
-        return (mark(target, "innermost", "tile", TILE, ""), threads)
+        """The tile, its vectors, and the threads that move it."""
+        plan = self.plans[program.number("vector")]
+        threads = mark((widest(self.kernel.program).name,), "innermost", "thread", program.number("threads"), "")
+        return (*tile_entries(plan, self.kernel.program, program.number("edge")), threads)
 
     def work(self, program: Program) -> Work:
         """A tile for each block, every read turned in one of its own."""
-        threads = program.number("threads")
+        config, facts = self.config(program), self.kernel.facts
+        plan = self.plans[program.number("vector")]
+        assert plan.turned is not None
+        moved, blocks = self._elements_moved(config.edge), _tiles(plan, config.edge)
+        own = self.kernel.tile.config
+        ours = self._elements_moved(own.edge) if isinstance(own, TransposeConfig) else _moved_by_walks(self.kernel)
+        sizes = [DTYPES[dtype] for dtype in plan.turned.dtypes]
+        held = 2 * config.read * config.write * max(sizes) // REGISTER_BYTES
         work = replace(
-            self.kernel.facts,
-            blocks=-(-self.elements // TILE**2),
-            threads=threads,
+            facts,
+            blocks=blocks,
+            threads=config.threads,
             serial_steps=1,
-            shared_bytes=4 * TILE * (TILE + 1),
-            registers=ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
+            shared_bytes=sum(shared_bytes_of(config.tile("", dtype)) for dtype in plan.turned.dtypes),
+            shared_bytes_moved=2 * moved * sum(sizes),
+            registers=ELEMENTWISE_BASE + max(held, self.alive * config.write),
+            l2_bytes=facts.l2_bytes * moved // ours,
         )
-        return _with_requests(work, self.plan, self.elements, self.scale)
+        return _with_requests(work, plan, self.elements, self.scale)
+
+    def _elements_moved(self, edge: int) -> int:
+        """Elements of all tiles, those past the ends of the array counted."""
+        return _tiles(next(iter(self.plans.values())), edge) * edge**2
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
         config = kernel.tile.config
-        return Program(TILED, (("threads", config.threads),)) if isinstance(config, TransposeConfig) else None
+        if not isinstance(config, TransposeConfig):
+            return None
+        vector = max(config.read, config.write)
+        return Program(TILED, (("vector", vector), ("edge", config.edge), ("threads", config.threads)))
+
+
+def _tiles(plan: WalkPlan, edge: int) -> int:
+    """Tiles with so many rows and columns."""
+    assert plan.turned is not None
+    ends = (plan.innermost, plan.turned.across)
+    return math.prod(-(-extent // edge) if name in ends else extent for name, extent in plan.walk.order)
+
+
+def _moved_by_walks(kernel: Kernel) -> int:
+    """Elements that the threads of an element-wise kernel move, those past the end counted."""
+    config = kernel.tile.config
+    assert isinstance(config, ElementwiseConfig)
+    return kernel.facts.blocks * config.elements
 
 
 def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
@@ -186,14 +226,35 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREAD_CHOICES[0], "steps": 1}
         whole = PruningRule("elements per block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))
-    tiled = next((plan for plan in found if plan.is_tiled), None)
-    if tiled is not None and not _orders_of_user(kernel):
-        own = tiled if isinstance(kernel.tile.config, TransposeConfig) else None
+    tiled = {_widest_vector(plan): plan for plan in found if plan.is_tiled}
+    if tiled and not _orders_of_user(kernel):
+        config = kernel.tile.config
+        own = tiled.get(max(config.read, config.write)) if isinstance(config, TransposeConfig) else None
         tiles = TransposePrograms(group, kernel, tiled, elements, alive, _scale_of_samples(kernel, own, elements))
-        offers = {CACHE_READ: {}, TILING: {"threads": THREAD_CHOICES}}
-        situation = Situation(TILED, {"threads": THREAD_CHOICES[0]}, offers | inline)
-        tasks.append(make_task(tiles, situation, (), kernel, kernel.target))
+        choices: Choices = {"vector": tuple(sorted(tiled)), "edge": EDGES, "threads": THREAD_CHOICES}
+        first = {name: of[0] for name, of in choices.items()}
+        situation = Situation(TILED, first, {CACHE_READ: {}, TILING: choices} | inline)
+        fits = PruningRule("threads of a tile", lambda p: _why_no_tile(tiles, p), "each thread turns whole vectors")
+        tasks.append(make_task(tiles, situation, (fits,), kernel, kernel.target))
     return sorted(tasks, key=lambda task: task.template.program_of(kernel) is None)
+
+
+def _widest_vector(plan: WalkPlan) -> int:
+    """Elements of the wider of the two accesses of a plan that turns a tile."""
+    assert plan.turned is not None
+    return max(plan.turned.read, plan.walk.width)
+
+
+def _why_no_tile(family: TransposePrograms, program: Program) -> str:
+    """Why a tile has no kernel with these vectors and threads; "" where it has."""
+    config = family.config(program)
+    least = edge_of(config.read, config.write)
+    if config.edge < least:
+        return f"vectors of {program.number('vector')} take tiles of {least} x {least} and more"
+    fewest, most = threads_of(config.edge, config.read, config.write)
+    if not fewest <= config.threads <= most:
+        return f"{fewest} to {most} threads turn a tile of {config.edge} x {config.edge}, not {config.threads}"
+    return ""
 
 
 def _is_walk(plan: WalkPlan) -> bool:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.copies import TileCopy, choose_copy, reach_of
 from engine.kernels.gemm.unpack import CodedFactor, Codes, copy_codes, write_elements
 from engine.scheduling.nodes import Member
@@ -27,8 +26,6 @@ from engine.tile.emit import Emitter
 from engine.tile.nodes import AsyncCopy, Barrier, Buffer, Commit, Load, Slot, Store, Wait
 from engine.tile.source import Line
 
-BITS = {2: "uint16"}
-"""Type of a register that holds an element of so many bytes as it is, which no conversion touches on its way."""
 MOST_UNROLLED = 15
 """Copies of a thread up to which all are written out: of more, the compiler keeps all addresses, and spills some."""
 UNROLLED_COPIES = 4
@@ -173,13 +170,12 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
             emitter.add(AsyncCopy(operand.tile, place.target, name, source, copy.width, inside, at))
         return
     filler = operand.access.otherwise or Literal(0, operand.dtype)
-    dtype = operand.dtype if filler.value else BITS.get(DTYPES[operand.dtype], operand.dtype)
     with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
-        held = emitter.register(f"{name}_held", dtype, (together,))
+        held = emitter.register(f"{name}_held", operand.dtype, (together,), is_raw=not filler.value)
         emitter.declare(held)
         with emitter.loop(counter, together, at) as share:
             source, inside = _Place(emitter, operand, number * together + share, at).source(tile)
-            emitter.add(Load(Slot(held, (share,)), name, source, 1, inside, replace(filler, dtype=dtype), at))
+            emitter.add(Load(Slot(held, (share,)), name, source, 1, inside, filler, at))
         with emitter.loop(counter, together, at) as share:
             target = _Place(emitter, operand, number * together + share, at).target
             emitter.add(Store(operand.tile, target, Slot(held, (share,)), 1, None, at))

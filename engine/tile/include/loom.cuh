@@ -8,6 +8,7 @@
 #include "global.cuh"        // replaced: loads and stores of global memory
 #include "shared.cuh"        // replaced: loads and stores of shared memory
 #include "copy.cuh"          // replaced: asynchronous copies from global to shared memory
+#include "turn.cuh"          // shared: vectors turned in the registers of a thread
 #include "scalar.cuh"        // shared: the scalar functions of tensor expressions
 #include "reduce.cuh"        // shared: the operations of reductions
 #include "warp.cuh"          // replaced: barriers, shuffles, reductions over a warp

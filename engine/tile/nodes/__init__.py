@@ -14,6 +14,7 @@ from engine.tile.nodes.compute import (
     MapFragment,
     Mask,
     MatrixMultiply,
+    TurnRows,
     WarpReduce,
     WarpScan,
 )
@@ -37,6 +38,6 @@ __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
     "Declare", "For", "If", "KernelConfig", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad",
     "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
-    "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "only_copies",
+    "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "only_copies",
     "operations",
 ]  # fmt: skip

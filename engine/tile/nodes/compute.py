@@ -11,7 +11,7 @@ from engine.tensor.nodes import Scalar
 from engine.tile.nodes.expressions import HELD, STORED, condition_text, index_text, scalar_text, slot_text
 from engine.tile.nodes.operation import Participants, TileOp, registers_in
 from engine.tile.nodes.values import Slot
-from engine.tile.nodes.writer import CudaWriter
+from engine.tile.nodes.writer import CudaWriter, register_type
 from engine.tile.source import NOWHERE, Line
 
 REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
@@ -96,7 +96,7 @@ class Declare(TileOp):
 
     def write(self, out: CudaWriter) -> None:
         buffer, forms = out.buffers[self.buffer], out.forms
-        kind, shape = HELD[buffer.dtype], buffer.shape
+        kind, shape = register_type(buffer), buffer.shape
         if buffer.name in forms.packs:
             if self.value is None and len(shape) == 1 and buffer.name in forms.loaded_once:
                 return  # the load's own line declares it
@@ -179,6 +179,29 @@ class WarpScan(TileOp):
     def write(self, out: CudaWriter) -> None:
         place = slot_text(self.slot)
         out.line(f"{place} = warp_scan<{REDUCERS[self.operation]}>({place});", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRows(TileOp):
+    """`columns[c][r] = rows[r][c]`: vectors that one thread holds as they lie in memory, turned in its registers."""
+
+    columns: Slot
+    rows: Slot
+    shape: tuple[int, int]
+    """(rows, columns): how many vectors there are, and the elements of each."""
+    at: Line = NOWHERE
+
+    read_fields: ClassVar[tuple[str, ...]] = ("rows",)
+    written_fields: ClassVar[tuple[str, ...]] = ("columns",)
+
+    @property
+    def vectors(self) -> tuple[tuple[Slot, int], ...]:
+        rows, columns = self.shape
+        first = Index()
+        return (Slot(self.columns.buffer, (first,)), rows), (Slot(self.rows.buffer, (first,)), columns)
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"turn_rows({slot_text(self.columns)}, {slot_text(self.rows)});", self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from typing import ClassVar
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
-from engine.tensor.terms import NARROW
 from engine.tensorize.nodes import ROW_BYTES
-from engine.tile.nodes.expressions import HELD, STORED, scalar_text, slot_text
+from engine.tile.nodes.expressions import STORED, scalar_text, slot_text
 from engine.tile.nodes.operation import Participants, TileOp
-from engine.tile.nodes.values import Region, Slot
-from engine.tile.nodes.writer import BITS, CudaWriter, narrow, widen
+from engine.tile.nodes.values import Buffer, Region, Slot
+from engine.tile.nodes.writer import CudaWriter, narrow, register_type, widen
 from engine.tile.source import NOWHERE, Line
 
 LANE = Index.of("v")
@@ -58,12 +57,20 @@ class Load(TileOp):
             return
         target, source = out.buffers[self.slot.buffer], out.buffers[self.source]
         element = f"{self.source}.load({out.place(self.source, self.position)})"
-        value = f"{element}.bits" if target.dtype == BITS and source.dtype in NARROW else widen(element, source.dtype)
+        value = element if target.is_raw else widen(element, source.dtype)
         if self.mask:
-            value = f"{self.mask} ? {value} : {scalar_text(self.otherwise or Literal(0, source.dtype))}"
+            value = f"{self.mask} ? {value} : {self._otherwise(target)}"
         is_declared = bool(target.shape) or self.slot.buffer in out.forms.declared
-        kind = "" if is_declared else f"const {HELD[source.dtype]} "
+        kind = "" if is_declared else f"const {register_type(target)} "
         out.line(f"{kind}{slot_text(self.slot)} = {value};", self.at)
+
+    def _otherwise(self, target: Buffer) -> str:
+        """What a masked element is: of registers that hold elements as they lie in memory, zero alone."""
+        number = self.otherwise or Literal(0, target.dtype)
+        if not target.is_raw:
+            return scalar_text(number)
+        assert number.value == 0, f"{target.name}: only zeros stand in for elements that are not computed with"
+        return f"{STORED[target.dtype]}{{}}"
 
     def _write_vector(self, out: CudaWriter) -> None:
         source, name = out.buffers[self.source], self.slot.buffer
@@ -113,8 +120,7 @@ class Store(TileOp):
         guard = f"if ({self.mask}) " if self.mask else ""
         if self.width == 1:
             held = slot_text(self.slot)
-            is_bits = out.buffers[name].dtype == BITS and dtype in NARROW
-            value = f"{STORED[dtype]}{{{held}}}" if is_bits else narrow(held, dtype)
+            value = held if out.buffers[name].is_raw else narrow(held, dtype)
             out.line(f"{guard}{self.target}.store({place}, {value});", self.at)
             return
         if name in out.forms.packs:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
-from engine.target.hardware import PASS_BYTES, VECTOR_BYTES
+from engine.target.hardware import PASS_BYTES, REGISTER_BYTES, VECTOR_BYTES
 from engine.tensor.index import Index
 
 BLOCK, THREAD = "block", "thread"
@@ -26,10 +26,18 @@ class Buffer:
     """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
     offset: int | None = None
     """Of shared memory: its first byte in the block's arena; None puts it behind the others, at bytes of its own."""
+    is_raw: bool = False
+    """Of registers: they hold elements as they lie in memory, which are moved alone, not widened to compute with."""
 
     @property
     def elements(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def registers(self) -> int:
+        """Elements, or words of smaller ones that it holds as they lie in memory."""
+        words = -(-self.elements * DTYPES[self.dtype] // REGISTER_BYTES)
+        return min(words, self.elements) if self.is_raw else self.elements
 
     @property
     def period(self) -> int:

@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 
 from engine.tensor.index import Index
 from engine.tensor.terms import NARROW
-from engine.tile.nodes.expressions import STORED, index_text, permuted_text
+from engine.tile.nodes.expressions import HELD, STORED, index_text, permuted_text
 from engine.tile.nodes.values import Buffer
 from engine.tile.source import NOWHERE, Line
 
 if TYPE_CHECKING:
     from engine.tile.nodes.operation import TileOp
-
-BITS = "uint16"
-"""Type of registers that hold 16-bit floats as they are."""
-
 
 MOST_COUNTED = 2**31 - 2**20
 """Elements that indices of 32 bits count, with room for what ragged tiles add."""
@@ -92,6 +88,11 @@ class CudaWriter:
         """Whether an index may be too large for 32 bits."""
         low, high = index.bounds(self.extents)
         return max(-low, high) >= MOST_COUNTED
+
+
+def register_type(buffer: Buffer) -> str:
+    """The C type of one element of a register buffer."""
+    return (STORED if buffer.is_raw else HELD)[buffer.dtype]
 
 
 def widen(value: str, dtype: str) -> str:

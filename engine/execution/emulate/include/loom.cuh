@@ -10,6 +10,7 @@
 #include "global.cuh"
 #include "shared.cuh"
 #include "copy.cuh"
+#include "turn.cuh"
 #include "scalar.cuh"
 #include "reduce.cuh"
 #include "warp.cuh"
