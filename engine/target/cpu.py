@@ -105,7 +105,9 @@ class CpuTarget:
         return "\n".join(lines + [f"  {name:20} {figure}" for name, figure in self.figures().items()]) + "\n"
 
 
-def _cpu_of_sheet(name: str, title: str, features: tuple[str, ...], clock: float, cache: tuple[int, int, int]) -> CpuTarget:
+def _cpu_of_sheet(
+    name: str, title: str, features: tuple[str, ...], clock: float, cache: tuple[int, int, int]
+) -> CpuTarget:
     """A CPU of which only the data sheet is known.  clock: GHz.  cache: KiB, KiB and MiB of the three levels."""
     sheet, assumed = "data sheet", "assumed: the order of magnitude, until `loomscope calibrate --target cpu`"
     lanes = 16 if "avx512" in features else 8
