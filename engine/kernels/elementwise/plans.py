@@ -34,7 +34,7 @@ CLEAR = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TileTurn:
     """How a tile is turned."""
 
     across: str
@@ -52,7 +52,7 @@ class WalkPlan:
     walk: ThreadWalk
     score: Score
     requests: WarpRequests
-    turned: Turn | None = None
+    turned: TileTurn | None = None
     """Of reads across the direction of the write, which go through a tile in shared memory."""
     is_textual: bool = True
     """Whether the loops stay in the order of the text."""
@@ -203,7 +203,7 @@ def _tiled_plans(program: TensorProgram, found: Sequence[Pattern], places: int) 
         parts = count_requests(walk, direct), count_requests(through, turned)
         together = WarpRequests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
         why = score(last.name, found, innermost=True)
-        yield WalkPlan(walk, why, together, Turn(across, read, dtypes))
+        yield WalkPlan(walk, why, together, TileTurn(across, read, dtypes))
 
 
 def _across(pattern: Pattern, last: str) -> str | None:
