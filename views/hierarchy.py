@@ -44,13 +44,18 @@ class GraphBox:
 
     @property
     def period(self) -> int:
-        """Launches in one copy."""
+        """Launches and operators without a kernel in one copy."""
         return len(self.nodes) // self.count
 
     @property
     def copy(self) -> tuple[NodeDoc, ...]:
         """Launches of the first copy."""
-        return self.nodes[: self.period]
+        return tuple(node for node in self.nodes[: self.period] if node.group)
+
+    @property
+    def is_uncompiled(self) -> bool:
+        """Whether it is an operator that no kernel computes."""
+        return not self.children and not self.nodes[0].group
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,22 @@ class Repetition:
 
 def boxes(model: ModelDoc) -> tuple[GraphBox, ...]:
     """The top level of the model's graph."""
-    number = {node.id: index for index, node in enumerate(model.nodes, 1)}
-    return _divide_level(_fold_repetitions(model.nodes, number), number)
+    nodes, number, launches = _in_order(model), dict[str, int](), 0
+    for node in nodes:  # an operator without a kernel has the number of the launch before it
+        launches += bool(node.group)
+        number[node.id] = max(launches, 1)
+    return _divide_level(_fold_repetitions(nodes, number), number)
+
+
+def _in_order(model: ModelDoc) -> tuple[NodeDoc, ...]:
+    """The launches, and among them, as launches of no group, the operators that no kernel computes."""
+    found, waiting = list[NodeDoc](), list(reversed(model.uncompiled))
+    for place, node in enumerate((*model.nodes, None)) if waiting else ():
+        while waiting and waiting[-1].after == place:
+            each = waiting.pop()
+            found.append(NodeDoc(each.id, "", 0, each.kind, each.shape, (each.operator,), each.scope))
+        found += [node] if node else []
+    return tuple(found) or model.nodes
 
 
 def group_times(model: ModelDoc) -> dict[str, float]:
@@ -121,7 +140,7 @@ def _fold_repetitions(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tu
         if isinstance(piece, GraphBox):
             found.append(piece)
             continue
-        run = longest_run([node.group for node in piece], [node.scope for node in piece])
+        run = longest_run([node.group or node.title for node in piece], [node.scope for node in piece])
         if run is None:
             found += [_box(node.id, node.title, (), (node,)) for node in piece]
         else:
@@ -180,7 +199,7 @@ def _copies(inside: tuple[NodeDoc, ...], run: Repetition, number: Mapping[str, i
 
 
 def _box(key: str, title: str, children: tuple[GraphBox, ...], nodes: tuple[NodeDoc, ...], count: int = 1) -> GraphBox:
-    return GraphBox(key, title, children, nodes, frozenset(node.group for node in nodes), count)
+    return GraphBox(key, title, children, nodes, frozenset(node.group for node in nodes if node.group), count)
 
 
 def _longest_true(flags: np.ndarray) -> tuple[int, int]:

@@ -116,7 +116,7 @@ class FusionController(QObject):
         if line.links:
             self.view.card.show_told(link_told(line.links))
             return
-        if all(_pair(line)):  # an edge from or to the graph's own ends has no second kernel to ask about
+        if self._is_between_launches(line):
             self.fusing.ask(_pair(line))
         self._show_boundary()
 
@@ -125,7 +125,7 @@ class FusionController(QObject):
         if line is None or line.links:
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
-        known = self.fusing.answer(_pair(line)) if all(_pair(line)) else None
+        known = self.fusing.answer(_pair(line)) if self._is_between_launches(line) else None
         merged = self.fusing.ask(_join_wish(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
 
@@ -217,10 +217,18 @@ class FusionController(QObject):
         model = self.workspace.model
         edges = model.edges if model else ()
         ends = [e.source for e in edges if e.target == node] + [e.target for e in edges if e.source == node]
-        return [self._node(end) for end in dict.fromkeys(ends) if end]
+        known = {each.id: each for each in self._nodes}
+        return [known[end] for end in dict.fromkeys(ends) if end in known]
 
-    def _title(self, node: str) -> str:
-        return self._node(node).title if node else "the graph's input or output"
+    def _is_between_launches(self, line: EdgeLine) -> bool:
+        """Whether there are two kernels to ask about: not at the graph's own ends, nor at an operator without one."""
+        return {node.id for node in self._nodes}.issuperset(_pair(line))
+
+    def _title(self, end: str) -> str:
+        """What stands at an end of an edge."""
+        model = self.workspace.model
+        titles = {each.id: each.kind for each in model.uncompiled} if model else {}
+        return titles.get(end) or (self._node(end).title if end else "the graph's input or output")
 
     def _kept_pair(self, line: EdgeLine) -> tuple[str, ...]:
         """The operators at the ends of an edge that are kept apart."""

@@ -111,6 +111,7 @@ class Wiring:
         panels, bus = self.panels, self.workspace.bus
         for by_group in (panels.outline, panels.graph, panels.timing):
             by_group.group_selected.connect(bus.select_group)
+        panels.graph.uncompiled_selected.connect(self.show_uncompiled)
         for by_statement in (panels.schedule, panels.code, panels.constraints):
             by_statement.statements_selected.connect(bus.select_statements)
         panels.problems.jump_requested.connect(self._jump)
@@ -153,12 +154,20 @@ class Wiring:
             self._show_explanation()
 
     def _show_explanation(self) -> None:
-        """The selected group in words, else the whole model."""
+        """The selected group in words, an operator without a kernel that was pointed at, else the whole model."""
         group, model = self.workspace.group(self.group), self.workspace.model
         if group is not None:
             self.panels.explain.show_group(group)
         elif model is not None:
-            self.panels.explain.show_model(model)
+            told = self.panels.graph.scene.look.uncompiled
+            one = next((each for each in model.uncompiled if each.id == told), None)
+            self.panels.explain.show_uncompiled(one, model) if one else self.panels.explain.show_model(model)
+
+    def show_uncompiled(self, name: str) -> None:
+        """Tells about an operator that no kernel computes, in place of a group."""
+        self.workspace.bus.select_group("")
+        self.panels.graph.show_uncompiled(name)
+        self._show_explanation()
 
     def _show_selection(self, selection: Selection) -> None:
         panels, group = self.panels, self.workspace.group(selection.group)
@@ -208,5 +217,10 @@ class Wiring:
             group, problem = self.workspace.problems[number]
             if group:
                 self.workspace.bus.select_group(group)
+            model = self.workspace.model
+            beside = (each.id for each in model.uncompiled if each.operator == problem.subject) if model else ()
+            if (told := next(iter(beside), "")) and not group:
+                self.show_uncompiled(told)
+                self.panels.graph.canvas.reveal_launch(told)
             if problem.stage == "check" and " line " in problem.subject:
                 self.panels.code.text.mark((int(problem.subject.rpartition(" ")[2]),))

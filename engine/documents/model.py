@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine.documents.uncompiled import UncompiledDoc as UncompiledDoc
 from engine.execution.nodes import PREDICTED, Timing
 from engine.execution.nodes import Check as Check
 from engine.execution.nodes import SiteCount as SiteCount
@@ -83,7 +84,8 @@ class NodeDoc:
 
 @dataclass(frozen=True, slots=True)
 class EdgeDoc:
-    """A tensor between two launches; "" stands for the graph's inputs and outputs."""
+    """A tensor between two launches, or operators that no kernel computes; "" stands for the graph's inputs and
+    outputs."""
 
     source: str
     target: str
@@ -174,8 +176,13 @@ class ModelDoc:
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
     links: tuple[LinkDoc, ...] = ()
     """Tensors passed between operators inside the launches."""
-    host: tuple[tuple[str, str], ...] = ()
-    """(operator, what a host program does for it between launches)."""
+    uncompiled: tuple[UncompiledDoc, ...] = ()
+    """Operators that no kernel computes, in order; those of `unsupported` and those that the host runs."""
+
+    @property
+    def host(self) -> tuple[tuple[str, str], ...]:
+        """(operator, what a host program does for it between launches)."""
+        return tuple([(each.operator, each.because) for each in self.uncompiled if each.on_host])
 
 
 def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:

@@ -55,9 +55,7 @@ def host_program(plan: FusionPlan) -> HostProgram:
     graph = plan.source
     if graph is None or not graph.host:
         return HostProgram((), ((),) * len(plan.launches))
-    groups = {group.name: group for group in plan.groups}
-    without_kernel = [op for op in graph.operators if op.name in plan.without_kernel]
-    runs = _after(plan, groups, without_kernel)
+    groups, runs = {group.name: group for group in plan.groups}, places_without_kernel(plan)
     shown = frozenset((*graph.outputs, *(update.value for update in graph.updates)))
     readers: dict[str, Conditions] = dict.fromkeys(shown, frozenset())
     conditions: dict[int, Conditions] = {}
@@ -80,6 +78,24 @@ def host_program(plan: FusionPlan) -> HostProgram:
     return HostProgram(tuple(on_host), tuple(of_launches))
 
 
+def places_without_kernel(plan: FusionPlan) -> list[tuple[Operator, int]]:
+    """Operators that no kernel computes in order, with how many launches make what they read."""
+    graph, without_kernel = plan.source, plan.without_kernel
+    if graph is None or not without_kernel:
+        return []
+    groups = {group.name: group for group in plan.groups}
+    done: dict[str, int] = {}
+    for number, launch in enumerate(plan.launches):
+        done.update(dict.fromkeys(_tensors(groups, launch)[1], number + 1))
+    found = []
+    for op in graph.operators:
+        if op.name in without_kernel:
+            after = max((done.get(name, 0) for name in op.inputs), default=0)
+            done.update(dict.fromkeys(op.outputs, after))
+            found.append((op, after))
+    return sorted(found, key=lambda one: one[1])
+
+
 def host_row(run: HostRun) -> dict[str, Any]:
     """An operator that the host runs, why, and the numbers that the data decide there, as plain data."""
     sizes = {one.name: {"made_for": one.assumed, "largest": one.largest} for one in run.step.decisions}
@@ -87,19 +103,6 @@ def host_row(run: HostRun) -> dict[str, Any]:
 
 
 Groups = Mapping[str, FusionGroup]
-
-
-def _after(plan: FusionPlan, groups: Groups, operators: Sequence[Operator]) -> list[tuple[Operator, int]]:
-    """Operators in order, with how many launches make what they read."""
-    done: dict[str, int] = {}
-    for number, launch in enumerate(plan.launches):
-        done.update(dict.fromkeys(_tensors(groups, launch)[1], number + 1))
-    found = []
-    for op in operators:
-        after = max((done.get(name, 0) for name in op.inputs), default=0)
-        done.update(dict.fromkeys(op.outputs, after))
-        found.append((op, after))
-    return sorted(found, key=lambda one: one[1])
 
 
 def _sequence(plan: FusionPlan, runs: Sequence[tuple[Operator, int]]) -> Iterator[Launch | Operator]:

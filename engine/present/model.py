@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -27,14 +26,16 @@ from engine.documents.model import (
     RepairDoc,
     ScheduleDoc,
     StatementDoc,
+    UncompiledDoc,
     with_times,
 )
 from engine.execution.nodes import Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.shape import is_contraction
-from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
+from engine.graph.nodes import AttributeValue, OperatorGraph
 from engine.measurements.published import published_times
-from engine.present.dataflow_links import kept_apart, links
+from engine.present.dataflow_edges import boundary_edges, shape_text, uncompiled
+from engine.present.dataflow_links import links
 from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
 from engine.present.schedule import schedule_doc
@@ -80,17 +81,19 @@ def model_doc(
     machine = find_machine(plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
-    nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
+    beside = tuple(uncompiled(graph, plan))
+    between = tuple(boundary_edges(graph, plan, beside))
+    reasons = _boundaries(plan, between, beside)
+    nodes, edges = keep("nodes", nodes), keep("edges", between)
     inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predict_group(group, recipe, machine) for group in plan.groups}
-    beside = _boundaries(plan)
     groups = tuple(
-        _group_doc(group, tuple(beside.get(group.name, ())), predictions[group.name], machine) for group in plan.groups
+        _group_doc(group, tuple(reasons.get(group.name, ())), predictions[group.name], machine) for group in plan.groups
     )
     untimed = ModelDoc(
         graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
-        host=tuple([(name, str(step)) for name, step in graph.host.items()]),
+        uncompiled=beside,
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
@@ -100,7 +103,7 @@ def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[Opera
     for op in graph.operators:
         yield OperatorDoc(
             op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,
-            shape=next((_shape(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
+            shape=next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
             node=node_of.get(op.name, ""), scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
         )  # fmt: skip
@@ -163,35 +166,20 @@ def _common_scope(scopes: Sequence[str]) -> str:
     return ".".join(shared)
 
 
-def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
-    because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
-    groups = {group.name: group for group in plan.groups}
-    apart = kept_apart(plan)
-    writers: dict[str, dict[str, str]] = {}  # tensor -> node -> group; several, where each writes a part
-    for launch in plan.launches:
-        group = groups[launch.group]
-        instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
-        for array in group.program.inputs:
-            tensor = graph.tensors.get(instance.arrays[array])
-            if tensor is None or tensor.name in graph.constants:
-                continue
-            for source, producer in writers.get(tensor.name, {"": ""}).items():
-                reason = because.get((producer, group.name), "") if source else "an input of the graph"
-                yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason, (source, node) in apart)
-        for array in group.program.outputs:
-            writers.setdefault(instance.arrays[array], {})[node] = group.name
-    for name in graph.outputs:
-        for source in writers.get(name, ()):
-            tensor = graph.tensors[name]
-            yield EdgeDoc(source, "", name, _shape(tensor), tensor.bytes, "an output of the graph")
-
-
-def _boundaries(plan: FusionPlan) -> dict[str, dict[str, None]]:
-    """Group -> why it is apart from the groups beside it, in the plan's order, each sentence once."""
+def _boundaries(
+    plan: FusionPlan, edges: Iterable[EdgeDoc], beside: Iterable[UncompiledDoc]
+) -> dict[str, dict[str, None]]:
+    """Group -> why it is apart from the groups and operators beside it, in the plan's order, each sentence once."""
     found: dict[str, dict[str, None]] = {}
     for b in plan.boundaries:
         for name in (b.producer, b.consumer):
             found.setdefault(name, {})[f"{b.producer} → {b.consumer}: {b.because}"] = None
+    operators = {each.id: each.operator for each in beside}
+    for edge in edges if operators else ():
+        if edge.source in operators or edge.target in operators:
+            ends = [operators.get(end) or end.rpartition("#")[0] for end in (edge.source, edge.target)]
+            for name in (end for end in ends if end):
+                found.setdefault(name, {})[f"{' → '.join(filter(None, ends))}: {edge.because}"] = None
     return found
 
 
@@ -321,16 +309,6 @@ def _statement_docs(
 def compiled_doc(compiled: Compiled) -> CompiledDoc:
     """NVRTC's figures, ready to show."""
     return CompiledDoc(compiled.architecture, compiled.registers, compiled.spill_bytes)
-
-
-def _shape(tensor: Tensor) -> str:
-    return _shape_text(tensor.shape, tensor.dtype)
-
-
-@lru_cache(maxsize=1024)
-def _shape_text(shape: tuple[int, ...], dtype: str) -> str:
-    """Kept: the shapes of a model are few."""
-    return f"{' x '.join(map(str, shape)) or 'scalar'} {dtype}"
 
 
 def _loop_shape(program: TensorProgram) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from engine.documents.model import GroupDoc, ModelDoc
+from engine.documents.model import GroupDoc, ModelDoc, UncompiledDoc
 from views.format import amount, compact_shape, duration, origin_of, plural, published_line
 from views.panel import Elided, Panel, label
 
@@ -56,6 +56,21 @@ class ExplainView(Panel):
         if model.unsupported:
             _section(layout, "Not compiled", [f"{name}: {reason}" for name, reason in model.unsupported])
         self._set(page, layout, model.name)
+
+    def show_uncompiled(self, operator: UncompiledDoc, model: ModelDoc) -> None:
+        """Explains an operator that no kernel computes, and what of the model lies before and behind it."""
+        page, layout = self._page()
+        layout.addLayout(_headline(operator.kind, ("host" if operator.on_host else "not compiled",)))
+        layout.addLayout(_facts([("Operator", operator.operator, ""), ("Shape", compact_shape(operator.shape), "")]))
+        _section(layout, "What the host does" if operator.on_host else "Why no kernel computes it", (operator.because,))
+        titles = {node.id: f"{node.title}, {node.group}" for node in model.nodes}
+        titles |= {each.id: f"{each.kind}, {each.operator}" for each in model.uncompiled}
+        ends = [(edge.source, edge.target) for edge in model.edges]
+        before = [titles.get(source, "the graph's inputs") for source, target in ends if target == operator.id]
+        behind = [titles.get(target, "the graph's outputs") for source, target in ends if source == operator.id]
+        _section(layout, "It waits for", before)
+        _section(layout, "What waits for it", behind)
+        self._set(page, layout, operator.kind)
 
     def _page(self) -> tuple[QWidget, QVBoxLayout]:
         page = QWidget()

@@ -25,6 +25,7 @@ class Canvas(QGraphicsView, Themed):
     """The pannable, zoomable picture with its overlays."""
 
     group_selected = Signal(str)
+    uncompiled_selected = Signal(str)
     pointed = Signal(object)
     edge_selected = Signal(object)
     tried = Signal(object, object)
@@ -169,6 +170,9 @@ class Canvas(QGraphicsView, Themed):
             self.point_at(handle)
             self.group_selected.emit(item.placed.box.nodes[0].group)
             return
+        if item is not None and item.placed.box.is_uncompiled:
+            self.uncompiled_selected.emit(item.placed.box.nodes[0].id)
+            return
         reach = REACH / self.transform().m11()
         line = None if item else self._scene.line_near(self.mapToScene(at.toPoint()), reach)
         if line is not None:
@@ -182,7 +186,7 @@ class Canvas(QGraphicsView, Themed):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Opens or closes a layer, or the operators of a launch."""
         item = self._box_at(event.position())
-        if item and not item.placed.box.operator:
+        if item and not (item.placed.box.operator or item.placed.box.is_uncompiled):
             self.toggle(item.placed.box.key, event.position())
 
     def toggle(self, key: str, at: QPointF | None = None) -> None:

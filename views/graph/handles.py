@@ -16,5 +16,5 @@ class Handle:
 
 
 def handle_of(box: GraphBox) -> Handle | None:
-    """The launch or operator that a box stands for; None for a layer."""
-    return None if box.children else Handle(box.nodes[0].id, box.operator)
+    """The launch or operator that a box stands for; None for a layer and for what no kernel computes."""
+    return None if box.children or box.is_uncompiled else Handle(box.nodes[0].id, box.operator)

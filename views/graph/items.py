@@ -110,6 +110,8 @@ class BoxItem(QGraphicsItem):
                 painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
         hull = placed.opened and not placed.box.children
         change = change_of(self._look.changes, placed.box)
+        if placed.box.is_uncompiled:
+            pen.setDashPattern([3, 3])
         if change:
             pen = QPen(theme.author(CHANGES[change][0]), 1.8)
         if self._look.target[0] == placed.box.key:
@@ -151,7 +153,7 @@ class BoxItem(QGraphicsItem):
         """The title, and at the right the time; of a small box the time stands there only beside a whole title."""
         theme, placed, look = self._look.theme, self.placed, self._look
         time = look.time_of(placed)
-        text = duration(time) if time else UNKNOWN * look.shows_measured
+        text = duration(time) if time else UNKNOWN * (look.shows_measured and not placed.box.is_uncompiled)
         weight = semibold(size) if look.is_selected(placed) else face(size, QFont.Weight.Medium)
         painter.setFont(semibold(size))
         taken = text_width(painter, text) + 10
@@ -169,8 +171,11 @@ class BoxItem(QGraphicsItem):
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-3"))
         if group is None:
-            box = self.placed.box
-            draw_text(painter, row, f"{plural(box.period, 'kernel')}{' each' * (box.count > 1)}, double-click to open")
+            box, beside = self.placed.box, look.beside.get(self.placed.box.nodes[0].id)
+            inside = f"{plural(len(box.copy), 'kernel')}{' each' * (box.count > 1)}, double-click to open"
+            if beside is not None and box.is_uncompiled:
+                inside = f"{'by the host' if beside.on_host else 'not compiled'}  ·  {compact_shape(beside.shape)}"
+            draw_text(painter, row, inside)
             return
         note = amount(group.bytes) if look.colour_by == "traffic" else group.bound
         width, shape = text_width(painter, note), compact_shape(group.shape)
@@ -297,7 +302,10 @@ def _tip(placed: PlacedBox, look: SceneState) -> str:
         return f"{placed.box.operator}\nDrag it to another group, or out of this one"
     group = look.group_of(placed)
     if group is None:
-        inside = plural(placed.box.period, "kernel")
+        if placed.box.is_uncompiled:
+            beside = look.beside[placed.box.nodes[0].id]
+            return f"{beside.operator}, {'by the host' if beside.on_host else 'not compiled'}\n{beside.because}"
+        inside = plural(len(placed.box.copy), "kernel")
         copies = f"{placed.box.count:,} equal copies of " if placed.box.count > 1 else ""
         return f"{placed.box.title}: {copies}{inside}"
     known = [times.get(group.name) for times in (look.predicted, look.measured)]

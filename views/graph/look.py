@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.documents.model import GroupDoc, Time
+from engine.documents.model import GroupDoc, Time, UncompiledDoc
 from views.graph.drawing import PlacedBox
 from views.graph.handles import Handle, handle_of
 from views.theme import Theme
@@ -33,6 +33,10 @@ class SceneState:
     """Key of a box -> its time, as far as it was asked for."""
     selected: str = ""
     """Name of the selected group."""
+    beside: Mapping[str, UncompiledDoc] = field(default_factory=dict)
+    """Operators that no kernel computes, by their ids."""
+    uncompiled: str = ""
+    """Id of the operator without a kernel that is told about."""
     found: frozenset[str] = frozenset()
     """Groups that the search matches."""
     cursor: Handle | None = None
@@ -90,6 +94,8 @@ class SceneState:
         """Whether the box is the selected group's, or hides it; of an operator, whether commands are about it."""
         if placed.box.operator:
             return handle_of(placed.box) == self.cursor
+        if placed.box.is_uncompiled:
+            return placed.box.nodes[0].id == self.uncompiled
         return self.selected in placed.box.groups and not (placed.opened and placed.box.children)
 
     def is_pinned(self, placed: PlacedBox) -> bool:

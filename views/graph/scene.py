@@ -45,6 +45,7 @@ class GraphScene(QGraphicsScene):
         before = [placed.box for placed in self.drawing.placed if placed.opened] if keep else []
         self._plan = overview.plan
         self.look.groups = groups_by_name(model)
+        self.look.beside = {each.id: each for each in model.uncompiled}
         self.look.predicted = {group.name: group.time for group in model.groups if group.time}
         self.look.measured = {}
         self.look.show(self.look.colour_by)
@@ -72,7 +73,8 @@ class GraphScene(QGraphicsScene):
 
     def toggle_operators(self) -> None:
         """Opens every launch that is drawn, or closes them all where one is open."""
-        launches = {each.box.key for each in self.drawing.placed if not each.box.children and not each.box.operator}
+        boxes = [each.box for each in self.drawing.placed]
+        launches = {box.key for box in boxes if not (box.children or box.operator or box.is_uncompiled)}
         opened = launches & self.opened
         self.show_open(self.opened - opened if opened else self.opened | launches)
 
@@ -102,7 +104,7 @@ class GraphScene(QGraphicsScene):
         for placed in reversed(self.drawing.placed):
             box, rect = placed.box, QRectF(placed.left, placed.top, placed.width, placed.height)
             if not box.operator and rect.contains(point):
-                return ("", None) if box.children else (box.key, Handle(box.nodes[0].id))
+                return ("", None) if handle_of(box) is None else (box.key, Handle(box.nodes[0].id))
         return "", None
 
     def line_near(self, point: QPointF, reach: float) -> EdgeLine | None:
@@ -155,4 +157,4 @@ class GraphScene(QGraphicsScene):
     def _groups_at(self, line: EdgeLine) -> frozenset[str]:
         """Groups whose selection lights the edge up: those of its ends that are drawn as single launches."""
         ends = [self._boxes[key].placed.box for key in (line.source, line.target) if key in self._boxes]
-        return frozenset(box.nodes[0].group for box in ends if not box.children and not box.operator)
+        return frozenset(box.nodes[0].group for box in ends if handle_of(box) is not None and not box.operator)

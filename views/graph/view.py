@@ -28,6 +28,8 @@ class GraphView(Panel):
     """The fusion plan; `group_selected` carries the name of the clicked group."""
 
     group_selected = Signal(str)
+    uncompiled_selected = Signal(str)
+    """Id of an operator that no kernel computes."""
     pointed = Signal(object)
     """The Handle of the launch or operator that commands are about from now on."""
     edge_selected = Signal(object)
@@ -41,6 +43,7 @@ class GraphView(Panel):
         self.scene = GraphScene(load_theme("dark"))
         self.canvas = Canvas(self.scene)
         self.canvas.group_selected.connect(self.group_selected)
+        self.canvas.uncompiled_selected.connect(self.uncompiled_selected)
         self.canvas.pointed.connect(self.pointed)
         self.canvas.edge_selected.connect(self.edge_selected)
         self.canvas.tried.connect(self.tried)
@@ -76,10 +79,15 @@ class GraphView(Panel):
 
     def show_selection(self, group: str) -> None:
         """Marks a group's boxes; scrolls only if none of them is in sight."""
-        self.scene.look.selected = group
+        self.scene.look.selected, self.scene.look.uncompiled = group, ""
         self.scene.update()
         self.canvas.reveal(group)
         self.canvas.minimap.update()
+
+    def show_uncompiled(self, operator: str) -> None:
+        """Marks an operator that no kernel computes."""
+        self.scene.look.uncompiled = operator
+        self.scene.update()
 
     def show_found(self, groups: Collection[str]) -> None:
         """Dims everything but the groups that a search found; nothing found means no search."""

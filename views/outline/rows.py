@@ -94,6 +94,7 @@ class _OutlineBuilder:
 
     def _level(self, level: Sequence[GraphBox], copies: int, path: str) -> tuple[TreeRow, ...]:
         """Rows of one level; neighbours of one module go under a row for it, launches of one group become one row."""
+        level = [box for box in level if not box.is_uncompiled]
         prefix = len(common_scope([node for box in level for node in box.nodes]))
         parts: dict[str, list[GraphBox]] = {}
         for box in level:

@@ -112,6 +112,7 @@ class _BoxPainter:
         width = placed.width - 24
         if group is None:
             inside = plural(len(placed.box.copy), "kernel") + " each" * (placed.box.count > 1)
+            inside = "no kernel" if placed.box.is_uncompiled else inside
             yield tag("text", elide(inside, width), x=12.0, y=34.0, class_="dim")
             return
         cost = group.time.microseconds / self._dearest if group.time else 0.0
@@ -125,7 +126,7 @@ class _BoxPainter:
 
     def _figure(self, box: GraphBox) -> str:
         time = self._time(box)
-        return f"{duration(time)}{' each' if box.count > 1 else ''}" if time else "no time"
+        return f"{duration(time)}{' each' if box.count > 1 else ''}" if time else "" if box.is_uncompiled else "no time"
 
 
 def _row(placed: PlacedBox, y: float, title: str, copies: str, figure: str) -> Iterator[Markup]:

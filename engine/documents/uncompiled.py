@@ -1,0 +1,24 @@
+"""Operators of a model that no kernel computes, as documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class UncompiledDoc:
+    """An operator that no kernel computes."""
+
+    id: str
+    """"operator NAME": what edges call it."""
+    operator: str
+    kind: str
+    shape: str
+    """Of its first output."""
+    because: str
+    """What the host does for it, or why nothing can."""
+    on_host: bool
+    """Whether a host program runs it between launches; nothing does, where not."""
+    after: int
+    """Launches that make what it reads."""
+    scope: str = ""
