@@ -26,7 +26,7 @@ def boundary_edges(graph: OperatorGraph, plan: FusionPlan, beside: Sequence[Unco
     because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
     apart = kept_apart(plan)
     writers: dict[str, dict[str, str]] = {}  # tensor -> node -> group; several, where each writes a part
-    reasons = {each.id: _told(each) for each in beside}
+    reasons = {each.id: _why_apart(each) for each in beside}
     for node, group, reads, writes in _steps(graph, plan, beside):
         for tensor in (graph.tensors[name] for name in reads if name in graph.tensors and name not in graph.constants):
             for source, producer in writers.get(tensor.name, {"": ""}).items():
@@ -62,7 +62,7 @@ def _steps(graph: OperatorGraph, plan: FusionPlan, beside: Sequence[UncompiledDo
             yield node, group.name, [arrays[name] for name in inputs], [arrays[name] for name in outputs]
 
 
-def _told(each: UncompiledDoc) -> str:
+def _why_apart(each: UncompiledDoc) -> str:
     """Why kernels end there."""
     return f"{each.because}; {'the host does it between kernels' if each.on_host else 'nothing computes it'}"
 
