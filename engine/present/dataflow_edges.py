@@ -12,7 +12,7 @@ from engine.graph.nodes import OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart
 
 
-def uncompiled(graph: OperatorGraph, plan: FusionPlan) -> Iterator[UncompiledDoc]:
+def operators_without_kernel(graph: OperatorGraph, plan: FusionPlan) -> Iterator[UncompiledDoc]:
     """The operators that no kernel computes, in the order in which they run or would."""
     for op, after in places_without_kernel(plan):
         shape = next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), "")

@@ -34,7 +34,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import AttributeValue, OperatorGraph
 from engine.measurements.published import published_times
-from engine.present.dataflow_edges import boundary_edges, shape_text, uncompiled
+from engine.present.dataflow_edges import boundary_edges, operators_without_kernel, shape_text
 from engine.present.dataflow_links import links
 from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
@@ -81,7 +81,7 @@ def model_doc(
     machine = find_machine(plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
-    beside = tuple(uncompiled(graph, plan))
+    beside = tuple(operators_without_kernel(graph, plan))
     between = tuple(boundary_edges(graph, plan, beside))
     reasons = _boundaries(plan, between, beside)
     nodes, edges = keep("nodes", nodes), keep("edges", between)
