@@ -25,7 +25,8 @@ WORDS = {
 
 
 def word(kind: str) -> str:
-    """An operator kind as it appears in titles."""
+    """An operator kind as it appears in titles, without the domain of those that are not the standard's."""
+    kind = kind.rpartition("::")[2]
     return WORDS.get(kind) or "".join(c for c in kind.lower() if c.isascii() and c.isalnum()) or "operator"
 
 

@@ -136,17 +136,19 @@ CONTRIBUTED = frozenset(_BODIES)
 """(domain, operator) of what is written out."""
 
 
-def write_out_contributed(graph: onnx.GraphProto, opset: int) -> None:
-    """Replace the nodes of `CONTRIBUTED` in a graph where their form is known."""
+def write_out_contributed(
+    graph: onnx.GraphProto, opset: int, bodies: Mapping[tuple[str, str], Callable[[Expansion], bool]] = _BODIES
+) -> None:
+    """Replace the nodes of some operators, by default of `CONTRIBUTED`, in a graph where their form is known."""
     if opset < SINCE_CAST_LIKE and not _is_single(graph):
         return
     made: dict[int, list[onnx.NodeProto]] = {}
-    shapes = _shapes(graph)
+    shapes, types = _shapes(graph), _types(graph)
     for number, node in enumerate(graph.node):
-        write = _BODIES.get((node.domain, node.op_type))
+        write = bodies.get((node.domain, node.op_type))
         if write is None or not any(node.output[:1]):
             continue
-        body = Expansion(node, opset, shapes)
+        body = Expansion(node, opset, shapes, types)
         # A missing operand would be one that the standard's operators cannot leave out.
         if write(body) and all(name for made_node in body.nodes for name in made_node.input):
             made[number] = body.nodes
@@ -165,6 +167,13 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
         for value in declared
     }  # fmt: skip
     return shapes | {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, int]:
+    """Tensor -> its element type, where the file says it."""
+    declared = (*graph.input, *graph.value_info, *graph.output)
+    types = {value.name: value.type.tensor_type.elem_type for value in declared}
+    return types | {tensor.name: tensor.data_type for tensor in graph.initializer}
 
 
 def _is_single(graph: onnx.GraphProto) -> bool:

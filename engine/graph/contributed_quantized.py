@@ -139,7 +139,7 @@ def _multiply(body: Expansion, a: str, b: tuple[str, str, str], bias: str) -> bo
 def _nbits_matmul(body: Expansion) -> bool:
     """x W', where W[N, K] lies in blocks of codes of 2, 4 or 8 bits, the first of a byte in its lowest bits.
 
-    The middle code stands for 0 where no zero points are given; those are codes, one of each block.
+    The middle code stands for 0 where no zero points are given; those are codes or numbers, one of each block.
     """
     bits = int(body.attribute("bits", 4))
     if bits not in (2, 4, 8) or body.operand(4) or body.opset < _SINCE_AXIS or body.attribute("weight_prepacked", 0):
@@ -157,12 +157,16 @@ def _nbits_matmul(body: Expansion) -> bool:
 
     codes = _first_columns(body, _codes(body, body.operand(1), (rows, blocks * block), bits), depth)
     zero = body.constant(np.array(1 << bits - 1, np.int32))
-    if body.operand(3):
+    has_numbers = body.element_type(body.operand(3)) not in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.UINT8)
+    if has_numbers:
+        zero, codes = of_elements(body.operand(3)), body.cast(codes, body.operand(3))
+    elif body.operand(3):
         # Zero points of a row fill whole bytes.
         per_byte = 8 // bits
         whole = _codes(body, body.operand(3), (rows, -(-blocks // per_byte) * per_byte), bits)
         zero = of_elements(_first_columns(body, whole, blocks))
-    steps = body.cast(body.add("Sub", codes, zero), body.operand(2))
+    steps = body.add("Sub", codes, zero)
+    steps = steps if has_numbers else body.cast(steps, body.operand(2))
     weight = body.add("Mul", steps, of_elements(body.operand(2)))
     result, bias = body.node.output[0], body.operand(5)
     swapped = body.add("Transpose", weight, perm=[1, 0])
@@ -214,7 +218,9 @@ BODIES: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {
     (DOMAIN, "QLinearSoftmax"): _softmax, (DOMAIN, "QLinearGlobalAveragePool"): _pool("GlobalAveragePool"),
     (DOMAIN, "QLinearAveragePool"): _pool("AveragePool"), (DOMAIN, "QLinearConcat"): _concat,
     (DOMAIN, "QLinearWhere"): _where, (DOMAIN, "QGemm"): _gemm, (DOMAIN, "MatMulIntegerToFloat"): _matmul_to_float,
-    (DOMAIN, "DynamicQuantizeMatMul"): _dynamic_matmul, (DOMAIN, "MatMulNBits"): _nbits_matmul,
+    (DOMAIN, "DynamicQuantizeMatMul"): _dynamic_matmul,
     (DOMAIN, "QuantizeLinear"): _same("QuantizeLinear"), (DOMAIN, "DequantizeLinear"): _same("DequantizeLinear"),
 }  # fmt: skip
 """(domain, operator) -> what writes it out; False for a form that it does not know."""
+COMPILED: Mapping[tuple[str, str], Callable[[Expansion], bool]] = {(DOMAIN, "MatMulNBits"): _nbits_matmul}
+"""Operators that have rules of their own: written out for who checks these, whatever ONNX Runtime's kernels round."""

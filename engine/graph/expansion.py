@@ -21,9 +21,12 @@ Shape = tuple[int | str, ...]
 class Expansion:
     """The nodes that stand for one node, with names of their own."""
 
-    def __init__(self, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape] | None = None) -> None:
-        """shapes: of tensors, where the file says them."""
-        self.node, self.opset, self._shapes = node, opset, shapes or {}
+    def __init__(
+        self, node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape] | None = None,
+        types: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """shapes, types: of tensors, where the file says them."""
+        self.node, self.opset, self._shapes, self._types = node, opset, shapes or {}, types or {}
         self.nodes: list[onnx.NodeProto] = []
         # Names of nodes may repeat, those of tensors may not.
         self._label, self._scope = node.output[0], node.name or node.output[0]
@@ -39,6 +42,10 @@ class Expansion:
     def shape(self, name: str) -> Shape | None:
         """The shape of a tensor; None where the file does not say it."""
         return self._shapes.get(name)
+
+    def element_type(self, name: str) -> int:
+        """The element type of a tensor; that of none where the file does not say it."""
+        return self._types.get(name, onnx.TensorProto.UNDEFINED)
 
     def rank(self, name: str) -> int | None:
         """How many axes a tensor has; None where the file does not say it."""

@@ -15,12 +15,13 @@ from engine.graph.check import check_graph, duplicate_producers, in_order, uniqu
 from engine.graph.fold import Folder
 from engine.graph.host import ALWAYS_ON_HOST, BRANCHES, HostResults, choice_of, chosen_results, counted_results
 from engine.graph.limits import STANDARD, checked_opsets, checked_shape
-from engine.graph.nodes import AttributeValue, Constant, HostStep, Operator, OperatorGraph, Tensor, dtype_text
+from engine.graph.nodes import Constant, HostStep, Operator, OperatorGraph, Tensor, dtype_text
+from engine.graph.own_results import own_results
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.scopes import scope_of
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
-from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
+from engine.graph.weights import attribute_value, dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
 
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
@@ -156,36 +157,16 @@ class GraphImport:
         return replace(op, outputs=tuple(kept))
 
     def _describe(self, node: onnx.NodeProto) -> Operator:
-        subject = node.name or node.op_type
         standard = node.domain in STANDARD
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",
             inputs=(*node.input, *captured_tensors(node)),
             outputs=tuple(node.output),
-            attributes={a.name: self._attribute(subject, a) for a in node.attribute},
+            attributes={a.name: attribute_value(a, self._path.parent) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
             scope=scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
         )
-
-    def _attribute(self, subject: str, attribute: onnx.AttributeProto) -> AttributeValue:
-        match attribute.type:
-            case onnx.AttributeProto.TENSOR:
-                return tensor_value(attribute.t, self._path.parent)
-            case onnx.AttributeProto.STRING:
-                return str(attribute.s, "utf-8", "replace")
-            case onnx.AttributeProto.STRINGS:
-                return tuple(str(text, "utf-8", "replace") for text in attribute.strings)
-            case onnx.AttributeProto.INT:
-                return int(attribute.i)
-            case onnx.AttributeProto.FLOAT:
-                return float(attribute.f)
-            case onnx.AttributeProto.INTS:
-                return tuple(attribute.ints)
-            case onnx.AttributeProto.FLOATS:
-                return tuple(attribute.floats)
-            case _:  # graphs, sparse tensors, types: no operator that has one is compiled
-                return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
 
     def _operator(self, op: Operator, node: onnx.NodeProto) -> list[Operator]:
         """Add one operator: as a constant, as an alias of its input, or as an operator that runs."""
@@ -307,6 +288,10 @@ class GraphImport:
         origin = ""
         if unknown:
             origin = self._origin[self._alias.get(unknown[0], unknown[0])]
+        if not unknown and (found := own_results(op, [self._tensors.get(name) for name in op.inputs])):
+            for name, (dtype, shape) in zip(op.outputs, found, strict=True):
+                self._declare(Tensor(name, checked_shape(f"tensor {name}", shape, least=0), dtype))
+            return
         if not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
             self._unsupported[op.name] = f"{op.kind} is no operator of ONNX's operator set {op.opset}"
         elif unknown:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import onnx
 
+from engine.graph.contributed import write_out_contributed
+from engine.graph.contributed_quantized import COMPILED
 from engine.graph.control_flow import ROUNDS, has_control_flow, write_out_control_flow
 from engine.graph.graph_import import GraphImport
+from engine.graph.limits import STANDARD
 from engine.graph.model_file import read_model
 from engine.graph.nodes import OperatorGraph
 from engine.support.errors import BadInput
@@ -26,10 +29,17 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
 
 
 def model_of(graph: OperatorGraph) -> onnx.ModelProto:
-    """The model of a graph, with what was decided when it was read written out.  Raises BadInput as `load_onnx`."""
+    """The model of a graph, with what was decided when it was read written out, and operators of ONNX Runtime's own
+    that have rules here, too: what they mean in full precision.  Raises BadInput as `load_onnx`."""
     assert graph.source is not None
     model = read_model(graph.source)
-    return _read(graph.source, graph.dimensions)[1] if has_control_flow(model) else model
+    if has_control_flow(model):
+        model = _read(graph.source, graph.dimensions)[1]
+    opset = next((one.version for one in model.opset_import if one.domain in STANDARD), 1)
+    if any((node.domain, node.op_type) in COMPILED for node in model.graph.node):
+        model = _copy(model)
+        write_out_contributed(model.graph, opset, COMPILED)
+    return model
 
 
 def _read(path: Path, dimensions: Mapping[str, int]) -> tuple[OperatorGraph, onnx.ModelProto]:

@@ -55,6 +55,9 @@ def with_prepared_weights(graph: OperatorGraph) -> OperatorGraph:
         constants[name] = Constant(name, value=value)
         return name
 
+    for name, turned in _of_blocks(graph):
+        if name not in transposed:
+            transposed[name] = add(name, "transposed", turned)
     for use in _uses(graph):
         value = graph.constants[use.weight].value
         assert value is not None
@@ -70,6 +73,52 @@ def with_prepared_weights(graph: OperatorGraph) -> OperatorGraph:
     if not transposed and not sums and not pairs:
         return graph
     return replace(graph, tensors=tensors, constants=constants, transposed=transposed, sums=sums, pairs=pairs)
+
+
+def zeros_of_blocks(packed: np.ndarray, columns: int, blocks: int, bits: int) -> np.ndarray:
+    """The zero points [columns, blocks] of MatMulNBits: numbers as they are; codes of some bits, of which those of a
+    column fill whole bytes, the first in its lowest bits, one by one."""
+    if packed.dtype != np.uint8:
+        return packed.reshape(columns, blocks)
+    codes = packed.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1
+    return codes.reshape(columns, -1)[:, :blocks].astype(np.uint8)
+
+
+def _of_blocks(graph: OperatorGraph) -> Iterator[tuple[str, np.ndarray]]:
+    """Scales and zero points of blocks of depths, with these outermost: what a tile of columns needs of a block then
+    lies side by side."""
+    for op in graph.operators:
+        known = [graph.constants.get(name) for name in op.inputs]
+        values = [one.value if one else None for one in known]
+        if op.kind == "DequantizeLinear" and op.dialect == "onnx" and _is_along_columns(op, values):
+            of_blocks = zip(op.inputs[1:], values[1:], strict=True)
+            yield from ((name, np.ascontiguousarray(_codes_of_bytes(v).T)) for name, v in of_blocks if v is not None)
+        if op.kind == "com.microsoft::MatMulNBits" and all(v is not None for v in values[1:3]):
+            columns, depth, size = (_number(op, name) for name in ("N", "K", "block_size"))
+            blocks, bits = -(-depth // max(1, size)), _number(op, "bits") or 4
+            if values[2] is not None and values[2].size == columns * blocks:
+                yield op.inputs[2], np.ascontiguousarray(values[2].reshape(columns, blocks).T)
+            zero = values[3] if len(values) > 3 else None
+            per_byte = 1 if zero is None or zero.dtype != np.uint8 else 8 // bits
+            if zero is not None and zero.size == columns * -(-blocks // per_byte):
+                yield op.inputs[3], np.ascontiguousarray(zeros_of_blocks(zero, columns, blocks, bits).T)
+
+
+def _is_along_columns(op: Operator, values: list[np.ndarray | None]) -> bool:
+    """Whether blocks of a matrix of codes, all known, lie along its last axis."""
+    matrices = [value for value in values if value is not None and value.ndim == 2]
+    return len(matrices) == len(values) and _number(op, "block_size") > 0 and op.attributes.get("axis", 1) in (1, -1)
+
+
+def _codes_of_bytes(value: np.ndarray) -> np.ndarray:
+    """Codes of 4 bits one to a byte; anything else as it is."""
+    narrow = {"int4": np.int8, "uint4": np.uint8}.get(dtype_text(value.dtype))
+    return value.astype(narrow) if narrow else value
+
+
+def _number(op: Operator, name: str) -> int:
+    value = op.attributes.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def _in_pairs(value: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from engine.graph.limits import checked_shape
-from engine.graph.nodes import COMPILED_DTYPES, DTYPES, INPUT_DTYPES, Fill, dtype_text
+from engine.graph.nodes import COMPILED_DTYPES, DTYPES, INPUT_DTYPES, AttributeValue, Fill, dtype_text
 from engine.graph.subgraphs import subgraphs
 from engine.support.budgets import MAX_COMPUTED
 from engine.support.errors import BadInput, Unsupported
@@ -179,3 +179,24 @@ def light_fills(model: onnx.ModelProto) -> Mapping[str, Fill]:
             case _:
                 raise BadInput("graph", f"metadata light.weights, {name}", f"{entry!r} is no [distribution, a, b]")
     return fills
+
+
+def attribute_value(attribute: onnx.AttributeProto, folder: Path) -> AttributeValue:
+    """What an attribute of a node holds.  folder: of the file, for values that lie beside it."""
+    match attribute.type:
+        case onnx.AttributeProto.TENSOR:
+            return tensor_value(attribute.t, folder)
+        case onnx.AttributeProto.STRING:
+            return str(attribute.s, "utf-8", "replace")
+        case onnx.AttributeProto.STRINGS:
+            return tuple(str(text, "utf-8", "replace") for text in attribute.strings)
+        case onnx.AttributeProto.INT:
+            return int(attribute.i)
+        case onnx.AttributeProto.FLOAT:
+            return float(attribute.f)
+        case onnx.AttributeProto.INTS:
+            return tuple(attribute.ints)
+        case onnx.AttributeProto.FLOATS:
+            return tuple(attribute.floats)
+        case _:  # graphs, sparse tensors, types: no operator that has one is compiled
+            return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"

@@ -13,7 +13,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import engine
-from engine.graph.contributed_quantized import BODIES, DOMAIN
+from engine.graph.contributed import write_out_contributed
+from engine.graph.contributed_quantized import BODIES, COMPILED, DOMAIN
 from engine.graph.functions import write_out
 from tests.support.needs import needs_compiler
 
@@ -93,6 +94,14 @@ CASES = {
         "MatMulNBits", {"x": NBITS["x"][:, :48], "w": codes(24, 3, 8), "s": scale(0.1, 24, 3), "z": codes(24, 2)}, F32,
         {"K": 48, "N": 24, "bits": 4, "block_size": 16}, constants=("w", "s", "z"),
     ),
+    "MatMulNBits with zero points that are numbers": Case(
+        "MatMulNBits", {**NBITS, "s": scale(0.1, 24, 4), "z": scale(9.0, 24, 4)}, F32,
+        {"K": 64, "N": 24, "bits": 4, "block_size": 16}, constants=("w", "s", "z"),
+    ),
+    "MatMulNBits with scales and zero points that are given": Case(
+        "MatMulNBits", {**NBITS, "s": scale(0.1, 24, 4), "z": codes(24, 2, seed=5)}, F32,
+        {"K": 64, "N": 24, "bits": 4, "block_size": 16}, constants=("w",),
+    ),
     "MatMulNBits of 8 bits": Case(
         "MatMulNBits", {**NBITS, "w": codes(24, 4, 16), "s": scale(0.02, 24, 4)}, F32,
         {"K": 64, "N": 24, "bits": 8, "block_size": 16}, constants=("w", "s"),
@@ -147,6 +156,7 @@ def run(made: onnx.ModelProto, case: str) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_written_out_is_what_onnx_runtime_computes(case: str, opset: int) -> None:
     written = write_out(model(case, opset), case)
+    write_out_contributed(written.graph, opset, COMPILED)
     assert all(node.domain == "" for node in written.graph.node)
     expected, got = run(model(case, opset), case), run(written, case)
     if CASES[case].result == F32:
@@ -157,7 +167,7 @@ def test_what_is_written_out_is_what_onnx_runtime_computes(case: str, opset: int
 
 
 def test_every_operator_has_a_case() -> None:
-    assert {(DOMAIN, case.kind) for case in CASES.values()} == set(BODIES)
+    assert {(DOMAIN, case.kind) for case in CASES.values()} == {*BODIES, *COMPILED}
 
 
 @needs_compiler
@@ -186,4 +196,4 @@ def test_a_form_that_is_not_written_out_is_refused_by_name(change: dict[str, int
         attribute.i = change.get(attribute.name, attribute.i)
     onnx.save(made, tmp_path / "model.onnx")
     found = engine.load(tmp_path / "model.onnx")
-    assert any("MatMulNBits is no operator" in why for why in found.unsupported.values())
+    assert any("MatMulNBits has" in why for why in engine.fuse(found).unsupported.values())

@@ -61,8 +61,8 @@ class Weights:
         if self.is_transposed:
             nodes.append(helper.make_node("Transpose", ["real"], ["turned"], perm=[1, 0]))
         nodes.append(helper.make_node("MatMul", ["x", nodes[-1].output[0]], ["y"]))
-        ends = [helper.make_tensor_value_info(n, self.dtype, size) for n, size in (("x", (rows, depth)),
-                                                                                   ("y", (rows, columns)))]  # fmt: skip
+        shapes = {"x": (rows, depth), "y": (rows, columns)}
+        ends = [helper.make_tensor_value_info(n, self.dtype, size) for n, size in shapes.items()]
         graph = helper.make_graph(nodes, "weights", ends[:1], ends[1:], constants)
         path = folder / "weights.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
@@ -86,6 +86,8 @@ CASES = {
     "uint4 by column": Weights(UINT4),
     "uint4 of float32": Weights(UINT4, 32, dtype=FLOAT),
     "int8 of float32, ragged": Weights(INT8, 32, (19, 104, 56), dtype=FLOAT),
+    "uint4 in blocks of 32 along depths": Weights(UINT4, 32, is_transposed=True),
+    "int8 in blocks of 16 along depths": Weights(INT8, 16, (40, 176, 64), is_transposed=True, has_zero=False),
     "int8 along depths": Weights(INT8, is_transposed=True, has_zero=False),
     "uint4 along depths": Weights(UINT4, is_transposed=True),
 }
@@ -107,6 +109,57 @@ def test_codes_are_taken_apart_in_the_loads_of_a_product(name: str, tmp_path: Pa
     assert codes.bytes == depth * columns // (2 if case.code in (INT4, UINT4) else 1)
     assert kernel.facts.dram_bytes_read < 2 * depth * columns + group.program.arrays["x"].bytes
     assert all(compile_cuda(kernel.source.text, a).spill_bytes == 0 for a in ARCHITECTURES)
+
+
+def nbits_product(
+    folder: Path, bits: int, block: int, sizes: tuple[int, int, int], zero: str, has_bias: bool = False
+) -> engine.FusionGroup:
+    """MatMulNBits of float16.  sizes: rows, depths, columns.  zero: "none", "codes" or "numbers"."""
+    (rows, depth, columns), chance = sizes, np.random.default_rng(bits + block)
+    blocks = -(-depth // block)
+    constants = {
+        "w": chance.integers(0, 256, (columns, blocks, block * bits // 8)).astype(np.uint8),
+        "s": (chance.uniform(0.5, 1.5, (columns, blocks)) / 2**bits).astype(np.float16),
+    }
+    if zero == "codes":
+        constants["z"] = chance.integers(0, 256, (columns, -(-blocks * bits // 8))).astype(np.uint8)
+    elif zero == "numbers":
+        constants["z"] = (chance.uniform(0, 1, (columns, blocks)) * 2**bits).astype(np.float16)
+    operands = ["x", *constants]
+    if has_bias:
+        constants["bias"] = chance.normal(size=columns).astype(np.float16)
+        operands = [*operands, *[""] * (5 - len(operands)), "bias"]
+    size = {"K": depth, "N": columns, "bits": bits, "block_size": block}
+    node = helper.make_node("MatMulNBits", operands, ["y"], domain="com.microsoft", **size)
+    shapes = {"x": (rows, depth), "y": (rows, columns)}
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, shape) for n, shape in shapes.items()]
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "nbits", ends[:1], ends[1:], stored)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / "nbits.onnx")
+    (group,) = engine.fuse(engine.load(folder / "nbits.onnx"), target="h200").groups
+    return group
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.parametrize("zero", ["none", "codes", "numbers"])
+@pytest.mark.parametrize(
+    ("bits", "block", "sizes"), [(4, 32, (40, 256, 96)), (8, 16, (17, 208, 64)), (2, 64, (16, 256, 32))]
+)
+def test_blocks_of_codes_of_onnx_runtime_are_read_once(
+    bits: int, block: int, sizes: tuple[int, int, int], zero: str, tmp_path: Path
+) -> None:
+    group = nbits_product(tmp_path, bits, block, sizes, zero, has_bias=bits == 4)
+    kernel = engine.compile(group)
+    assert kernel.tile.intrinsic == "mma_m16n8k16_f16" and group.name == "matmulnbits_0"
+    for level in ("source", "ptx"):
+        checked = engine.check(kernel, level=level)
+        assert checked.status == "pass", (level, checked.message)
+    rows, depth, columns = sizes
+    of_block = {"none": 2, "codes": 3, "numbers": 4}[zero] * columns * -(-depth // block)
+    bias = 2 * columns if bits == 4 else 0
+    assert kernel.facts.dram_bytes_read == 2 * rows * depth + depth * columns * bits // 8 + of_block + bias
 
 
 @needs_compiler

@@ -7,8 +7,8 @@ from engine.tensor.operators.registry import RULES, OperatorRule, rule_of
 __all__ = ["RULES", "OperatorRule", "rule_of"]
 
 FAMILIES = (
-    "activations bits contractions convolution einsum elementwise fourier gather layout local normalization "
-    "pooling quantization quantized_products recurrent reductions resize sample scan scatter strided "
+    "activations bits block_quantized contractions convolution einsum elementwise fourier gather layout local "
+    "normalization pooling quantization quantized_products recurrent reductions resize sample scan scatter strided "
 )
 """Modules of operators; each enters its own into the registry when it is imported."""
 

@@ -49,12 +49,18 @@ class Quantization:
 
     def scale_at(self, build: StatementBuilder, space: Domain, at: Sequence[Index]) -> Term:
         """The scale of an element, in float32."""
+        turned = build.transpose_of(self.scale) if self.block else None
+        if turned is not None:
+            return wide(build.read(turned, self._at(build, self.scale, space, at)[::-1]))
         return wide(build.read(self.scale, self._at(build, self.scale, space, at)))
 
     def zero_at(self, build: StatementBuilder, space: Domain, at: Sequence[Index]) -> Term:
         """The zero point of an element, as int32."""
         if not self.zero:
             return number(0, "int32")
+        turned = build.transpose_of(self.zero) if self.block else None
+        if turned is not None:
+            return cast(build.read(turned, self._at(build, self.zero, space, at)[::-1]), "int32")
         return read_code(build, self.zero, space, self._at(build, self.zero, space, at))
 
     def _at(self, build: StatementBuilder, name: str, space: Domain, at: Sequence[Index]) -> list[Index]:
