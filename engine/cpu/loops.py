@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from engine.cpu.plan import STACK_BYTES, RegionPlan, is_vector_loop
+from engine.cpu.ranges import declare_range
 from engine.cpu.sums import Sum, distance_from_first, distance_from_last
 from engine.cpu.text import Expressions, Text, Where, element, held_type, literal, round_text, stored_type
 from engine.kernels.general.instances import Instance, solve_rows
@@ -19,7 +21,7 @@ from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index, linear
-from engine.tensor.nodes import Statement
+from engine.tensor.nodes import Access, Statement
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
 from engine.tile.source import Line
@@ -52,11 +54,8 @@ class RegionWriter:
         """The whole region."""
         plan, text = self.plan, self.text
         link = Line((), tuple(d.name for d in plan.points.dimensions))
-        for name, local in plan.locals.items():
+        for name in plan.locals:
             assert text.name(name) == name, f"{name} is declared before all variables"
-            if local.bytes > STACK_BYTES:
-                dtype = stored_type(self.program.arrays[name].dtype)
-                text.add(f"static thread_local Scratch<{dtype}> {name}_kept({local.bytes // _size(dtype)});", link)
         points, loops = sum(s.points for s in self.program.statements), len(plan.points.dimensions)
         if plan.tasks > 1 and points > FEW_POINTS:
             collapse = f" collapse({loops})" if loops > 1 else ""
@@ -86,6 +85,8 @@ class RegionWriter:
                 text.add(f"const int width = {extent} - {strip} < {size} ? int({extent} - {strip}) : {size};")
             self.width = "width" if extent % size else str(size)
             self.extents[LANE] = size
+            # They are only met in their sum, which never leaves the dimension: the last strip has fewer lanes.
+            self.extents[strip] = extent - size + 1
             return Index.of(strip) + Index.of(LANE)
         end = text.name("end")
         text.add(f"const i64 {end} = {strip} + {size} < {extent} ? {strip} + {size} : {extent};")
@@ -99,7 +100,9 @@ class RegionWriter:
         """The thread's own parts of intermediates."""
         for name, local in self.plan.locals.items():
             dtype = stored_type(self.program.arrays[name].dtype)
-            if local.bytes > STACK_BYTES:
+            if local.bytes > STACK_BYTES:  # each thread comes by and makes its own
+                elements = local.bytes // _size(dtype)
+                self.text.add(f"static thread_local Scratch<{dtype}> {name}_kept({elements});", link)
                 self.text.add(f"{dtype}* const {name} = {name}_kept.data;", link)
             else:
                 self.text.add(f"alignas(64) {dtype} {name}[{max(1, local.bytes // _size(dtype))}];", link)
@@ -194,7 +197,7 @@ class RegionWriter:
             self.sums[statement.name] = Sum.begin(self.text, statement, self.lanes, link)
         if statement.reduction is None:
             self._value(statement, instance, link)
-        else:
+        elif not self._pool(statement, instance, link):
             with self._each_lane(link):
                 guards = [self.expressions.index(g.index, instance.values) for g in statement.guards]
                 condition = self.expressions.conditions([*instance.conditions, *guards])
@@ -205,6 +208,31 @@ class RegionWriter:
                         self._add_in_memory(statement, instance.values, link)
         if alone:
             self._finish(statement)
+
+    def _pool(self, statement: Statement, instance: Instance, link: Line) -> bool:
+        """One term of the sums of all lanes where it is an element of a window: beyond the edges it adds nothing, and
+        the lanes inside need no condition.  Whether it is one."""
+        reduction, access = statement.reduction, statement.expression
+        assert reduction is not None
+        is_open = isinstance(access, Access) and access.guards and access.otherwise
+        if not self.lanes or not is_open or statement.guards or not self.plan.where[statement.name].collects:
+            return False
+        assert isinstance(access, Access)
+        if access.otherwise is None or access.otherwise.value != reduction.identity:
+            return False
+        guards = [self.expressions.index(g.index, instance.values) for g in access.guards]
+        conditions = [*instance.conditions, *guards]
+        with self.text.block("", link), self.text.scope():
+            self.text.add("{", link)
+            inside = declare_range(self.text, conditions, LANE, self.width, self.extents, link)
+            if inside is not None:
+                term = self.expressions.value(replace(access, guards=()), instance.values)
+                self.text.pragma("omp simd", link)
+                head = f"for (int {LANE} = {inside.begin}; {LANE} < {inside.end}; ++{LANE})"
+                with self.text.block(head, link):
+                    self.sums[statement.name].add(term, self._lane, link)
+            self.text.add("}", link)
+        return inside is not None
 
     @property
     def _lane(self) -> str:

@@ -27,6 +27,9 @@ class CppSource:
     buffers: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     """Entry n describes line n + 1 of `text`."""
+    prepared: tuple[int, ...] = ()
+    """Bytes of memory that `prepare_ENTRY` fills once for each place in the graph, from the buffers that the graph
+    fixes: panels of weights.  Both functions are given it after the buffers."""
     scratch_bytes: int = 0
     """Of memory that it keeps for itself from one call to the next."""
 
@@ -62,7 +65,7 @@ class CppProgram:
     family: str
     source: CppSource
     work: CpuWork
-    config: Mapping[str, int]
+    config: Mapping[str, int | str]
     """What it chose, by the names of the marks: {"k block": 256}."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Path of an entry -> why it is not taken as given."""

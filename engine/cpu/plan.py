@@ -83,7 +83,10 @@ def plan_region(
             outer = outer[:-1]
             if math.prod(d.extent for d in outer) < machine.cores.value * 4 and last.extent > CHUNK:
                 outer, width = private, strip or CHUNK
-        elif len(last.of) == len(around) and _contiguous(program, last) > _contiguous_in(program, around, inner):
+        elif len(last.of) == len(around) and (
+            _contiguous(program, last) > _contiguous_in(program, around, inner)
+            or (max(d.extent for d in inner) < machine.lanes <= last.extent)
+        ):
             lane, width = last, min(last.extent, strip or STRIP_VECTORS * machine.lanes)
     points = ThreadMapping(tuple(outer))
     where = places(program, around, points, dependences)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.cpu.nodes import CppSource
@@ -43,24 +43,50 @@ class KernelText:
         read = any(name in s.sources for s in program.statements) and name in program.inputs
         return Parameter(name, name, array.dtype, array.elements, read, name in program.outputs, size)
 
+    def parameters(self, arrays: Collection[str] | None = None) -> list[str]:
+        """The buffers (those of some arrays) as parameters of a function."""
+        return [self._parameter_text(b) for b in self.buffers if arrays is None or b.array in arrays]
+
+    def names_of(self, arrays: Collection[str] | None = None) -> list[str]:
+        """The same as arguments of a call."""
+        return [b.parameter for b in self.buffers if arrays is None or b.array in arrays]
+
     @contextmanager
-    def function(self) -> Iterator[None]:
-        """What is added inside is the kernel's body."""
-        parameters = ", ".join(
-            f"{'' if b.written else 'const '}{stored_type(b.dtype)}* __restrict__ {b.parameter}" for b in self.buffers
-        )
-        with self.text.block(f'extern "C" void {self._program.name}({parameters})'):
+    def function(self, prepared: Sequence[tuple[str, str]] = ()) -> Iterator[None]:
+        """What is added inside is the kernel's body.  prepared: (name, type) of the memory that is prepared for it."""
+        parameters = self.parameters()
+        parameters += [f"const {kind}* __restrict__ {name}" for name, kind in prepared]
+        with self.text.block(f'extern "C" void {self._program.name}({", ".join(parameters)})'):
             yield
         self.text.add("")
-        casts = ", ".join(f"static_cast<{stored_type(b.dtype)}*>(buffers[{n}])" for n, b in enumerate(self.buffers))
+        kinds = [*(stored_type(b.dtype) for b in self.buffers), *(kind for _, kind in prepared)]
+        casts = ", ".join(f"static_cast<{kind}*>(buffers[{n}])" for n, kind in enumerate(kinds))
         call = f"{self._program.name}({casts});"
         self.text.add(f'extern "C" void call_{self._program.name}(void** buffers) {{ {call} }}')
 
-    def source(self, scratch_bytes: int = 0) -> CppSource:
+    @contextmanager
+    def prepare_function(self, prepared: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """What is added inside fills the memory that is prepared for the kernel, from buffers that the graph fixes."""
+        self.text.add("")
+        with self.text.block(f'extern "C" void prepare_{self._program.name}(void** buffers)'):
+            for number, buffer in enumerate(self.buffers):
+                kind = stored_type(buffer.dtype)
+                if buffer.array in self._program.constants:
+                    self.text.add(f"const {kind}* const {buffer.parameter} = static_cast<{kind}*>(buffers[{number}]);")
+            for number, (name, kind) in enumerate(prepared, len(self.buffers)):
+                self.text.add(f"{kind}* const {name} = static_cast<{kind}*>(buffers[{number}]);")
+            yield
+
+    @staticmethod
+    def _parameter_text(buffer: Parameter) -> str:
+        return f"{'' if buffer.written else 'const '}{stored_type(buffer.dtype)}* __restrict__ {buffer.parameter}"
+
+    def source(self, scratch_bytes: int = 0, prepared: tuple[int, ...] = ()) -> CppSource:
         """The finished text."""
         lines = self.text.lines
         text = "\n".join(line for line, _ in lines) + "\n"
-        return CppSource(text, self._program.name, self.buffers, tuple(link for _, link in lines), scratch_bytes)
+        links = tuple(link for _, link in lines)
+        return CppSource(text, self._program.name, self.buffers, links, prepared, scratch_bytes)
 
 
 def scratch_arrays(text: Text, program: TensorProgram, plans: Sequence[RegionPlan], shared: Sequence[str]) -> int:

@@ -52,7 +52,7 @@ class Text:
     @contextmanager
     def block(self, head: str, link: Line = NOWHERE) -> Iterator[None]:
         """What is added inside stands in braces after `head`; a head of "" adds none."""
-        if not head:
+        if not head:  # no block
             yield
             return
         self.add(f"{head} {{", link)

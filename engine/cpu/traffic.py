@@ -42,6 +42,11 @@ def loop_work(program: TensorProgram, plans: Sequence[RegionPlan], machine: CpuT
     )  # fmt: skip
 
 
+def vector_operations(statement: Statement, machine: CpuTarget) -> float:
+    """Instructions on whole vectors of a statement whose loops lanes walk."""
+    return statement.points * (_cost(statement.expression) + 1) / machine.lanes
+
+
 def _is_vector(plan: RegionPlan, statement: Statement) -> bool:
     """Whether lanes walk a statement's innermost loop, as far as its accesses tell."""
     return not any(index.is_indirect for access in statement.reads() for index in access.indices)

@@ -42,6 +42,8 @@ class NativeLaunch:
 
     library: Path
     entry: str
+    is_prepared: bool
+    """Whether the library has a function that prepares for it."""
     places: tuple[tuple[int, int], ...]
 
 
@@ -139,13 +141,14 @@ def _write_job(job: NativeJob, folder: Path) -> None:
             path = str(folder / f"{number}.in")
             np.ascontiguousarray(buffer.value).tofile(path)
         lines.append(f"buffer {buffer.bytes} {path}")
-    kernels = list(dict.fromkeys((one.library, one.entry) for launches in job.sets for one in launches))
-    lines += [f"kernel {path} call_{entry}" for path, entry in kernels]
+    kernels = list(dict.fromkeys((one.library, one.entry, one.is_prepared) for each in job.sets for one in each))
+    lines += [f"kernel {path} call_{entry} {f'prepare_{entry}' if has else '-'}" for path, entry, has in kernels]
     for launches in job.sets:
         lines.append("set")
         for one in launches:
             places = " ".join(f"{buffer}:{offset}" for buffer, offset in one.places)
-            lines.append(f"launch {kernels.index((one.library, one.entry))} {len(one.places)} {places}")
+            number = kernels.index((one.library, one.entry, one.is_prepared))
+            lines.append(f"launch {number} {len(one.places)} {places}")
     lines += [f"output {number} {folder / f'{number}.out'}" for number in job.outputs]
     lines.append(f"time {job.rounds} {job.samples} {LEAST} {job.flush}")
     (folder / "job").write_text("\n".join(lines) + "\n")
@@ -212,28 +215,28 @@ def measure_native(
     """
     buffers: list[NativeBuffer] = []
     sets: list[list[NativeLaunch]] = []
+    firsts: list[int] = []
+    outputs: list[int] = []
     for kernel, arrays in kernels:
         require_features(kernel.target)
-        own = buffers_of(kernel.source, arrays)
+        source = kernel.source
+        own = [*buffers_of(source, arrays), *(NativeBuffer(size) for size in source.prepared)]
+        firsts.append(len(buffers))
         places = tuple((len(buffers) + n, 0) for n in range(len(own)))
-        sets.append([NativeLaunch(library(kernel.source, kernel.target), kernel.source.entry, places)])
+        sets.append([NativeLaunch(library(source, kernel.target), source.entry, bool(source.prepared), places)])
+        outputs += [len(buffers) + n for n, buffer in enumerate(source.buffers) if buffer.written]
         buffers += own
-    first, outputs = 0, []
-    for kernel, _ in kernels:
-        outputs += [first + n for n, buffer in enumerate(kernel.source.buffers) if buffer.written]
-        first += len(kernel.source.buffers)
     flush = int(host_cpu().l3_bytes.value * 2) if how.is_cold else 0
     job = NativeJob(buffers, sets, outputs, how.rounds, how.samples, flush, how.threads, how.at_end, on_sample)
     found = run_native(job, how.timeout)
     if isinstance(found, Failure):
         return found
-    results, first = [], 0
+    results = []
     for number, (kernel, _) in enumerate(kernels):
         made = {
-            b.array: np.frombuffer(found.outputs[first + n], b.dtype)
+            b.array: np.frombuffer(found.outputs[firsts[number] + n], b.dtype)
             for n, b in enumerate(kernel.source.buffers) if b.written
         }  # fmt: skip
-        first += len(kernel.source.buffers)
         results.append(NativeTiming(timing_of(found.samples[number], how, kernel.target), made))
     return tuple(results)
 

@@ -3,9 +3,9 @@
 // A job holds one keyword and its values a line:
 //   placed end|start                     whether buffers end, or begin, at the edge of a page that nothing may touch
 //   buffer BYTES FILE|-                  memory of a tensor, and what it holds at first
-//   kernel PATH SYMBOL                   a library, and the function in it that takes an array of pointers
+//   kernel PATH CALL PREPARE|-           a library, and the functions in it that take an array of pointers
 //   set                                  begins a list of launches that are timed together
-//   launch KERNEL N BUFFER:OFFSET ...    in the set that was begun last
+//   launch KERNEL N BUFFER:OFFSET ...    in the set that was begun last; what prepares for it runs once, before all
 //   output BUFFER FILE                   written after the first run of every set
 //   time ROUNDS SAMPLES LEAST FLUSH      microseconds that a sample takes at least; bytes to walk before each sample
 //
@@ -30,8 +30,12 @@ enum Exit { BAD_JOB = 90, NO_MEMORY = 91, NO_LIBRARY = 93 };
 
 using Kernel = void (*)(void**);
 
+struct Functions {
+    Kernel call, prepare;
+};
+
 struct Launch {
-    Kernel kernel;
+    Functions functions;
     std::vector<void*> buffers;
 };
 
@@ -72,7 +76,7 @@ Kernel load(const std::string& path, const std::string& symbol) {
 }
 
 void run(std::vector<Launch>& launches) {
-    for (Launch& launch : launches) launch.kernel(launch.buffers.data());
+    for (Launch& launch : launches) launch.functions.call(launch.buffers.data());
 }
 
 double microseconds(std::vector<Launch>& launches, int times) {
@@ -85,7 +89,7 @@ double microseconds(std::vector<Launch>& launches, int times) {
 struct Job {
     bool at_end = false;
     std::vector<Buffer> buffers;
-    std::vector<Kernel> kernels;
+    std::vector<Functions> kernels;
     std::vector<std::vector<Launch>> sets;
     std::vector<std::pair<int, std::string>> outputs;
     int rounds = 0, samples = 0;
@@ -109,9 +113,9 @@ Job read(const char* path) {
             job.buffers.push_back(allocate(bytes, job.at_end));
             if (word != "-") fill(job.buffers.back(), word);
         } else if (word == "kernel") {
-            std::string library, symbol;
-            words >> library >> symbol;
-            job.kernels.push_back(load(library, symbol));
+            std::string library, call, prepare;
+            words >> library >> call >> prepare;
+            job.kernels.push_back({load(library, call), prepare == "-" ? nullptr : load(library, prepare)});
         } else if (word == "set") {
             job.sets.emplace_back();
         } else if (word == "launch") {
@@ -142,6 +146,9 @@ Job read(const char* path) {
 
 int main(int, char** arguments) {
     Job job = read(arguments[1]);
+    for (auto& set : job.sets)
+        for (Launch& launch : set)
+            if (launch.functions.prepare) launch.functions.prepare(launch.buffers.data());
     for (auto& set : job.sets) run(set);
     for (const auto& [buffer, path] : job.outputs) {
         std::ofstream file(path, std::ios::binary);

@@ -1,0 +1,89 @@
+"""The family of products: tiles of sums in registers, panels of packed words, an instruction for each pair of types."""
+
+from __future__ import annotations
+
+import math
+
+from engine.cpu.marks import CpuMarks
+from engine.cpu.nodes import CppProgram, CpuWork
+from engine.cpu.panels import batches_of
+from engine.cpu.product import PIPES, CpuProduct, match_product, tile_clocks
+from engine.cpu.product_text import ProductText
+from engine.cpu.source import KernelText
+from engine.cpu.tiles import PACKED, PREPARED, ProductConfig, choose_config
+from engine.cpu.traffic import vector_operations
+from engine.fusion.nodes import FusionGroup
+from engine.scheduling.nodes import ScheduleTree
+from engine.target.cpu import CpuTarget
+from engine.tensor.traffic import compulsory_bytes
+
+GEMM = "gemm"
+
+
+def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> CppProgram:
+    """The kernel of a product; Unsupported where a group or a schedule is none."""
+    product = match_product(group.program, tree, machine)
+    marks = CpuMarks(tree)
+    config = choose_config(product, machine, marks)
+    kernel = KernelText(group, machine, ("scalar.hpp", "product.hpp"))
+    writer = ProductText(product, config, kernel, machine)
+    writer.constants()
+    writer.functions()
+    writer.tile_function()
+    prepared = _prepared_memory(product, config, writer)
+    with kernel.function([(name, kind) for name, kind, _ in prepared]):
+        writer.loops()
+    if prepared:
+        with kernel.prepare_function([(name, kind) for name, kind, _ in prepared]):
+            writer.prepare()
+    placements = {
+        s.name: "memory" if s.write.array in group.program.outputs else "variable: made from a tile's sums"
+        for s in group.program.statements
+    }
+    return CppProgram(
+        GEMM, kernel.source(0, tuple(size for _, _, size in prepared)), product_work(product, config, machine),
+        config.marks(), marks.notes(), placements, intrinsic=product.instruction.name,
+    )  # fmt: skip
+
+
+def _prepared_memory(
+    product: CpuProduct, config: ProductConfig, writer: ProductText
+) -> list[tuple[str, str, int]]:
+    """(name, type, bytes) of the panels that are prepared when a graph is loaded."""
+    found = []
+    for mode, side, what, width in (
+        (config.row_mode, product.rows, "rows", config.rows),
+        (config.column_mode, product.columns, "columns", writer.width),
+    ):
+        if mode == PREPARED:
+            panels = math.prod(i.extent for i in batches_of(product, side)) * -(-side.size // width)
+            found.append((f"prepared_{what}", "u32", 4 * panels * width * product.words))
+            if what == "rows" and writer.shifts:
+                found.append(("prepared_sums", "int", 4 * panels * width))
+    return found
+
+
+def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> CpuWork:
+    """What the tiles do, those at the edges as large as they are."""
+    m, n, words = product.rows.size, product.columns.size, product.words
+    batches = math.prod(i.extent for i in product.batch)
+    width = config.vectors * machine.lanes
+    tiles, panels = -(-m // config.rows), -(-n // width)
+    clocks = tile_clocks((config.rows, config.vectors), m, n, machine)
+    done = batches * words * clocks * PIPES * machine.lanes * 2
+    useful = batches * words * m * n * 2
+    packing = 0
+    row_blocks, column_blocks = -(-tiles // config.row_block), -(-panels // config.column_block)
+    if config.row_mode == PACKED:
+        packing += batches * column_blocks * m * words * 3
+    if config.column_mode == PACKED:
+        packing += batches * row_blocks * n * words * 3 // machine.lanes * (2 if len(product.columns.loops) > 1 else 1)
+    after = sum(vector_operations(s, machine) for s in product.after)
+    moved = sum(compulsory_bytes(product.program))
+    streamed = 4 * batches * words * (panels * m + row_blocks * n)
+    return CpuWork(
+        regions=1, tasks=batches * row_blocks * column_blocks, flops=int(useful), vector_ops=int(after + packing),
+        bytes_compulsory=moved, bytes_l1=int(4 * batches * words * tiles * panels * (config.rows + width)),
+        bytes_l2=int(streamed), bytes_l3=max(moved, int(4 * batches * words * (column_blocks * m + row_blocks * n))),
+        rate_share=useful / done if done else 1.0,
+    )  # fmt: skip

@@ -1,0 +1,251 @@
+"""C++ that brings the factors of a product to panels: words of the depth, each for neighbouring rows or columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from engine.cpu.instructions import SIGN, is_shifted
+from engine.cpu.product import CpuProduct, ProductSide
+from engine.cpu.ranges import declare_range
+from engine.cpu.source import KernelText
+from engine.cpu.text import Expressions, element
+from engine.cpu.tiles import DIRECT, ProductConfig, depth_units
+from engine.target.cpu import CpuTarget
+from engine.tensor.index import Index, delinearize
+from engine.tensor.nodes import Access, Literal, Scalar, accesses, map_leaves
+from engine.tensor.nodes import Iterator as Loop
+from engine.tile.emit import at
+from engine.tile.nodes.expressions import index_text
+
+
+@dataclass(frozen=True, slots=True)
+class SideText:
+    """The words of a side of a product in C++."""
+
+    side: ProductSide
+    plural: str
+    """"rows" or "columns"."""
+    size: str
+    width: str
+    """Of a tile."""
+    count: str
+    """Of panels."""
+    first: str
+    """The first row or column."""
+    mode: str
+    lanes: int
+    """Rows or columns of a tile."""
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the last panel is not full."""
+        return bool(self.side.size % self.lanes)
+
+
+class PanelText:
+    """Writes the functions that pack panels."""
+
+    def __init__(self, product: CpuProduct, config: ProductConfig, kernel: KernelText, machine: CpuTarget) -> None:
+        self.product, self.config, self.kernel, self.text = product, config, kernel, kernel.text
+        self.machine, self.program = machine, product.program
+        self.width = config.vectors * machine.lanes
+        self.rows = SideText(product.rows, "rows", "M", "ROWS", "TILES", "m0", config.row_mode, config.rows)
+        self.columns = SideText(
+            product.columns, "columns", "N", "COLUMNS", "PANELS", "n0", config.column_mode, self.width
+        )
+        self.extents: dict[str, int] = {i.name: i.extent for i in (*product.batch, *product.depth)}
+        self.expressions = Expressions(
+            self.program.arrays, self.extents, lambda array, at: element(array, self.program.arrays[array], at)
+        )
+        self.link = at(product.anchor, *(i.name for i in product.anchor.iterators))
+        self.shifts = is_shifted(product.instruction, product.columns.dtype)
+        self.units, self.each = depth_units(product)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether tiles sum the depth in several blocks."""
+        return self.config.depth_block < self.units
+
+    def functions(self) -> None:
+        """A function for each factor that is not always multiplied where it lies."""
+        for side in (self.rows, self.columns):
+            if side.mode != DIRECT or (side is self.columns and side.is_ragged):
+                self._pack(side)
+        if self.shifts:
+            self._sum_rows()
+
+    def _pack(self, side: SideText) -> None:
+        """panel[word of the depth][row or column]; what is beyond the matrix is 0."""
+        text, own = self.text, side.side
+        arguments = [*self.kernel.parameters(_arrays(own)), *(f"i64 {i.name}" for i in self.product.batch)]
+        arguments += [f"i64 {side.first}", "i64 unit", "i64 units", "u32* __restrict__ panel"]
+        what = side.plural
+        text.add(f"// Words of the {what} from {side.first} on, of depths from `unit` on: panel[word][{what[:-1]}].")
+        with text.block(f"static void pack_{what}({', '.join(arguments)})", self.link), text.scope():
+            full = f"{side.first} + {side.width}"
+            if side.is_ragged:
+                text.add(f"if ({full} > {side.size})", self.link)
+                text.add(f"    for (i64 at = 0; at < (units - unit) * UNIT_WORDS * {side.width}; ++at) panel[at] = 0;")
+                full = f"{full} < {side.size} ? {full} : {side.size}"
+            text.add(f"const i64 end = {full};", self.link)
+            with self._runs(own.loops, side.first) as (where, count, offset), self.depth_loops() as (word, deep):
+                batches = {i.name: Index.of(i.name) for i in self.product.batch}
+                target = f"panel[({word}) * {side.width} + {offset}lane]"
+                self._pack_run(own, {**batches, **where, **deep}, count, target)
+        text.add("")
+
+    def _pack_run(self, side: ProductSide, where: Mapping[str, Index], count: str, target: str) -> None:
+        """The words of neighbouring rows or columns: those beyond the edges of an array apart from those inside."""
+        text, link = self.text, self.link
+        guarded = {access for access in accesses(side.factor) if access.guards}
+        inside, parts = None, [("0", count, side.factor)]
+        last = self.product.depth[-1]
+        if len(guarded) == 1 and self._is_same_in_word(next(iter(guarded)), last.name):
+            (access,) = guarded
+            guards = [self.expressions.index(g.index, where) for g in access.guards]
+            inside = declare_range(text, guards, "lane", count, self.extents, link)
+            padding = access.otherwise or Literal(0, self.program.arrays[access.array].dtype)
+            outside = map_leaves(side.factor, lambda leaf: padding if leaf == access else leaf)
+            plain = map_leaves(side.factor, lambda leaf: replace(access, guards=()) if leaf == access else leaf)
+        if inside is not None:
+            begin, end = inside.begin, inside.end
+            parts = [("0", begin, outside), (begin, end, plain), (f"fn_max({begin}, {end})", count, outside)]
+        for first, end, factor in parts:
+            text.pragma("omp simd", link)
+            with text.block(f"for (int lane = {first}; lane < {end}; ++lane)", link):
+                text.add(f"{target} = {self._word(side, factor, where)};", link)
+
+    def _is_same_in_word(self, access: Access, last: str) -> bool:
+        """Whether all depths of a word are inside an array, or none."""
+        if self.product.instruction.depth == 1:
+            return True
+        return not any(last in guard.index.iterators() for guard in access.guards)
+
+    @contextmanager
+    def _runs(self, loops: Sequence[Loop], first: str) -> Iterator[tuple[dict[str, Index], str, str]]:
+        """(values of a side's loops, how many neighbours there are, where they begin in the panel) in loops over runs
+        of neighbours: values of the last loop at one value of the others."""
+        text, last = self.text, loops[-1]
+        self.extents["lane"] = last.extent
+        if len(loops) == 1:
+            self.extents[first] = last.extent
+            yield {last.name: Index.of(first) + Index.of("lane")}, f"int(end - {first})", ""
+            return
+        with text.block(f"for (i64 run = {first}, count; run < end; run += count)", self.link):
+            self.extents["run"] = _size(loops)
+            indices = delinearize(Index.of("run"), tuple(i.extent for i in loops), self.extents)
+            where: dict[str, Index] = {}
+            for loop, index in zip(loops, indices, strict=True):
+                own = text.name(f"{loop.name}_of_run")
+                text.add(f"const i64 {own} = {index_text(index)};", self.link)
+                self.extents[own] = loop.extent
+                where[loop.name] = Index.of(own)
+            left = f"{last.extent} - {index_text(where[last.name])}"
+            text.add(f"count = {left} < end - run ? {left} : end - run;", self.link)
+            where[last.name] = where[last.name] + Index.of("lane")
+            yield where, "int(count)", f"run - {first} + "
+
+    @contextmanager
+    def depth_loops(self) -> Iterator[tuple[str, dict[str, Index]]]:
+        """(number of the word from `unit` on, values of the depth's loops at its first depth) in loops over the words
+        of the units from `unit` to `units`."""
+        step, (*outer, last) = self.product.instruction.depth, self.product.depth
+        words = -(-last.extent // step)
+        with ExitStack() as inside:
+            for number, loop in enumerate(outer):
+                begin, end = ("unit", "units") if number == 0 else ("0", str(loop.extent))
+                head = f"for (i64 {loop.name} = {begin}; {loop.name} < {end}; ++{loop.name})"
+                inside.enter_context(self.text.block(head, self.link))
+            begin, end, stride = "0", str(last.extent), f"{last.name} += {step}" if step > 1 else f"++{last.name}"
+            if not outer:
+                begin, end = ("unit", "units") if step == 1 else (f"unit * {step}", f"units * {step}")
+            head = f"for (i64 {last.name} = {begin}; {last.name} < {end}; {stride})"
+            inside.enter_context(self.text.block(head, self.link))
+            number_text = ""
+            for loop in outer:
+                own = f"({loop.name} - unit)" if loop is outer[0] else loop.name
+                number_text = f"({number_text}) * {loop.extent} + {own}" if number_text else own
+            place = f"{last.name} / {step}" if step > 1 else last.name
+            word = f"({number_text}) * {words} + {place}" if number_text else f"{place} - unit"
+            yield word, {i.name: Index.of(i.name) for i in self.product.depth}
+
+    def _word(self, side: ProductSide, factor: Scalar, where: Mapping[str, Index]) -> str:
+        """What a word holds: a float, or what neighbouring depths have."""
+        step, last = self.product.instruction.depth, self.product.depth[-1]
+        is_float = self.product.instruction.sums == "float32"
+        parts = []
+        for n in range(step):
+            value = self.expressions.value(factor, {**where, last.name: where[last.name] + n})
+            if side is self.product.columns and self.shifts:
+                value = f"{value} + {SIGN}"
+            is_always = last.extent % step == 0 or n == 0
+            parts.append(value if is_always else f"({last.name} + {n} < {last.extent} ? {value} : 0)")
+        if step == 1:
+            return f"word(float({parts[0]}))"
+        return f"{'word_bf16' if is_float else 'word'}({', '.join(parts)})"
+
+    def _sum_rows(self) -> None:
+        """The sum of each row's codes: what the columns' shift adds to its products."""
+        text = self.text
+        text.add(f"// Adds up the rows of a panel: columns are shifted by {SIGN}, products by as many times these.")
+        arguments = "const u32* __restrict__ panel, i64 words, bool is_first, int* __restrict__ sums"
+        with (
+            text.block(f"static void sum_rows({arguments})"),
+            text.block("for (int row = 0; row < ROWS; ++row)"),
+        ):
+            text.add("int total = is_first ? 0 : sums[row];")
+            with text.block("for (i64 word = 0; word < words; ++word)"):
+                text.add("const u32 codes = panel[word * ROWS + row];")
+                text.add("total += i8(codes) + i8(codes >> 8) + i8(codes >> 16) + i8(codes >> 24);")
+            text.add("sums[row] = total;")
+        text.add("")
+
+    def call(self, side: SideText, first: str, units: tuple[str, str], panel: str, batch: Sequence[str]) -> str:
+        """A call that packs a panel."""
+        arguments = [*self.kernel.names_of(_arrays(side.side)), *batch, first, *units, panel]
+        return f"pack_{side.plural}({', '.join(arguments)});"
+
+    def number(self, side: SideText, panel: str) -> str:
+        """The number of a prepared panel among those of all batches that move its factor."""
+        place = ""
+        for loop in batches_of(self.product, side.side):
+            place = f"({place}) * {loop.extent} + {loop.name}" if place else loop.name
+        return f"(({place}) * {side.count} + {panel})" if place else panel
+
+    def prepare(self) -> None:
+        """All panels of the factors that the graph fixes."""
+        text = self.text
+        for side in (self.rows, self.columns):
+            if side.mode != "prepared":
+                continue
+            own = batches_of(self.product, side.side)
+            with ExitStack() as inside:
+                for loop in own:
+                    head = f"for (i64 {loop.name} = 0; {loop.name} < {loop.extent}; ++{loop.name})"
+                    inside.enter_context(text.block(head))
+                inside.enter_context(text.block(f"for (i64 number = 0; number < {side.count}; ++number)"))
+                batch = [i.name if i in own else "0" for i in self.product.batch]
+                place = self.number(side, "number")
+                panel = f"prepared_{side.plural} + {place} * WORDS * {side.width}"
+                text.add(self.call(side, f"number * {side.width}", ("0", "UNITS"), panel, batch))
+                if side is self.rows and self.shifts:
+                    text.add(f"sum_rows({panel}, WORDS, true, prepared_sums + {place} * ROWS);")
+
+
+def batches_of(product: CpuProduct, side: ProductSide) -> tuple[Loop, ...]:
+    """The batch loops that a factor moves with."""
+    used = {name for access in accesses(side.factor) for index in access.indices for name in index.iterators()}
+    return tuple(i for i in product.batch if i.name in used)
+
+
+def _arrays(side: ProductSide) -> set[str]:
+    return {access.array for access in accesses(side.factor)}
+
+
+def _size(loops: Sequence[Loop]) -> int:
+    total = 1
+    for loop in loops:
+        total *= loop.extent
+    return total

@@ -1,0 +1,174 @@
+"""Which statements of a group are a product of two matrices, and which of its loops are rows, columns and depths."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.cpu.instructions import CpuInstruction, choose_instruction
+from engine.fusion.row_sides import factors_of
+from engine.fusion.shape import is_contraction
+from engine.kernels.loop_nest import loop_nest, without_loops
+from engine.scheduling.nodes import ScheduleTree
+from engine.scheduling.tiling import fold_tiles
+from engine.support.errors import Unsupported
+from engine.target.cpu import CpuTarget
+from engine.tensor.index import linear
+from engine.tensor.nodes import Apply, Iterator, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.rewrite import plain_iterator
+from engine.tensorize.bind import axes_of_contraction, multiplied_dtype
+
+LATENCY, PIPES, LOADS = 4, 2, 1.2
+"""Clocks of a fused multiply-add; how many begin in a clock, and how many loads of rows and columns beside them
+(measured on Zen 5: tiles of 28 x 1 vectors reach 0.6 of the rate of 14 x 2)."""
+SCATTERED = 20.0
+"""Clocks of storing the lanes of a vector one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSide:
+    """One factor: its loops, and what is multiplied."""
+
+    loops: tuple[Iterator, ...]
+    """Its own, outermost first: rows or columns."""
+    factor: Scalar
+    dtype: str
+    """Before the conversion to the type of the sums."""
+    is_constant: bool
+    """Whether the graph fixes all that it reads."""
+
+    @property
+    def size(self) -> int:
+        """Rows or columns."""
+        return math.prod(i.extent for i in self.loops)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuProduct:
+    """A product with the statements that use its sums."""
+
+    program: TensorProgram
+    anchor: Statement
+    after: tuple[Statement, ...]
+    batch: tuple[Iterator, ...]
+    rows: ProductSide
+    """Each element of this side is multiplied with vectors of the other."""
+    columns: ProductSide
+    """Lanes of vectors are neighbours of this side."""
+    depth: tuple[Iterator, ...]
+    """The last one is what an instruction's step takes several of."""
+    instruction: CpuInstruction
+    iterators: Mapping[str, Mapping[str, str]]
+    """Statement -> its iterators -> those of the product."""
+
+    @property
+    def words(self) -> int:
+        """Words of one row or column: those of the last loop of the depth are filled up."""
+        *outer, last = self.depth
+        return math.prod(i.extent for i in outer) * -(-last.extent // self.instruction.depth)
+
+
+def match_product(program: TensorProgram, tree: ScheduleTree, machine: CpuTarget) -> CpuProduct:
+    """The product of a group under a schedule; Unsupported where there is none that tiles can make."""
+    nest = loop_nest(program, fold_tiles(tree))
+    anchor = next((s for s in nest.statements if is_contraction(s)), None)
+    if anchor is None:
+        raise _misfit(program, "no statement is a product of two factors with dimensions of their own")
+    first, *rest = nest.phases
+    after = tuple(s for phase in rest for s in phase.statements)
+    if first.statements != (anchor,) or {plain_iterator(m.rows[anchor.name]) for m in first.members} != {
+        i.name for i in anchor.reduced
+    }:
+        raise _misfit(program, f"other statements share the loops that {anchor.name} sums over")
+    without_loops(nest, after)
+    if any(s.reduction for s in after) or anchor.guards or any(s.guards for s in after):
+        raise _misfit(program, "its results are reduced, or are a part of an array")
+    if {plain_iterator(m.rows[anchor.name]) for m in nest.outer} != {i.name for i in anchor.parallel if i.extent > 1}:
+        raise _misfit(program, "not all of its loops are around the sum")
+    iterators = {
+        s.name: {str(plain_iterator(m.rows[s.name])): str(plain_iterator(m.rows[anchor.name])) for m in nest.outer}
+        for s in (anchor, *after)
+    }
+    expression = anchor.expression
+    if not isinstance(expression, Apply) or expression.function != "mul":
+        raise _misfit(program, "its terms are rounded before they are summed")
+    if any(index.is_indirect for access in anchor.reads() for index in access.indices):
+        raise _misfit(program, "a factor is looked up")
+    return _sides(program, anchor, after, iterators, machine)
+
+
+def _sides(
+    program: TensorProgram, anchor: Statement, after: tuple[Statement, ...],
+    iterators: Mapping[str, Mapping[str, str]], machine: CpuTarget,
+) -> CpuProduct:  # fmt: skip
+    """The product with the better of its two sides as columns."""
+    axes, factors = axes_of_contraction(anchor), factors_of(anchor, ())
+    assert anchor.reduction is not None
+    sums = anchor.reduction.accumulate
+    sides = []
+    for loops, factor in zip((axes.rows, axes.columns), factors, strict=True):
+        read = accesses(factor)
+        is_constant = all(a.array in program.constants for a in read)
+        sides.append(ProductSide(loops, factor, multiplied_dtype(factor, sums, program.arrays), is_constant))
+    found: list[tuple[float, int, CpuProduct]] = []
+    for rows, columns in (sides, reversed(sides)):
+        instruction = choose_instruction(rows.dtype, columns.dtype, sums, machine)
+        if instruction is not None:
+            step = instruction.depth
+            # The loop with least to fill up goes last: an instruction takes several of its values at once.
+            depth = sorted(axes.depth, key=lambda i: -(-i.extent // step) * step / i.extent, reverse=True)
+            made = tuple(depth) if step > 1 else axes.depth
+            one = CpuProduct(program, anchor, after, axes.batch, rows, columns, made, instruction, iterators)
+            found.append((least_clocks(one, machine), len(found), one))
+    if not found:
+        types = " and ".join(side.dtype for side in sides)
+        raise _misfit(program, f"no instruction of {machine.name} sums products of {types} in {sums}")
+    return min(found)[2]
+
+
+def tile_limits(machine: CpuTarget) -> Sequence[tuple[int, int]]:
+    """(rows, vectors) of tiles whose sums, columns and one row fit the registers."""
+    return [
+        (rows, vectors)
+        for vectors, rows in itertools.product((1, 2, 3, 4), range(1, 17))
+        if rows * vectors + vectors + 1 <= machine.registers
+    ]
+
+
+def least_clocks(product: CpuProduct, machine: CpuTarget) -> float:
+    """Clocks of all tiles of the best shape, and of what is stored of them."""
+    m, n = product.rows.size, product.columns.size
+    words = product.words
+    return min(tile_clocks(tile, m, n, machine) for tile in tile_limits(machine)) * words + _storing(product, machine)
+
+
+def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> float:
+    """Clocks of one word of the depth of all tiles: those at the edges are as small as what is left."""
+    rows, width = tile[0], tile[1] * machine.lanes
+    heights = ((rows, m // rows), (m % rows, 1))
+    widths = ((tile[1], n // width), (-(-(n % width) // machine.lanes), 1))
+    return sum(
+        a * b * max(LATENCY, h * w / PIPES, (h + w) / LOADS)
+        for h, a in heights for w, b in widths if h and w
+    )  # fmt: skip
+
+
+def _storing(product: CpuProduct, machine: CpuTarget) -> float:
+    """Clocks of the loads and stores after the sums: whole vectors where columns are neighbours in memory."""
+    last = product.columns.loops[-1].name
+    total = 0.0
+    for statement in (product.anchor, *product.after):
+        names = {own for own, other in product.iterators[statement.name].items() if other == last}
+        reads = () if statement is product.anchor else statement.reads()
+        for access in (*reads, statement.write):
+            array = product.program.arrays[access.array]
+            if access.array in product.program.inputs or access.array in product.program.outputs:
+                steps = {linear(access.indices, array.shape).coefficient(name) for name in names}
+                total += SCATTERED if steps - {0, 1} else 1.0
+    return total * product.rows.size * product.columns.size / machine.lanes
+
+
+def _misfit(program: TensorProgram, reason: str) -> Unsupported:
+    return Unsupported("codegen", f"schedule of {program.name}", reason, "the general family follows it")

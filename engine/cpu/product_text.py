@@ -1,0 +1,302 @@
+"""C++ of a product: a tile of registers with what follows its sums, and the loops of threads over tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from engine.cpu.instructions import SIGN
+from engine.cpu.panels import PanelText, SideText
+from engine.cpu.product import ProductSide
+from engine.cpu.text import element, round_text
+from engine.cpu.tiles import DIRECT, PACKED, PREPARED, direct_position, flat_step
+from engine.tensor.index import Index, delinearize
+from engine.tensor.nodes import accesses
+from engine.tile.emit import at
+from engine.tile.nodes.expressions import index_text
+
+
+class ProductText(PanelText):
+    """Writes the text of one product."""
+
+    def constants(self) -> None:
+        """Named sizes, before all functions."""
+        add, config, product = self.text.add, self.config, self.product
+        step = product.instruction.depth
+        add(f"constexpr i64 M = {product.rows.size}, N = {product.columns.size};  // rows and columns")
+        add(f"constexpr i64 WORDS = {product.words};  // of a row's or column's depth, {step} in each")
+        add(f"constexpr i64 UNITS = {self.units}, UNIT_WORDS = {self.each};  // what blocks divide the depth into")
+        add(f"constexpr int ROWS = {config.rows}, VECTORS = {config.vectors}, COLUMNS = VECTORS * LANES;  // of a tile")
+        add("constexpr i64 TILES = (M + ROWS - 1) / ROWS, PANELS = (N + COLUMNS - 1) / COLUMNS;")
+        add(f"constexpr i64 ROW_BLOCK = {config.row_block}, COLUMN_BLOCK = {config.column_block};  // tiles, panels")
+        if self.is_blocked:
+            add(f"constexpr i64 DEPTH_BLOCK = {config.depth_block};  // units")
+        add("")
+
+    # A tile
+
+    @property
+    def sum_type(self) -> str:
+        """Of the sums."""
+        return "float" if self.product.instruction.sums == "float32" else "int"
+
+    def tile_function(self) -> None:
+        """The depths of a tile, then the statements that use its sums."""
+        text, product = self.text, self.product
+        arguments = [*self.kernel.parameters(), *(f"i64 {i.name}" for i in product.batch), "i64 m0", "i64 n0"]
+        arguments += ["i64 unit", "i64 units", "const u32* __restrict__ rows", "const u32* __restrict__ columns"]
+        arguments += ["const int* __restrict__ row_sums"] * self.shifts
+        arguments += [f"{self.sum_type}* __restrict__ partial"] * self.is_blocked
+        text.add("// The tile of HEIGHT rows from m0 and WIDTH vectors of columns from n0.")
+        text.add("// IN_PLACE: its columns lie in their array, not in a panel.")
+        text.add("template <int HEIGHT, int WIDTH, bool IN_PLACE>")
+        with text.block(f"static LOOM void tile({', '.join(arguments)})", self.link), text.scope():
+            text.add(f"Tile<{product.instruction.struct}, HEIGHT, WIDTH> sums;", self.link)
+            if self.is_blocked:
+                text.add("if (unit > 0) sums.read(partial, COLUMNS);", self.link)
+                text.add("else sums.clear();", self.link)
+            else:
+                text.add("sums.clear();", self.link)
+            self._main_loop()
+            if self.is_blocked:
+                text.add("if (units < UNITS) return sums.write(partial, COLUMNS);", self.link)
+            text.add(f"alignas(64) {self.sum_type} found[HEIGHT * COLUMNS];", self.link)
+            text.add("sums.write(found, COLUMNS);", self.link)
+            if product.columns.size % self.machine.lanes:
+                text.add("const int width = n0 + WIDTH * LANES <= N ? WIDTH * LANES : int(N - n0);", self.link)
+            else:
+                text.add("constexpr int width = WIDTH * LANES;", self.link)
+            with text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
+                self._epilogue()
+        text.add("")
+
+    def _main_loop(self) -> None:
+        """One step for each word of the depth."""
+        text = self.text
+        if self.columns.mode != DIRECT:
+            self._steps(in_place=False)
+            return
+        with text.block("if constexpr (IN_PLACE)", self.link):
+            self._steps(in_place=True)
+        with text.block("else", self.link):
+            self._steps(in_place=False)
+
+    def _steps(self, in_place: bool) -> None:
+        """in_place: whether columns are read where the array has them."""
+        if self.rows.mode != DIRECT and not in_place:
+            head = "for (i64 word = 0; word < (units - unit) * UNIT_WORDS; ++word)"
+            with self.text.block(head, self.link):
+                self.text.add("sums.add(rows + word * ROWS, 1, columns + word * COLUMNS);", self.link)
+            return
+        with self.depth_loops() as (word, _):
+            rows = self._place(self.rows, word, self.rows.mode == DIRECT)
+            columns = self._place(self.columns, word, in_place)
+            self.text.add(f"sums.add(rows + {rows}, {self._row_step()}, columns + {columns});", self.link)
+
+    def _place(self, side: SideText, word: str, is_direct: bool) -> str:
+        """The place of a depth's word, from the first row or column on."""
+        if not is_direct:
+            return f"({word}) * {side.width}"
+        position = direct_position(self.product, side.side)
+        assert position is not None
+        names = {i.name for i in self.product.depth}
+        return index_text(Index.sum((a, c) for a, c in position.terms if a in names))
+
+    def _row_step(self) -> int:
+        if self.rows.mode != DIRECT:
+            return 1
+        position = direct_position(self.product, self.product.rows)
+        assert position is not None
+        return flat_step(self.product.rows, position) or 0
+
+    def _start(self, side: SideText) -> str:
+        """The address of a side's first row or column where the array has it."""
+        position = direct_position(self.product, side.side)
+        assert position is not None
+        step = flat_step(side.side, position)
+        names = {i.name for i in (*self.product.depth, *side.side.loops)}
+        rest = Index.sum(((a, c) for a, c in position.terms if a not in names), position.constant)
+        start = f"{side.first} * {step}" if step != 1 else side.first
+        offset = f" + {index_text(rest)}" if rest != Index() else ""
+        return f"reinterpret_cast<const u32*>({accesses(side.side.factor)[0].array} + {start}{offset})"
+
+    def _epilogue(self) -> None:
+        """The statements after the sum, for each column of a row."""
+        text, product = self.text, self.product
+        text.add("const i64 at_row = m0 + tile_row;", self.link)
+        self.extents |= {"at_row": product.rows.size, "n0": product.columns.size, "tile_column": self.width}
+        where = self._side_values(product.rows, Index.of("at_row"))
+        text.pragma("omp simd", self.link)
+        with text.block("for (int tile_column = 0; tile_column < width; ++tile_column)", self.link):
+            flat = Index.of("n0") + Index.of("tile_column")
+            if len(product.columns.loops) > 1:
+                text.add("const int at_column = int(n0) + tile_column;", self.link)
+                flat = Index.of("at_column")
+                self.extents["at_column"] = product.columns.size
+            where |= self._side_values(product.columns, flat)
+            where |= {i.name: Index.of(i.name) for i in product.batch}
+            total = "found[tile_row * COLUMNS + tile_column]"
+            self._statements(where, f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total)
+
+    def _side_values(self, side: ProductSide, flat: Index) -> dict[str, Index]:
+        """The value of each loop of a side at a row or column."""
+        if len(side.loops) == 1:
+            return {side.loops[0].name: flat}
+        indices = delinearize(flat, tuple(i.extent for i in side.loops), self.extents)
+        return {loop.name: index for loop, index in zip(side.loops, indices, strict=True)}
+
+    def _statements(self, where: Mapping[str, Index], total: str) -> None:
+        """The sum's own array and the statements after it: variables, and stores of what others need."""
+        text, program, product = self.text, self.program, self.product
+        known: dict[str, str] = {}
+        for statement in (product.anchor, *product.after):
+            link = at(statement)
+            own = {name: where[other] for name, other in product.iterators[statement.name].items()}
+            array = program.arrays[statement.write.array]
+            if statement is product.anchor:
+                value = round_text(total, array.dtype)
+            else:
+                value = self.expressions.value(statement.expression, own, known)
+            name = text.name(f"{array.name}_value")
+            text.add(f"const auto {name} = {value};", link)
+            known[array.name] = name
+            if array.name in program.outputs:
+                indices = [self.expressions.index(i, own) for i in statement.write.indices]
+                text.add(f"{element(array.name, array, indices)} = {round_text(name, array.dtype)};", link)
+
+    # Threads
+
+    @property
+    def tasks(self) -> int:
+        """Blocks of tiles that threads share."""
+        config, product = self.config, self.product
+        tiles, panels = -(-product.rows.size // config.rows), -(-product.columns.size // self.width)
+        batches = math.prod(i.extent for i in product.batch)
+        return batches * -(-tiles // config.row_block) * -(-panels // config.column_block)
+
+    def loops(self) -> None:
+        """Tasks of row blocks and column blocks, for each batch."""
+        text, product = self.text, self.product
+        loops = [f"for (i64 {i.name} = 0; {i.name} < {i.extent}; ++{i.name})" for i in product.batch]
+        loops.append("for (i64 tile_block = 0; tile_block < TILES; tile_block += ROW_BLOCK)")
+        loops.append("for (i64 panel_block = 0; panel_block < PANELS; panel_block += COLUMN_BLOCK)")
+        if self.tasks > 1:
+            text.pragma(f"omp parallel for collapse({len(loops)}) schedule(dynamic)", self.link)
+        with ExitStack() as inside:
+            for head in loops:
+                inside.enter_context(text.block(head, self.link))
+            self._scratch()
+            text.add("const i64 tiles = tile_block + ROW_BLOCK < TILES ? tile_block + ROW_BLOCK : TILES;", self.link)
+            text.add("const i64 panels = panel_block + COLUMN_BLOCK < PANELS ? panel_block + COLUMN_BLOCK : PANELS;")
+            if self.is_blocked:
+                head = "for (i64 unit = 0; unit < UNITS; unit += DEPTH_BLOCK)"
+                inside.enter_context(text.block(head, self.link))
+                text.add("const i64 units = unit + DEPTH_BLOCK < UNITS ? unit + DEPTH_BLOCK : UNITS;", self.link)
+            else:
+                text.add("constexpr i64 unit = 0, units = UNITS;")
+            if self.rows.mode == PACKED:
+                self._pack_rows()
+            with text.block("for (i64 panel = panel_block; panel < panels; ++panel)", self.link):
+                text.add("const i64 n0 = panel * COLUMNS;", self.link)
+                self._find_columns()
+                with text.block("for (i64 number = tile_block; number < tiles; ++number)", self.link):
+                    text.add("const i64 m0 = number * ROWS;", self.link)
+                    self._find_rows()
+                    self._call_tiles()
+
+    @property
+    def _block_words(self) -> str:
+        return "DEPTH_BLOCK * UNIT_WORDS" if self.is_blocked else "WORDS"
+
+    def _scratch(self) -> None:
+        """Memory of each thread: what it packs, and sums that wait for the next depths."""
+        add, words = self.text.add, self._block_words
+        if self.rows.mode == PACKED:
+            add(f"static thread_local Scratch<u32> row_panels(ROW_BLOCK * {words} * ROWS);", self.link)
+            if self.shifts:
+                add("static thread_local Scratch<int> sums_of_rows(ROW_BLOCK * ROWS);", self.link)
+        if self.columns.mode == PACKED or (self.columns.mode == DIRECT and self.columns.is_ragged):
+            add(f"static thread_local Scratch<u32> column_panel({words} * COLUMNS);", self.link)
+        if self.is_blocked:
+            size = "ROW_BLOCK * ROWS * COLUMN_BLOCK * COLUMNS"
+            add(f"static thread_local Scratch<{self.sum_type}> waiting({size});", self.link)
+
+    def _pack_rows(self) -> None:
+        text, batch = self.text, [i.name for i in self.product.batch]
+        with text.block("for (i64 number = tile_block; number < tiles; ++number)", self.link):
+            place = f"(number - tile_block) * {self._block_words} * ROWS"
+            text.add(f"u32* const panel = row_panels.data + {place};", self.link)
+            text.add(self.call(self.rows, "number * ROWS", ("unit", "units"), "panel", batch), self.link)
+            if self.shifts:
+                sums = "sums_of_rows.data + (number - tile_block) * ROWS"
+                text.add(f"sum_rows(panel, (units - unit) * UNIT_WORDS, unit == 0, {sums});", self.link)
+
+    def _find_columns(self) -> None:
+        """Where the present panel's columns are."""
+        text, side = self.text, self.columns
+        if side.mode == PREPARED:
+            place = f"({self.number(side, 'panel')} * WORDS + unit * UNIT_WORDS) * COLUMNS"
+            text.add(f"const u32* const columns = prepared_columns + {place};", self.link)
+            return
+        pack = self.call(side, "n0", ("unit", "units"), "column_panel.data", [i.name for i in self.product.batch])
+        if side.mode == PACKED:
+            text.add(pack, self.link)
+            text.add("const u32* const columns = column_panel.data;", self.link)
+        elif not side.is_ragged:
+            text.add(f"const u32* const columns = {self._start(side)};", self.link)
+        else:
+            text.add("const bool is_whole = n0 + COLUMNS <= N;", self.link)
+            text.add(f"if (!is_whole) {pack}", self.link)
+            text.add(f"const u32* const columns = is_whole ? {self._start(side)} : column_panel.data;", self.link)
+
+    def _find_rows(self) -> None:
+        """Where the present tile's rows are."""
+        text, side = self.text, self.rows
+        sums = ""
+        if side.mode == PREPARED:
+            number = self.number(side, "number")
+            place = f"({number} * WORDS + unit * UNIT_WORDS) * ROWS"
+            text.add(f"const u32* const rows = prepared_rows + {place};", self.link)
+            sums = f"prepared_sums + {number} * ROWS"
+        elif side.mode == PACKED:
+            place = f"(number - tile_block) * {self._block_words} * ROWS"
+            text.add(f"const u32* const rows = row_panels.data + {place};", self.link)
+            sums = "sums_of_rows.data + (number - tile_block) * ROWS"
+        else:
+            text.add(f"const u32* const rows = {self._start(side)};", self.link)
+        if self.shifts:
+            text.add(f"const int* const row_sums = {sums};", self.link)
+        if self.is_blocked:
+            place = "((panel - panel_block) * ROW_BLOCK + number - tile_block) * ROWS * COLUMNS"
+            text.add(f"{self.sum_type}* const partial = waiting.data + {place};", self.link)
+
+    def _call_tiles(self) -> None:
+        """The whole tile, or what is left of it at the edges."""
+        text, config, product = self.text, self.config, self.product
+        m, n = product.rows.size, product.columns.size
+        rest_vectors = -(-(n % self.width) // self.machine.lanes)
+        names = [*self.kernel.names_of(), *(i.name for i in product.batch)]
+        names += ["m0", "n0", "unit", "units", "rows", "columns"]
+        names += ["row_sums"] * self.shifts + ["partial"] * self.is_blocked
+        arguments = ", ".join(names)
+        in_place = "true" if self.columns.mode == DIRECT else "false"
+
+        def widths(height: int) -> None:
+            whole = f"tile<{height}, {config.vectors}, {in_place}>({arguments});"
+            rest = f"tile<{height}, {rest_vectors}, false>({arguments});"
+            if n >= self.width and rest_vectors:
+                with text.block("if (n0 + COLUMNS <= N)", self.link):
+                    text.add(whole, self.link)
+                with text.block("else", self.link):
+                    text.add(rest, self.link)
+            else:
+                text.add(whole if n >= self.width else rest, self.link)
+
+        if m < config.rows or m % config.rows == 0:
+            widths(min(m, config.rows))
+            return
+        with text.block("if (m0 + ROWS <= M)", self.link):
+            widths(config.rows)
+        with text.block("else", self.link):
+            widths(m % config.rows)

@@ -1,0 +1,137 @@
+"""The configuration of a product on a CPU: its tile of registers, its blocks, and how factors come to the tiles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from engine.cpu.marks import CpuMarks
+from engine.cpu.product import CpuProduct, ProductSide, tile_clocks, tile_limits
+from engine.target.cpu import CpuTarget
+from engine.tensor.index import Index, linear
+from engine.tensor.nodes import Access
+
+PREPARED, DIRECT, PACKED = "prepared", "direct", "packed"
+"""A factor's words lie in panels since the graph was loaded, as it is fixed; where the array has them; or are brought
+to panels by each block of tiles."""
+PAGE = 4096
+"""Bytes apart of which rows fall into the same places of the first cache."""
+LEAST_WORDS = 256
+"""Words of a block's depth, at least: sums are loaded and stored for each block."""
+TASKS = 4
+"""Blocks of tiles for each core, where they cost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductConfig:
+    """What a kernel of a product leaves open."""
+
+    rows: int
+    """Of a tile of registers."""
+    vectors: int
+    """Of a row of a tile."""
+    row_block: int
+    """Tiles that a thread takes, one below the other, for each panel of columns."""
+    column_block: int
+    """Panels of columns of one task."""
+    depth_block: int
+    """Values of the outermost loop of the depth (words, where it is the only one) that a block of tiles sums before it
+    goes on to the next ones."""
+    row_mode: str
+    column_mode: str
+
+    def marks(self) -> Mapping[str, int | str]:
+        """By the names that recipes and the window have for them."""
+        return {
+            "rows of a tile": self.rows, "vectors of a tile": self.vectors, "tiles of a block": self.row_block,
+            "panels of a block": self.column_block, "depths of a block": self.depth_block, "rows": self.row_mode,
+            "columns": self.column_mode,
+        }  # fmt: skip
+
+
+def choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
+    """The tile that wastes least and keeps the pipes full, and blocks for all cores; marks go before."""
+    m, n = product.rows.size, product.columns.size
+    rows_dim, columns_dim = product.rows.loops[-1].name, product.columns.loops[-1].name
+    allowed = sorted(tile_limits(machine))
+    rows, vectors = min(allowed, key=lambda tile: (tile_clocks(tile, m, n, machine), -tile[0] * tile[1]))
+    vectors = marks.number("vector", vectors, "1 to 4 vectors", lambda k: max(1, min(k, 4)), columns_dim)
+    most = max(r for r, v in allowed if v == vectors)
+    rows = marks.number("tile", min(rows, most), f"1 to {most} rows beside {vectors} vectors",
+                        lambda k: max(1, min(k, most)), rows_dim)  # fmt: skip
+    config = ProductConfig(rows, vectors, 1, 1, 1, _row_mode(product, rows), _column_mode(product))
+    return _with_blocks(product, config, machine, marks)
+
+
+def _with_blocks(
+    product: CpuProduct, config: ProductConfig, machine: CpuTarget, marks: CpuMarks
+) -> ProductConfig:
+    """Blocks of tiles whose rows stay in the second cache, with as many of them as cores ask for."""
+    m, n, width = product.rows.size, product.columns.size, config.vectors * machine.lanes
+    tiles, panels, second = -(-m // config.rows), -(-n // width), machine.l2_bytes.value
+    outer, each = depth_units(product)
+    words = max(LEAST_WORDS, int(second / 2) // (4 * m))
+    depth_block = outer if words >= product.words else max(1, min(outer, words // each))
+    depth_block = -(-outer // -(-outer // depth_block))  # blocks of equal size
+    depth_block = marks.number(
+        "block", depth_block, f"1 to {outer}", lambda k: max(1, min(k, outer)), product.depth[0].name
+    )
+    words = depth_block * each
+    row_block = max(1, min(tiles, int(second / 2) // (4 * words * config.rows)))
+    cores, batches = int(machine.cores.value), math.prod(i.extent for i in product.batch)
+    wanted = -(-cores * (TASKS if config.row_mode != PACKED else 1) // batches)
+    column_block = max(1, panels // wanted)
+    if depth_block < outer or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
+        kept = 4 * width * (row_block * config.rows * (depth_block < outer) + words * (config.column_mode == PACKED))
+        column_block = max(1, min(column_block, int(second / 2) // kept))
+    while batches * -(-tiles // row_block) * -(-panels // column_block) < cores and row_block > 1:
+        row_block = -(-row_block // 2)
+    row_block = marks.number(
+        "block", row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), product.rows.loops[-1].name
+    )
+    column_block = marks.number(
+        "block", column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), product.columns.loops[-1].name
+    )
+    return replace(config, row_block=row_block, column_block=column_block, depth_block=depth_block)
+
+
+def depth_units(product: CpuProduct) -> tuple[int, int]:
+    """How many parts blocks divide the depth by, and the words of each: values of the outermost loop, or words."""
+    if len(product.depth) == 1:
+        return product.words, 1
+    return product.depth[0].extent, product.words // product.depth[0].extent
+
+
+def flat_step(side: ProductSide, position: Index) -> int | None:
+    """Elements from one row or column to the next in an array, where that is always the same."""
+    steps = [position.coefficient(i.name) for i in side.loops]
+    for (outer, inner), loop in zip(itertools.pairwise(steps), side.loops[1:], strict=True):
+        if outer != inner * loop.extent:
+            return None
+    return steps[-1] if steps[-1] > 0 else None
+
+
+def direct_position(product: CpuProduct, side: ProductSide) -> Index | None:
+    """The place of a factor's element where it needs neither conversion nor condition; None for others."""
+    if product.instruction.depth > 1 or not isinstance(side.factor, Access) or side.factor.guards:
+        return None
+    array = product.program.arrays[side.factor.array]
+    position = linear(side.factor.indices, array.shape)
+    return position if array.dtype == "float32" and position.is_affine else None
+
+
+def _row_mode(product: CpuProduct, rows: int) -> str:
+    if product.rows.is_constant:
+        return PREPARED
+    position = direct_position(product, product.rows)
+    step = None if position is None else flat_step(product.rows, position)
+    return PACKED if step is None or (rows > 1 and step * 4 % PAGE == 0) else DIRECT
+
+
+def _column_mode(product: CpuProduct) -> str:
+    if product.columns.is_constant:
+        return PREPARED
+    position = direct_position(product, product.columns)
+    return DIRECT if position is not None and flat_step(product.columns, position) == 1 else PACKED

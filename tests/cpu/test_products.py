@@ -1,0 +1,143 @@
+"""Products on this machine's CPU: which instruction multiplies, how factors are brought to it, and what comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.cpu.nodes import CpuKernel
+from engine.cpu.tiles import DIRECT, PACKED, PREPARED
+from engine.target.host_cpu import host_cpu
+from tests.semantics.single import TYPES, Node, write_model
+from tests.support.needs import needs_compiler
+
+pytestmark = needs_compiler
+HAS_VNNI = "avx512_vnni" in host_cpu().features
+
+
+def kernels_of(
+    path: Path, node: Node, inputs: dict[str, tuple[str, tuple[int, ...]]],
+    constants: dict[str, np.ndarray] | None = None,
+    target: str = "cpu",
+) -> list[CpuKernel]:  # fmt: skip
+    """The kernels of a model of one operator, each executed and compared."""
+    write_model(path / "model.onnx", [node], inputs, node[2], constants)
+    found = []
+    for group in engine.fuse(engine.load(path / "model.onnx"), target=target).groups:
+        kernel = engine.compile(group)
+        assert isinstance(kernel, CpuKernel)
+        check = engine.check(kernel)
+        assert check.status == "pass", check.message
+        found.append(kernel)
+    return found
+
+
+def modes(kernel: CpuKernel) -> tuple[object, object]:
+    return kernel.made.config["rows"], kernel.made.config["columns"]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 40, 33), (5, 7, 3), (17, 33, 65), (64, 64, 64), (128, 300, 70), (200, 1000, 40), (96, 80, 3000)],
+)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_products_of_any_size(tmp_path: Path, m: int, n: int, k: int, fixed: bool) -> None:
+    weight = np.random.default_rng(1).standard_normal((k, n), "float32")
+    inputs = {"x": ("float32", (m, k)), **({} if fixed else {"w": ("float32", (k, n))})}
+    (kernel,) = kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs, {"w": weight} if fixed else {})
+    assert kernel.family == ("gemm" if m > 1 else "general")
+    if m > 1:
+        assert PREPARED in modes(kernel) if fixed else PREPARED not in modes(kernel)
+
+
+@pytest.mark.parametrize(
+    "shape", [((4, 20, 30), (4, 30, 50)), ((3, 5, 20, 30), (3, 5, 30, 17)), ((6, 20, 30), (30, 64))]
+)
+def test_batches(tmp_path: Path, shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    inputs = {"x": ("float32", shape[0]), "w": ("float32", shape[1])}
+    (kernel,) = kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs)
+    assert kernel.family == "gemm"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {}, {"pads": [1, 1, 1, 1]}, {"pads": [2, 0, 1, 3], "strides": [2, 1]},
+        {"dilations": [2, 3], "pads": [2, 2, 2, 2]},
+        {"strides": [2, 2], "pads": [1, 1, 1, 1]},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("channels", "filters", "size", "kernel"), [(3, 20, 15, 3), (40, 70, 14, 3), (32, 64, 9, 1)])
+def test_convolutions(
+    tmp_path: Path, attributes: dict[str, object], channels: int, filters: int, size: int, kernel: int
+) -> None:
+    weight = np.random.default_rng(2).standard_normal((filters, channels, kernel, kernel), "float32")
+    node = ("Conv", ["x", "w"], ["y"], attributes)
+    (found,) = kernels_of(tmp_path, node, {"x": ("float32", (2, channels, size, size))}, {"w": weight})
+    assert found.family == "gemm" and PREPARED in modes(found)
+
+
+def test_columns_that_are_neighbours_are_multiplied_in_place(tmp_path: Path) -> None:
+    weight = np.random.default_rng(3).standard_normal((64, 32, 1, 1), "float32")
+    node = ("Conv", ["x", "w"], ["y"], {})
+    (found,) = kernels_of(tmp_path, node, {"x": ("float32", (1, 32, 16, 16))}, {"w": weight})
+    assert modes(found) == (PREPARED, DIRECT)
+    (found,) = kernels_of(tmp_path, ("Conv", ["x", "w"], ["y"], {"pads": [1, 1, 1, 1]}),
+                          {"x": ("float32", (1, 32, 16, 16)), "w": ("float32", (64, 32, 3, 3))})  # fmt: skip
+    assert PACKED in modes(found)
+
+
+@pytest.mark.parametrize(("a", "b"), [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+@pytest.mark.parametrize(("m", "n", "k"), [(5, 7, 3), (30, 50, 70), (64, 64, 256), (40, 33, 3001)])
+def test_products_of_codes_are_exact(tmp_path: Path, a: str, b: str, m: int, n: int, k: int) -> None:
+    TYPES.update(int8=3, uint8=2)
+    inputs = {"x": (a, (m, k)), "w": (b, (k, n))}
+    (kernel,) = kernels_of(tmp_path, ("MatMulInteger", ["x", "w"], ["y"], {}), inputs)
+    draw = np.random.default_rng(4)
+    x, w = (draw.integers(np.iinfo(t).min, np.iinfo(t).max + 1, s).astype(t) for t, s in ((a, (m, k)), (b, (k, n))))
+    (y,) = engine.run(kernel, {"x": x, "w": w}).values()
+    assert (y == x.astype(np.int64) @ w.astype(np.int64)).all()
+    if HAS_VNNI:
+        assert kernel.made.intrinsic.startswith("vpmaddwd" if {a, b} == {"uint8"} else "vpdpbusd")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves(tmp_path: Path, dtype: str) -> None:
+    inputs = {"x": (dtype, (33, 70)), "w": (dtype, (70, 45))}
+    kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs)
+
+
+@pytest.mark.parametrize("target", ["avx2", "skylake-avx512"])
+def test_named_targets_use_their_own_vectors(tmp_path: Path, target: str) -> None:
+    from engine.target.machines import cpu
+
+    if not set(cpu(target).features) <= set(host_cpu().features):
+        pytest.skip(f"this CPU cannot run kernels for {target}")
+    inputs = {"x": ("float32", (33, 70)), "w": ("float32", (70, 45))}
+    (kernel,) = kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs, target=target)
+    assert kernel.target.lanes == (8 if target == "avx2" else 16)
+
+
+def test_marks_choose_tiles_and_blocks(tmp_path: Path) -> None:
+    inputs = {"x": ("float32", (128, 640)), "w": ("float32", (640, 256))}
+    (kernel,) = kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs)
+    group = kernel.group
+    (anchor,) = group.program.statements
+    i, j, k = (iterator.name for iterator in anchor.iterators)
+    wishes = [
+        engine.entry(anchor.name, mark=("tile", 4), at=i), engine.entry(anchor.name, mark=("vector", 3), at=j),
+        engine.entry(anchor.name, mark=("block", 2), at=i), engine.entry(anchor.name, mark=("block", 100), at=k),
+    ]  # fmt: skip
+    tuned = engine.compile(group, engine.default_recipe(group).advise("user", *wishes))
+    assert isinstance(tuned, CpuKernel)
+    config = tuned.made.config
+    assert (config["rows of a tile"], config["vectors of a tile"]) == (4, 3)
+    assert (config["tiles of a block"], config["depths of a block"]) == (2, 100)
+    assert {v.outcome for v in tuned.verdicts} == {"honoured"}
+    assert engine.check(tuned).status == "pass"
+    large = engine.entry(anchor.name, mark=("tile", 99), at=i)
+    (verdict,) = engine.compile(group, engine.default_recipe(group).advise("user", large)).verdicts
+    assert verdict.outcome == "relaxed" and "rows beside" in verdict.because
