@@ -200,7 +200,7 @@ def _with_decided_sizes(plan: FusionPlan, recipe: Recipe, seed: int) -> tuple[Fu
     graph = plan.source
     assert graph is not None
     decided = decided_sizes(graph, seed)
-    if decided == {one.name: one.assumed for step in graph.host.values() for one in step.decisions}:
+    if all(decided.get(one.name, one.assumed) == one.assumed for step in graph.host.values() for one in step.decisions):
         return plan, recipe
     assert graph.source is not None
     again = fuse(load(graph.source, {**graph.dimensions, **decided}), plan.target, plan.policy, plan.fixed)

@@ -67,6 +67,38 @@ def slice_one(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarr
     return (np.take(x, np.arange(first, last, step), axis),)
 
 
+def range_of(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """Numbers from one on in steps, up to another that is left out."""
+    start, limit, step = (one.reshape(-1)[0] for one in operands)
+    count = max(0, int(np.ceil((float(limit) - float(start)) / float(step))))
+    return ((start + np.arange(count).astype(start.dtype) * step).astype(start.dtype),)
+
+
+def reshape(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """The same elements; 0 keeps the size of an axis, -1 takes what is left."""
+    x, asked = operands[0], [int(size) for size in operands[1].reshape(-1)]
+    if not attributes.get("allowzero", 0):
+        asked = [x.shape[at] if size == 0 else size for at, size in enumerate(asked)]
+    return (x.reshape(asked),)
+
+
+def expand(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """Axes of one element repeated; an axis that has more stays."""
+    x, asked = operands[0], tuple(int(size) for size in operands[1].reshape(-1))
+    return (np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, asked))),)
+
+
+def tile(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """All of a tensor, several times along each axis."""
+    return (np.tile(operands[0], [int(times) for times in operands[1].reshape(-1)]),)
+
+
+def constant_of_shape(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    """One number everywhere."""
+    value = np.asarray(attributes.get("value", np.zeros(1, np.float32)))
+    return (np.full([int(size) for size in operands[0].reshape(-1)], value.reshape(-1)[0]),)
+
+
 def non_max_suppression(operands: Arrays, attributes: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
     """Boxes that no better one of their class overlaps by more than a threshold: rows of batch, class, box."""
     boxes, scores, *rest = operands
@@ -101,6 +133,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
 
 
 OPERATORS: Mapping[str, Callable[[Arrays, Mapping[str, Any]], tuple[np.ndarray, ...]]] = {
-    "Compress": compress, "NonMaxSuppression": non_max_suppression, "NonZero": non_zero, "Slice": slice_one,
-    "TopK": top_k, "Unique": unique,
+    "Compress": compress, "ConstantOfShape": constant_of_shape, "Expand": expand,
+    "NonMaxSuppression": non_max_suppression, "NonZero": non_zero, "Range": range_of, "Reshape": reshape,
+    "Slice": slice_one, "Tile": tile, "TopK": top_k, "Unique": unique,
 }  # fmt: skip

@@ -144,7 +144,7 @@ def decided_sizes(graph: OperatorGraph, seed: int = 0) -> dict[str, int]:
 
     Raises Unsupported where ONNX Runtime does not run the file.
     """
-    decisions = [decision for step in graph.host.values() for decision in step.decisions]
+    decisions = [one for step in graph.host.values() for one in step.decisions if not one.is_limit]
     if not decisions:
         return {}
     given = input_values(graph, seed)
@@ -338,7 +338,7 @@ def _from_runtime(
     assert graph.source is not None
     model = model_of(graph)
     lost = {op.name for op in graph.operators if op.name in graph.unsupported}
-    decided = {name for name, step in graph.host.items() if step.decisions}
+    decided = {n for n, step in graph.host.items() if any(not one.is_limit for one in step.decisions)}
     try:
         found = _run(model, graph, given, names, noise)
         if not decided or all(value.shape == graph.tensors[name].shape for name, value in found.items()):

@@ -123,8 +123,11 @@ class FolderRun:
     def _run_on_host(self, step: Mapping[str, Any]) -> None:
         """An operator that looks at data.  SystemExit where they ask for other sizes than the kernels are for."""
         if step["type"] == "If":
-            branch = "then_branch" if bool(self._read(step["inputs"][0])) else "else_branch"
-            results = [self._read(name) for name in step["attributes"][branch]]
+            holds, sources = bool(self._read(step["inputs"][0])), step["attributes"]
+            if holds and sources["then_branch"] == sources["else_branch"]:  # a loop that should have ended
+                (steps,) = (of["made_for"] for of in step["sizes"].values())
+                raise SystemExit(f"{step['operator']}: data ask for more steps, the kernels are for {steps}")
+            results = [self._read(name) for name in sources["then_branch" if holds else "else_branch"]]
         else:
             operands = [self._read(name) if name else np.empty(0) for name in step["inputs"]]
             results = list(self._operators["run"](step["type"], operands, step["attributes"]))

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.native.build import INCLUDE as CPU_INCLUDE
 from engine.execution.native.build import flags_of
@@ -210,7 +212,8 @@ def _host_rows(plan: FusionPlan, host: HostProgram, compiled: set[str]) -> list[
     for run in host.runs:
         op = run.operator
         before = [launch for launch in plan.launches[: run.after] if launch.group in compiled]
-        attributes = {name: value for name, value in op.attributes.items() if isinstance(value, int | float | tuple)}
+        plain = {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in op.attributes.items()}
+        attributes = {name: value for name, value in plain.items() if isinstance(value, int | float | tuple | list)}
         rows.append(
             {
                 **host_row(run), "after": len(before), "inputs": op.inputs, "outputs": op.outputs,

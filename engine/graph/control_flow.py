@@ -4,16 +4,18 @@
     If(c)                 ->    the nodes of both branches, then a choice between their results (`engine.graph.host`)
     Loop(3, True, state)  ->    the nodes of its body three times, then its collected results
     Loop(3, c, state)     ->    the same, then the choice of the state after the last step that ran
+    Loop(n, c, state)     ->    the same for as many steps as the caller gives as the size of NODE.count
     sequences             ->    the tensors that stand in them, where every step on the way is known
 
 Nodes have no effect but their results, so that those of a branch that is not taken may run, and need not.  A loop whose
-longest run is not known stays as it is.  Tensors inside get names of their own, "NODE/3/NAME" in the fourth step.
+longest run nobody knows stays as it is.  Tensors inside get names of their own, "NODE/3/NAME" in the fourth step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import onnx
@@ -22,11 +24,9 @@ from onnx import helper, numpy_helper
 from engine.graph.expansion import SINCE_AXES_OPERAND
 from engine.graph.fold import REFUSALS
 from engine.graph.host import BRANCHES, choice_of, make_choice
-from engine.graph.subgraphs import subgraphs
+from engine.graph.subgraphs import rename_reads
 from engine.support.budgets import MAX_READ, MAX_SCAN_NODES
 
-Known = Callable[[str], np.ndarray | None]
-"""The value of a tensor, where it is known when the file is read."""
 ROUNDS = 64
 """Branches behind branches, each of which is known once the one before is written out."""
 
@@ -39,6 +39,9 @@ _EVALUATED = frozenset(
 )
 """Operators that conditions and counters are made of; none makes more than it reads but by broadcasting."""
 
+LOOPS = "Loop runs for as many steps as the data ask for; where nothing says how many at most, give it: --dim {}=16"
+"""Why a loop is not written out; {}: what its steps are called."""
+
 _MAKE_SEQUENCES = ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase")
 
 
@@ -48,12 +51,26 @@ def has_control_flow(model: onnx.ModelProto) -> bool:
     return not kinds.isdisjoint(("If", "Loop", *_MAKE_SEQUENCES))
 
 
-def write_out_control_flow(model: onnx.ModelProto, opset: int, known: Known, is_decided_by_data: bool) -> bool:
+class KnownTensors(Protocol):
+    """What is known of a model when it is read."""
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+
+    def value_of(self, name: str) -> np.ndarray | None:
+        """The value of a tensor, where it is known."""
+
+
+def write_out_control_flow(
+    model: onnx.ModelProto, known: KnownTensors, is_decided_by_data: bool, sizes: Mapping[str, int]
+) -> bool:
     """Write out, in place, what is known; whether anything was.
 
-    is_decided_by_data: also where only the data tell which branch is taken, or when a loop ends.
+    is_decided_by_data: also where only the data tell which branch is taken, or when a loop ends.  sizes: of dimensions,
+    steps of loops among them.
     """
-    writer = _Writer(model.graph, opset, known, is_decided_by_data)
+    writer = _Writer(model.graph, known, is_decided_by_data, sizes)
     for node in list(model.graph.node):
         writer.write(node)
     if writer.has_changed:
@@ -82,13 +99,18 @@ class _WrittenLoop:
     states: list[str]
     """After the last one."""
     collected: list[list[str]]
+    more: str
+    """The condition of one step more, where the caller gave their number; else ""."""
 
 
 class _Writer:
     """The nodes of a graph while they are written out."""
 
-    def __init__(self, graph: onnx.GraphProto, opset: int, known: Known, is_decided_by_data: bool) -> None:
-        self._graph, self._opset, self._known, self._is_decided_by_data = graph, opset, known, is_decided_by_data
+    def __init__(
+        self, graph: onnx.GraphProto, known: KnownTensors, is_decided_by_data: bool, sizes: Mapping[str, int]
+    ) -> None:
+        self._graph, self._opset, self._known = graph, known.opset, known.value_of
+        self._is_decided_by_data, self._sizes = is_decided_by_data, sizes
         self._room = MAX_SCAN_NODES
         self._sequences: dict[str, list[str] | None] = {}
         """Sequence -> the tensors in it; None for one that is not known."""
@@ -142,19 +164,24 @@ class _Writer:
         if body is None or len(body.input) != 2 + len(states) or len(body.output) < 1 + len(states):
             return False
         longest, condition = [*node.input, "", ""][:2]
-        count = self._value(longest) if longest else np.array(MAX_SCAN_NODES)
-        if count is None or count.size != 1:
+        limit = self._longest(node, longest)
+        if limit is None:
             return False
-        limit = int(count.reshape(-1)[0])
+        is_given = steps_of(node) in self._sizes and (not longest or self._value(longest) is None)
+        asked = longest if longest and is_given else ""
         collected: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
         steps: list[_Step] = []
         while len(steps) < limit:
             goes_on = self._value(condition) if condition else np.array(True)
             if goes_on is not None and not goes_on.all():
                 break
-            if (goes_on is None and not self._is_decided_by_data) or not self._take(len(body.node) + 1):
+            is_open = goes_on is None or bool(asked)
+            if is_open and not longest and not is_given:
+                return False  # nobody says when it ends
+            if (is_open and not self._is_decided_by_data) or not self._take(len(body.node) + 1):
                 return False
-            steps.append(_Step(condition if goes_on is None else "", tuple(states)))
+            needs = self._within(node, len(steps), asked, condition if goes_on is None else "") if is_open else ""
+            steps.append(_Step(needs, tuple(states)))
             prefix = f"{_name(node)}/{len(steps) - 1}/"
             number = self._constant(f"{prefix}step", np.array(len(steps) - 1, np.int64))
             true = self._constant(f"{prefix}condition", np.array(True))
@@ -166,7 +193,33 @@ class _Writer:
                 all_of.append(one)
         if collected and not steps:
             return False
-        return self._end_loop(node, _WrittenLoop(steps, states, collected))
+        goes_on = self._value(condition) if condition else np.array(True)
+        more = ""
+        if is_given and len(steps) == limit and (goes_on is None or goes_on.all()):
+            more = self._within(node, limit, asked, condition if goes_on is None else "")
+        return self._end_loop(node, _WrittenLoop(steps, states, collected, more))
+
+    def _longest(self, node: onnx.NodeProto, longest: str) -> int | None:
+        """The most steps of a loop: as the file says, or as the caller gives; a loop that says nothing may end by
+        itself.  None where nobody says it."""
+        count = self._value(longest) if longest else None
+        if count is not None:
+            return int(count.reshape(-1)[0]) if count.size == 1 else None
+        given = self._sizes.get(steps_of(node))
+        return given if given is not None or longest else MAX_SCAN_NODES
+
+    def _within(self, node: onnx.NodeProto, step: int, longest: str, condition: str) -> str:
+        """The condition of a step: its number is below that of steps which a tensor says, and another condition."""
+        if not longest:
+            return condition
+        place = f"{_name(node)}/{step}"
+        number = self._constant(f"{place}/number", np.array(step, np.int64))
+        self.nodes.append(helper.make_node("Less", [number, longest], [f"{place}/within"], name=f"{place}/within"))
+        if not condition:
+            return f"{place}/within"
+        both = [f"{place}/within", condition]
+        self.nodes.append(helper.make_node("And", both, [f"{place}/runs"], name=f"{place}/runs"))
+        return f"{place}/runs"
 
     def _end_loop(self, node: onnx.NodeProto, loop: _WrittenLoop) -> bool:
         """The results of a loop: of its last step, or of that which the data say was the last."""
@@ -174,23 +227,37 @@ class _Writer:
         open_steps = [at for at, step in enumerate(loop.steps) if step.condition]
         if open_steps and loop.collected and self._opset < SINCE_SLICE_OPERANDS:
             return False
-        number = self._constant(f"{name}/steps", np.array([len(loop.steps)], np.int64)) if open_steps else ""
+        is_open = bool(open_steps or loop.more)
+        number = self._constant(f"{name}/steps", np.array([len(loop.steps)], np.int64)) if is_open else ""
         for at in reversed(open_steps):
             step = loop.steps[at]
             here = [*step.states, self._constant(f"{name}/{at}/steps", np.array([at], np.int64))]
             ends = [f"{name}/{at}/end/{place}" for place in range(len(here))]
             self.nodes.append(make_choice(f"{name}/{at}/end", step.condition, ends, [*states, number], here))
             *states, number = ends
+        if loop.more:
+            *states, number = self._check_end(node, loop, [*states, number])
         for last, target in zip(states, outputs, strict=False):
             self._copy(last, target)
         for parts, target in zip(loop.collected, outputs[len(states) :], strict=False):
-            if target and open_steps:
+            if target and is_open:
                 self._concat(parts, f"{target}/all", 0, is_new=True)
                 first = self._constant(f"{target}/first", np.array([0], np.int64))
                 self.nodes.append(helper.make_node("Slice", [f"{target}/all", first, number], [target], name=target))
             elif target:
                 self._concat(parts, target, 0, is_new=True)
         return True
+
+    def _check_end(self, node: onnx.NodeProto, loop: _WrittenLoop, states: list[str]) -> list[str]:
+        """The final states, the number of steps last, behind a choice that asks whether there would be another step."""
+        name = _name(node)
+        all_steps = self._constant(f"{name}/all", np.array([len(loop.steps)], np.int64))
+        over, every = f"{name}/over", f"{name}/every"
+        self.nodes.append(helper.make_node("Equal", [states[-1], all_steps], [every], name=every))
+        self.nodes.append(helper.make_node("And", [every, loop.more], [over], name=over))
+        ends = [f"{name}/end/{place}" for place in range(len(states))]
+        self.nodes.append(make_choice(steps_of(node), over, ends, states, states))
+        return ends
 
     def _value(self, name: str) -> np.ndarray | None:
         """The value of a tensor: known when the file was read, or computed from such by a few nodes written here."""
@@ -264,7 +331,7 @@ class _Writer:
         for node in body.node:
             copy = onnx.NodeProto.FromString(node.SerializeToString())
             copy.name = f"{prefix}{node.name}" if node.name else ""
-            _rename(copy, names)
+            rename_reads(copy, names)
             copy.output[:] = [names[name] if name else "" for name in node.output]
             self.write(copy)
         return names
@@ -313,24 +380,10 @@ def _evaluate(node: onnx.NodeProto, operands: Sequence[np.ndarray | None], opset
         return None
 
 
+def steps_of(node: onnx.NodeProto) -> str:
+    """What the most steps of a loop are called, where the file does not say them."""
+    return f"{_name(node)}.count"
+
+
 def _name(node: onnx.NodeProto) -> str:
     return str(node.name or next(filter(None, node.output), node.op_type))
-
-
-def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Rename what a node reads, also inside its subgraphs."""
-    node.input[:] = [names.get(name, name) for name in node.input]
-    for graph in subgraphs(node):
-        own = set(_own(graph))
-        outer = {name: new for name, new in names.items() if name not in own}
-        for inner in graph.node:
-            _rename(inner, outer)
-        for value in graph.output:
-            value.name = outer.get(value.name, value.name)
-
-
-def _own(graph: onnx.GraphProto) -> Iterator[str]:
-    """The tensors that a graph names itself."""
-    yield from (value.name for value in graph.input)
-    yield from (tensor.name for tensor in graph.initializer)
-    yield from (name for node in graph.node for name in node.output)

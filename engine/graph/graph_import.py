@@ -12,8 +12,17 @@ import onnx
 from onnx import defs, shape_inference
 
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
+from engine.graph.control_flow import LOOPS, steps_of
 from engine.graph.fold import Folder
-from engine.graph.host import ALWAYS_ON_HOST, BRANCHES, HostResults, choice_of, chosen_results, counted_results
+from engine.graph.host import (
+    ALWAYS_ON_HOST,
+    BRANCHES,
+    HostResults,
+    Values,
+    choice_of,
+    chosen_results,
+    counted_results,
+)
 from engine.graph.limits import STANDARD, checked_opsets, checked_shape
 from engine.graph.nodes import Constant, HostStep, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.own_results import own_results
@@ -21,7 +30,14 @@ from engine.graph.results import Inference, Result, static_result
 from engine.graph.scopes import scope_of
 from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
-from engine.graph.weights import attribute_value, dtype_name, input_dtype_name, light_fills, tensor_value
+from engine.graph.weights import (
+    attribute_value,
+    constant_value,
+    dtype_name,
+    input_dtype_name,
+    light_fills,
+    tensor_value,
+)
 from engine.support.errors import BadInput
 
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
@@ -48,6 +64,7 @@ class GraphImport:
         self._opsets = checked_opsets(str(path), model)
         self._inference = Inference(model, self._values)
         self._folder = Folder(self._opsets, self._inference)
+        self._makers: dict[str, onnx.NodeProto] = {}
         self._fills = light_fills(model)
         self._outputs = tuple(output.name for output in model.graph.output)
         self._public = frozenset(self._outputs)
@@ -184,7 +201,8 @@ class GraphImport:
         if _is_copy(op) and any(inputs[:1]) and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
-        results = self._fold(node) if op.kind != "Constant" else _constant_value(op)
+        self._makers.update(dict.fromkeys(node.output, node))
+        results = self._fold(node) if op.kind != "Constant" else constant_value(op.attributes)
         if results is not None:
             return self._enter_constants(op, results)
         op = replace(op, inputs=inputs)
@@ -209,15 +227,19 @@ class GraphImport:
     def _count_results(self, op: Operator, node: onnx.NodeProto) -> bool:
         """Declare results whose number the data decide: as the file declares, else the largest that it can be."""
         operands = [self._tensors[name] if name else None for name in node.input]
-        found = counted_results(node, op.name, operands, self._values, self._dimensions)
-        for one in found.step.decisions if found else ():
+        values, sizes = Values(self._values, self._makers, self._tensors), dict(self._dimensions)
+        found = counted_results(node, op.name, operands, values, sizes)
+        for one in found.step.decisions if isinstance(found, HostResults) else ():
             declared = static_result(self._declared.get(one.tensor))
-            if declared and one.axis is not None and one.name not in self._dimensions:
-                sizes = {**self._dimensions, one.name: min(declared[1][one.axis], one.largest)}
-                found = counted_results(node, op.name, operands, self._values, sizes)
-        if found:
+            if declared and one.axis is not None and one.name not in sizes:
+                size = declared[1][one.axis]
+                sizes[one.name] = size if one.largest is None else min(size, one.largest)
+                found = counted_results(node, op.name, operands, values, sizes)
+        if isinstance(found, str):
+            self._unsupported[op.name] = found
+        elif found:
             self._enter_host(op, found)
-        return found is not None
+        return isinstance(found, HostResults)
 
     def _enter_host(self, op: Operator, found: HostResults) -> None:
         """Declare what the host makes."""
@@ -302,6 +324,8 @@ class GraphImport:
             open_ = [name for name, result in named if not result and not static_result(self._declared.get(name))]
             if (open_ or (op.kind in ALWAYS_ON_HOST and None in results)) and self._count_results(op, node):
                 return
+        if op.kind == "Loop":
+            self._unsupported[op.name] = LOOPS.format(steps_of(node))
         if op.kind == "Scan":
             types = {name: self._inference.type_of(self._tensors[name]) for name in node.input if name in self._tensors}
             self._unsupported[op.name] = left_out(node, types)
@@ -365,18 +389,6 @@ def _is_copy(op: Operator) -> bool:
     """Identity, and Dropout outside training when nobody asks for its mask."""
     training = op.kind == "Dropout" and len(op.inputs) > 2 and op.inputs[2] != ""
     return op.kind == "Identity" or (op.kind == "Dropout" and not training and not any(op.outputs[1:]))
-
-
-def _constant_value(op: Operator) -> list[np.ndarray] | None:
-    """The value of a Constant node, whichever of its attributes holds it."""
-    for name, value in op.attributes.items():
-        if isinstance(value, np.ndarray) and name == "value":
-            return [value]
-        if name in ("value_float", "value_floats"):
-            return [np.asarray(value, np.float32)]
-        if name in ("value_int", "value_ints"):
-            return [np.asarray(value, np.int64)]
-    return None
 
 
 def _last_line(error: Exception) -> str:

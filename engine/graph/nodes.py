@@ -123,11 +123,14 @@ class HostDecision:
     """"OPERATOR.count", or "OPERATOR.branch", which is 1 where the condition holds."""
     assumed: int
     """What the shapes of the graph are for: what the caller gave, or the largest."""
-    largest: int
+    largest: int | None
+    """None where nothing bounds it."""
     tensor: str
     """Which tensor of a run tells it."""
     axis: int | None
     """The axis whose size it is; None where it is the tensor's value."""
+    is_limit: bool = False
+    """Whether it is a largest number that data may stay below, and the tensor says that they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,9 @@ class HostStep:
     """What shapes behind it depend on; none where it only chooses between tensors of one shape."""
 
     def __str__(self) -> str:
-        sizes = (f"; kernels behind it are for {d.name} = {d.assumed} of at most {d.largest}" for d in self.decisions)
-        return self.because + "".join(sizes)
+        sizes = (f"; kernels behind it are for {d.name} = {d.assumed}" for d in self.decisions)
+        limits = ("" if d.largest is None else f" of at most {d.largest}" for d in self.decisions)
+        return self.because + "".join(size + limit for size, limit in zip(sizes, limits, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def _write_out(
         found = GraphImport(_copy(model), path, dimensions)
         found.walk()
         kinds = (False, True) if is_decided_by_data else (False,)
-        if not any(write_out_control_flow(model, found.opset, found.value_of, kind) for kind in kinds):
+        if not any(write_out_control_flow(model, found, kind, dimensions) for kind in kinds):
             break
     return model
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 
@@ -33,3 +33,22 @@ def captured_tensors(node: onnx.NodeProto) -> tuple[str, ...]:
         free.update(value.name for value in graph.output)
         free -= own
     return tuple(sorted(free - {"", *node.input}))
+
+
+def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Rename what a node reads, also inside its subgraphs."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    for graph in subgraphs(node):
+        own = set(_own_names(graph))
+        outer = {name: new for name, new in names.items() if name not in own}
+        for inner in graph.node:
+            rename_reads(inner, outer)
+        for value in graph.output:
+            value.name = outer.get(value.name, value.name)
+
+
+def _own_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """The tensors that a graph names itself."""
+    yield from (value.name for value in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (name for node in graph.node for name in node.output)

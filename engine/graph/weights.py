@@ -200,3 +200,15 @@ def attribute_value(attribute: onnx.AttributeProto, folder: Path) -> AttributeVa
             return tuple(attribute.floats)
         case _:  # graphs, sparse tensors, types: no operator that has one is compiled
             return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
+
+
+def constant_value(attributes: Mapping[str, AttributeValue]) -> list[np.ndarray] | None:
+    """The value of a Constant node, whichever of its attributes holds it."""
+    for name, value in attributes.items():
+        if isinstance(value, np.ndarray) and name == "value":
+            return [value]
+        if name in ("value_float", "value_floats"):
+            return [np.asarray(value, np.float32)]
+        if name in ("value_int", "value_ints"):
+            return [np.asarray(value, np.int64)]
+    return None

@@ -17,7 +17,7 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), COUNTS),
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws at random"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "draws at random"),
-    **dict.fromkeys(("If", "Loop"), "decides what runs when the data are there"),
+    **dict.fromkeys(("If",), "decides what runs when the data are there"),
     **dict.fromkeys(("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"), "works on lists of tensors"),
     **dict.fromkeys(("SequenceInsert", "SequenceLength", "SequenceMap"), "works on lists of tensors"),
     **dict.fromkeys(("ConcatFromSequence", "SplitToSequence"), "works on lists of tensors"),
@@ -83,8 +83,8 @@ def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, 
             skipped[op.name] = graph.host[op.name].because
             continue
         # That an operator can have no tensor expression is a better reason than that its shapes are unknown.
-        reason = WITHOUT_EXPRESSION.get(op.kind) or graph.unsupported.get(op.name) or _obstacle(op, build)
-        reason = f"{op.kind} {reason}" if op.kind in WITHOUT_EXPRESSION else reason
+        general = WITHOUT_EXPRESSION.get(op.kind)
+        reason = f"{op.kind} {general}" if general else graph.unsupported.get(op.name) or _obstacle(op, build)
         if reason:
             skipped[op.name] = reason
             continue

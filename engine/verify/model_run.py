@@ -59,6 +59,7 @@ class ModelRun:
             step = self.graph.host.get(op.name)
             made = self._run_on_host(op) if step else self._run(op)
             if step and step.decisions:
+                self._check_end(op, step)
                 self._check_sizes(op, step, made)
             self._values.update(made)
             self.by_reference.append(op.name)
@@ -68,9 +69,18 @@ class ModelRun:
         for name, value in made.items():
             if value.shape != self._shape(name):
                 found = f"gives {list(value.shape)}, the plan is for {list(self._shape(name))}"
-                one = step.decisions[0]
-                size = 1 - one.assumed if one.axis is None else made[one.tensor].shape[one.axis]
-                raise BadInput("check", f"operator {op.name}", found, f"plan for these data: --dim {one.name}={size}")
+                sizes = " ".join(
+                    f"--dim {one.name}={1 - one.assumed if one.axis is None else made[one.tensor].shape[one.axis]}"
+                    for one in step.decisions
+                )
+                raise BadInput("check", f"operator {op.name}", found, f"plan for these data: {sizes}")
+
+    def _check_end(self, op: Operator, step: HostStep) -> None:
+        """BadInput where a loop goes on after all steps that the plan has."""
+        for one in step.decisions:
+            if one.is_limit and bool(self.value(one.tensor).reshape(-1)[0]):
+                found = f"the data ask for more than the {one.assumed} steps that the plan has"
+                raise BadInput("check", op.name, found, f"plan for more: --dim {one.name}={2 * one.assumed}")
 
     def _run(self, op: Operator) -> Mapping[str, np.ndarray]:
         """The results of an operator by the reference implementation."""

@@ -25,11 +25,14 @@ def run_launch(folder: Path, kernel: dict[str, Any], entry: str, memory: list[np
     (launch,) = (one for one in kernel["launches"] if one["entry"] == entry)
     # What one launch leaves in memory is read by the next: to the emulator of one of several, all is given.
     several = len(kernel["launches"]) > 1
+    # Parameters may be parts of one tensor: of what others write, a launch keeps what lies there.
+    beside = [any(np.shares_memory(one, other) for other in memory if other is not one) for one in memory]
     buffers = [
         Parameter(
-            p["parameter"], p["name"], p["dtype"], p["elements"], p["read"] or several, p["written"], p["alignment"]
+            p["parameter"], p["name"], p["dtype"], p["elements"], p["read"] or several or is_part, p["written"],
+            p["alignment"],
         )
-        for p in kernel["parameters"]
+        for p, is_part in zip(kernel["parameters"], beside, strict=False)
     ]
     workspaces = [
         GlobalWorkspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
@@ -52,7 +55,10 @@ def run_launch(folder: Path, kernel: dict[str, Any], entry: str, memory: list[np
     assert not run.findings
     for buffer, operand in zip(buffers, operands, strict=True):
         if buffer.written:
-            operand[:] = outputs[buffer.array]
+            made = outputs[buffer.array].reshape(-1)
+            before = values.get(buffer.array)
+            changed = slice(None) if before is None else made.view(np.uint8) != before.view(np.uint8)
+            operand.view(np.uint8)[changed] = made.view(np.uint8)[changed]
 
 
 class EmulatedDriver:
