@@ -1,4 +1,4 @@
-"""Vertices of the fusion search: products and a person's groups are closed to it, all other statements open."""
+"""Vertices of the fusion search: products, scatters and groups of a person are closed to it, all others are open."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
 from engine.fusion.user_groups import UserGroups, opaque, step
 from engine.graph.nodes import Operator
 from engine.tensor.nodes import Statement, TensorProgram, writers_of
+from engine.tensor.scatter import match_scatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class _Maker:
 
     def steps(self) -> Steps:
         forced = self._user_groups()
-        closed = [*forced, *self._products([step for step, _ in forced])]
+        closed = [*forced, *self._scatters()]
+        closed += self._products([step for step, _ in closed])
         steps = sorted([*(step for step, _ in closed), *self._by_array(), *self.opaque], key=self._place)
         flow = Flow(self.program, steps)
         found = {id(step): shape for step, shape in closed}
@@ -66,6 +68,24 @@ class _Maker:
             statements, fit = forced.fit(group, self.left)
             forced.hold(statements)
             found.append((self._close(statements), fit.shape))
+        return found
+
+    def _scatters(self) -> list[tuple[FlowStep, Shape]]:
+        """Searches for updates with what is computed from their results in the same operator.
+
+        Their kernels take nothing else in: models of fusion see the search, of which nothing is left.
+        """
+        found = []
+        for statement in [s for s in self.program.statements if s.reduction is not None and s.name in self.left]:
+            own = [s for s in self.program.statements if s.operator == statement.operator and s.name in self.left]
+            for statements in (own[:n] for n in range(len(own), 0, -1)):
+                kept = self.program.needed_outside(statements)
+                if match_scatter(self.program.cut_out(statements, kept)) is None:
+                    continue
+                fit = self.fits(statements, kept)
+                if not isinstance(fit, str):
+                    found.append((self._close(statements), fit.shape))
+                    break
         return found
 
     def _products(self, forced: Sequence[FlowStep]) -> list[tuple[FlowStep, Shape]]:

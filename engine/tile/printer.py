@@ -69,8 +69,8 @@ def _pointers(launches: Sequence[TileProgram]) -> _Pointers:
                     alignment=max(aligned[b.name], known.alignment if known else 0),
                 )  # fmt: skip
         for w in workspaces(program):
-            alignment = max(w.alignment, own[w.name].alignment if w.name in own else 0)
-            own[w.name] = replace(w, alignment=alignment)
+            same = own.get(w.name, w)
+            own[w.name] = replace(w, alignment=max(w.alignment, same.alignment), zeroed=w.zeroed or same.zeroed)
     order = [name for name in launches[0].buffers if name in buffers]
     return _Pointers(tuple(buffers.pop(n) for n in order) + tuple(buffers.values()), tuple(own.values()))
 

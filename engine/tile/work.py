@@ -35,13 +35,17 @@ from engine.tile.nodes import (
     BLOCK,
     THREAD,
     BlockRanges,
+    LeaveUnless,
     Let,
+    Load,
     Region,
     TileOp,
     TileProgram,
     before_meeting,
     only_copies,
+    operations,
 )  # fmt: skip
+from engine.tile.nodes.operation import Body
 from engine.tile.storage import shared_map, workspaces
 from engine.tile.trip_counts import trip_counts
 
@@ -99,7 +103,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
-        serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
+        serial_steps=max(_serial_steps(tile, body) for _, body in _ranges(tile)),
         team=tile.team,
         team_bytes=_team_bytes(tile),
         global_requests=sum(one.count for one in asked if one.is_global),
@@ -189,8 +193,9 @@ def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
     """All requests of a launch, one for each region of an operation.
 
     One warp stands for all, in its first iteration, with every mask holding: of the middle block, as those at the edges
-    lie in what is padded.  `tests.benchmarks.work` computes what masks and other warps change.  An address that depends
-    on data is a sector of its own in every lane.
+    lie in what is padded.  `tests.benchmarks.work` computes what masks and other warps change.  Lanes that load an
+    index from one place have the same one, from others indices far apart; any other address that depends on data is a
+    sector of its own in every lane.
     """
     starts, warps = shared_map(tile.buffers)[0], -(-tile.threads // WARP)
     lanes = np.arange(min(WARP, tile.threads))
@@ -207,6 +212,8 @@ def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
                     place = byte_addresses(region, buffer, starts.get(buffer.name, 0), values)
                 except DependsOnData:
                     place = lanes * SECTOR
+                else:
+                    values |= _loaded_indices(op, np.broadcast_to(place, lanes.shape))
                 where, width = np.broadcast_to(place, lanes.shape), region.bytes_in(buffer)
                 is_global = buffer.scope in OUTSIDE
                 cost = sectors_of(where, everywhere) if is_global else conflicts_of(where, everywhere, width)
@@ -224,6 +231,13 @@ def _lane_values(op: Let, values: Values) -> dict[str, Lanes]:
     return {op.name: value if op.limit is None else np.minimum(value, op.limit)}
 
 
+def _loaded_indices(op: TileOp, places: Lanes) -> Values:
+    """What a single element that each lane loads stands for where it is used as an index."""
+    if not isinstance(op, Load) or op.slot.indices or op.width > 1:
+        return {}
+    return {op.slot.buffer: np.unique(places, return_inverse=True)[1].reshape(places.shape) * SECTOR}
+
+
 def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:
     """Bytes that the threads of some blocks move to or from each scope of memory."""
     moved: Counter[str] = Counter()
@@ -232,11 +246,21 @@ def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Co
     return moved
 
 
-def _serial_steps(body: tuple[TileOp, ...]) -> int:
+def _serial_steps(tile: TileProgram, body: tuple[TileOp, ...]) -> int:
     """Times that a thread waits for loads: iterations of loops, those counted once that are written out together.
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
     loops = [inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled]
     waiting = [loop for loop in loops if not only_copies(loop.operations)]
-    return max([1, *(-(-loop.extent // loop.written_out) * _serial_steps(loop.operations) for loop in waiting)])
+    turns = [(-(-_turns(tile, loop) // loop.written_out), loop.operations) for loop in waiting]
+    return max([1, *(number * _serial_steps(tile, operations) for number, operations in turns)])
+
+
+def _turns(tile: TileProgram, loop: Body) -> int:
+    """Iterations of a loop; of one that the data end those that are taken to be made, where they load from afar."""
+    ends = [op.expected for op in loop.operations if isinstance(op, LeaveUnless)]
+    if not ends:
+        return loop.extent
+    is_far = any(tile.buffers[r.buffer].scope in OUTSIDE for op in operations(loop.operations) for r in op.regions_read)
+    return min(-(-loop.extent * some // every) for some, every in ends) if is_far else 1

@@ -40,6 +40,7 @@ SMALL = ("bert_tiny", "softmax_96x512", "transpose_2x12x64x64", "column_sum_1000
 MOST_VISITS = 2**25
 """Accesses of single threads up to which a kernel is emulated and walked."""
 DATA = "addresses depend on data: sectors and conflicts are not compared"
+ENDS = "the data end loops: requests are those of evenly spread data, and not compared"
 GLOBAL = ("global load", "global store", "async copy")
 
 
@@ -82,6 +83,7 @@ def compare(kernel: Kernel, file: str = "") -> Row | str:
     names = [name for name in COUNTS if name != PASSES or kernel.facts.shared_passes]
     work = {name: getattr(kernel.facts, name) for name in names}
     compared = [name for name in names if not walked.depends_on_data or name.endswith("requests")]
+    compared = [] if walked.ends_by_data else compared
     explained = {rule: {n: part[n] for n in compared if part[n]} for rule, part in walked.because.items()}
     left = {n: work[n] - counted[n] - sum(part[n] for part in walked.because.values()) for n in compared}
     return Row(
@@ -95,7 +97,7 @@ def compare(kernel: Kernel, file: str = "") -> Row | str:
         counted={name: counted[name] for name in names},
         explained={rule: part for rule, part in explained.items() if part},
         left={name: value for name, value in left.items() if value},
-        note=DATA if walked.depends_on_data else "",
+        note=ENDS if walked.ends_by_data else DATA if walked.depends_on_data else "",
     )
 
 

@@ -23,7 +23,7 @@ from engine.tile.addresses import (
     passes_of,
     sectors_of,
 )
-from engine.tile.nodes import BLOCK, THREAD, BreakIf, LastArrival, Let, Mask, TileOp, TileProgram
+from engine.tile.nodes import BLOCK, THREAD, BreakIf, LastArrival, LeaveUnless, Let, Mask, TileOp, TileProgram
 from engine.tile.storage import shared_map
 from engine.tile.trip_counts import trip_counts
 from engine.tile.work import MemoryRequests, requests_of
@@ -54,6 +54,8 @@ class Walk:
     """Rule -> what it takes from each field of `Work` to come to `counted`."""
     depends_on_data: bool = False
     """Whether addresses or masks follow from values in memory: the walk knows no such value."""
+    ends_by_data: bool = False
+    """Whether values in memory end loops: `Work` takes a number of iterations for them."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,9 @@ class _Walker:
                 for condition in conditions:
                     held = held & self._holds(condition, place.values)
                 return replace(place, masks={**place.masks, name: held})
+            case LeaveUnless():
+                self._found.depends_on_data = self._found.ends_by_data = True
+                return place
             case BreakIf(condition):
                 return replace(place, blocks=place.blocks & ~self._holds(condition, place.values))
             case LastArrival(team=team):

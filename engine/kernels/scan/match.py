@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator as Generator
 from dataclasses import dataclass
 
+from engine.tensor.element_wise import follows, is_element_wise
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Literal, Position, Scalar, Statement, TensorProgram
 
@@ -52,7 +53,7 @@ def match_scan(program: TensorProgram) -> PrefixScan | None:
     reduction = first.reduction
     if reduction is None or reduction.operation not in OPERATIONS or not reduction.associative:
         return None
-    if len(first.reduced) != 1 or not _is_element_wise(first) or first.guards:
+    if len(first.reduced) != 1 or not is_element_wise(first) or first.guards:
         return None
     step = first.reduced[0]
     found = [
@@ -61,7 +62,7 @@ def match_scan(program: TensorProgram) -> PrefixScan | None:
         for is_reversed in (False, True)
         if iterator.extent == step.extent > 1 and _runs_along(first.expression, iterator.name, step.name, is_reversed)
     ]
-    return found[0] if found and all(_follows(program, first, s) for s in rest) else None
+    return found[0] if found and all(follows(program, first, s) for s in rest) else None
 
 
 def _runs_along(value: Scalar, place: str, step: str, is_reversed: bool) -> bool:
@@ -84,19 +85,3 @@ def _indices(value: Scalar) -> Generator[Index]:
             yield index
         case Literal():
             pass
-
-
-def _is_element_wise(statement: Statement) -> bool:
-    """Whether an element's indices are the kept iterators in order."""
-    return tuple(statement.write.indices) == tuple(Index.of(i.name) for i in statement.parallel)
-
-
-def _follows(program: TensorProgram, first: Statement, statement: Statement) -> bool:
-    """Whether a statement is element-wise over the points of the running sum, and reads others at its own point."""
-    made = {s.write.array for s in program.statements}
-    return (
-        statement.reduction is None and not statement.guards and _is_element_wise(statement)
-        and [i.extent for i in statement.parallel] == [i.extent for i in first.parallel]
-        and all(not i.is_indirect for a in statement.reads() for i in a.indices)
-        and all(a.indices == statement.write.indices and not a.guards for a in statement.reads() if a.array in made)
-    )  # fmt: skip

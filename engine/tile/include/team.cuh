@@ -1,8 +1,13 @@
-// Blocks of one launch that hand sums to each other through global memory of that launch.
+// Counters in global memory of a launch: numbers that its threads take, and sums that its blocks hand to each other.
 #pragma once
 
 #include "global.cuh"
 #include "types.cuh"
+
+// What a counter held, which is one more from now on: threads that take numbers from one counter get different ones.
+__device__ __forceinline__ int take_number(const Global<int>& counters, i64 index) {
+    return atomicAdd(counters.base + index, 1);
+}
 
 // Whether this block is the last of the TEAM blocks that come to a counter, which begins as 0; then it sees what the
 // others stored before, and the counter is 0 again.  All threads of the block take part.  (CUDA programming guide,

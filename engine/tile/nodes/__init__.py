@@ -25,6 +25,8 @@ from engine.tile.nodes.control import (
     For,
     If,
     LastArrival,
+    LeaveUnless,
+    TakeNumber,
     UniformIf,
     WarpSync,
     before_meeting,
@@ -36,8 +38,8 @@ from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 
 __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
-    "Declare", "For", "If", "KernelConfig", "LastArrival", "Let", "Load", "MapFragment", "Mask", "MatrixLoad",
-    "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store", "TileOp", "TileProgram",
-    "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "only_copies",
-    "operations",
+    "Declare", "For", "If", "KernelConfig", "LastArrival", "LeaveUnless", "Let", "Load", "MapFragment", "Mask",
+    "MatrixLoad", "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store",
+    "TakeNumber", "TileOp", "TileProgram", "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync",
+    "before_meeting", "names_in", "only_copies", "operations",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import ClassVar
 from engine.tensor.index import Index
 from engine.tile.nodes.expressions import condition_text, index_text
 from engine.tile.nodes.operation import Body, Participants, TileOp
-from engine.tile.nodes.values import BLOCK
+from engine.tile.nodes.values import BLOCK, Slot
 from engine.tile.nodes.writer import CudaWriter
 from engine.tile.source import NOWHERE, Line
 
@@ -136,6 +136,69 @@ class BreakIf(TileOp):
 
     def write(self, out: CudaWriter) -> None:
         out.line(f"if ({condition_text(self.condition)}) break;", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveUnless(TileOp):
+    """Leave the innermost loop where a mask is false: each thread by itself, as the data say."""
+
+    mask: str
+    expected: tuple[int, int]
+    """(n, of): of how many iterations how many are taken to get past it."""
+    at: Line = NOWHERE
+
+    leaves_loop: ClassVar[bool] = True
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        return (self.mask,)
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        return self.expected
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"if (!{self.mask}) break;", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeNumber(TileOp):
+    """`slot = counter`, and the counter one more: threads of any block get different numbers, in no order.
+
+    Where `mask` is false the number is `otherwise`, and nothing is counted.
+    """
+
+    slot: Slot
+    counters: str
+    position: Index
+    otherwise: int
+    mask: str | None = None
+    at: Line = NOWHERE
+
+    positions: ClassVar[Mapping[str, str]] = {"position": "counters"}
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        # The counter is named, but neither read nor written: the memory orders what threads do to it.
+        return (self.slot.buffer, self.counters)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return () if self.slot.indices else (self.slot.buffer,)
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        return (self.mask,) if self.mask else ()
+
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        return (self.counters,)
+
+    def write(self, out: CudaWriter) -> None:
+        taken = f"take_number({self.counters}, {out.place(self.counters, self.position)})"
+        value = f"{self.mask} ? {taken} : {self.otherwise}" if self.mask else taken
+        out.line(f"const int {self.slot.buffer} = {value};", self.at)
 
 
 @dataclass(frozen=True, slots=True)

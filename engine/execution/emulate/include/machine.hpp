@@ -40,6 +40,9 @@ void wait_for_copies(int unfinished_groups);
 
 void block_barrier(int line);
 
+// What a counter held before this thread added one to it, as an atomic operation does.
+int take_number(const Access& counter);
+
 // One thread for its block: the block comes to a counter as one of `team`.  What its threads stored before the last
 // barrier is then seen by the block that comes last; whether that is this one, `came_last` tells.
 void come_to(const Access& counter, int team);

@@ -1,8 +1,12 @@
-// Blocks of one launch that hand sums to each other: the machine orders what they stored by the counters they come to.
+// Counters in global memory.  The machine orders what blocks stored by the counters they come to.
 #pragma once
 
 #include "global.cuh"
 #include "machine.hpp"
+
+inline int take_number(const Global<int>& counters, i64 index, int line = __builtin_LINE()) {
+    return loom::take_number(counters.access(index, 1, line));
+}
 
 template <int TEAM>
 inline bool is_last_of(const Global<int>& counters, i64 index, int line = __builtin_LINE()) {

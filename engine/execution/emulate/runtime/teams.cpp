@@ -1,4 +1,4 @@
-// The counters at which blocks of a team meet.
+// Counters: those at which blocks of a team meet, and those from which threads take numbers.
 #include <unordered_map>
 #include <vector>
 
@@ -25,6 +25,11 @@ std::vector<Handed> received;                 // by the block that runs, once it
 u32 receiver = 0;                             // its block_epoch
 
 }  // namespace
+
+int take_number(const Access& counter) {
+    if (CHECKED && !may_reach_global(counter)) return 0;
+    return static_cast<int*>(const_cast<void*>(counter.base))[counter.index]++;
+}
 
 void come_to(const Access& counter, int team) {
     receiver = 0;

@@ -1,0 +1,1 @@
+"""Scatters: each element of the result is joined with the updates whose index names it."""
