@@ -186,6 +186,11 @@ def constant_values(graph: OperatorGraph, seed: int = 0, names: Collection[str] 
     values = {}
     for name in graph.constants if names is None else names:
         constant = graph.constants[name]
+        if constant.value is None and constant.of:
+            whole = constant_values(graph, seed, (constant.of,)).get(constant.of)
+            if whole is not None:
+                values[name] = whole.transpose(constant.order)
+            continue
         if constant.fill is not None:
             values[name] = weight_values(graph.tensors[name], constant.fill, seed)
         elif constant.value is not None:

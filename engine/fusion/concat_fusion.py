@@ -43,7 +43,7 @@ def join_concatenations(folded: Folded) -> Folded:
     for name, whole in joined.items():
         taken = [op for part in writers[whole.write.array] for op in folded.absorbed.get(part.name, ())]
         absorbed[name] = tuple(dict.fromkeys(taken))
-    return Folded(replace(program, statements=tuple(kept)), absorbed)
+    return replace(folded, program=replace(program, statements=tuple(kept)), absorbed=absorbed)
 
 
 def lookups(statements: Sequence[Statement]) -> frozenset[str]:

@@ -50,9 +50,16 @@ class GroupInstance:
     """Statement of the group's program -> graph operator of this occurrence."""
     parts: Mapping[str, TensorBlock] = field(default_factory=dict)
     """Arrays of the group's program that are a part of their tensor; the others are all of it."""
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Arrays that are stored with their tensor's axes in another order."""
+
+    def in_storage(self, array: str, tensor: np.ndarray) -> np.ndarray:
+        """A tensor's value, of the graph's shape, as an array is stored."""
+        order = self.orders.get(array)
+        return tensor if order is None else tensor.transpose(order)
 
     def view(self, array: Array, tensor: np.ndarray) -> np.ndarray:
-        """What an array of the group's program is of its tensor's value: no copy, in the array's shape."""
+        """What an array of the group's program is of its tensor's value as stored: no copy, in the array's shape."""
         flat = tensor.reshape(-1)
         part = self.parts.get(array.name)
         if part is not None:

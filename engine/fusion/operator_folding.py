@@ -25,6 +25,8 @@ class Folded:
 
     program: TensorProgram
     absorbed: Mapping[str, tuple[str, ...]]
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Array -> the order of its tensor's axes in which it is stored, where that is another."""
 
 
 def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> Folded:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.fusion.attention_groups import with_attention
+from engine.fusion.channels_last import store_channels_last
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
 from engine.fusion.group_times import Saving
@@ -34,7 +35,10 @@ def plan(
     left_out = [op for op in graph.operators if op.name in unsupported]
     parts = build_partition(own.program, left_out, request)
     builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
-    built = [_with_graph_tensors(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
+    built = [
+        _with_graph_tensors(builder.build(statements, shape), parts.views, own.orders)
+        for statements, shape in parts.groups
+    ]
     savings = {
         one.structure: parts.savings[number]
         for one, number in zip(reversed(built), reversed(parts.numbers), strict=True) if number in parts.savings
@@ -66,8 +70,9 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
 
 
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
-    """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined."""
-    return join_concatenations(fold_layouts(program, graph.constants))
+    """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined,
+    images of convolutions stored channels last."""
+    return store_channels_last(join_concatenations(fold_layouts(program, graph.constants)), graph)
 
 
 def _leaving(parts: Partition) -> frozenset[str]:
@@ -83,12 +88,13 @@ def _leaving(parts: Partition) -> frozenset[str]:
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
 
 
-def _with_graph_tensors(built: Built, views: Mapping[str, str]) -> Built:
-    """A group with the tensors of the graph that its arrays are stored in."""
-    if not views:
+def _with_graph_tensors(built: Built, views: Mapping[str, str], orders: Mapping[str, tuple[int, ...]]) -> Built:
+    """A group with the tensors of the graph that its arrays are stored in, and the orders of their axes."""
+    if not views and not orders:
         return built
     arrays = {name: views.get(tensor, tensor) for name, tensor in built.instance.arrays.items()}
-    return replace(built, instance=replace(built.instance, arrays=arrays))
+    own = {name: orders[tensor] for name, tensor in arrays.items() if tensor in orders}
+    return replace(built, instance=replace(built.instance, arrays=arrays, orders=own))
 
 
 def _together(groups: Sequence[FusionGroup]) -> tuple[FusionGroup, ...]:
@@ -135,8 +141,13 @@ def _in_names_of(one: Built, first: Built) -> GroupInstance:
     if one.program is first.program:
         return one.instance
     names = dict(zip(one.program.arrays, first.program.arrays, strict=True))
-    arrays = {names[array]: tensor for array, tensor in one.instance.arrays.items()}
-    return replace(one.instance, arrays=arrays, parts={names[a]: part for a, part in one.instance.parts.items()})
+    own = one.instance
+    return replace(
+        own,
+        arrays={names[array]: tensor for array, tensor in own.arrays.items()},
+        parts={names[array]: part for array, part in own.parts.items()},
+        orders={names[array]: order for array, order in own.orders.items()},
+    )
 
 
 def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts: Partition) -> list[Boundary]:

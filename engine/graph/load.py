@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.graph.akg import load_akg
+from engine.graph.convolution_weights import with_ordered_weights
 from engine.graph.nodes import OperatorGraph
 from engine.graph.onnx import load_onnx
 from engine.graph.onnx import symbolic_dimensions as onnx_dimensions
@@ -21,7 +22,7 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
     """
     path = Path(path)
     if not _is_json(path):
-        return with_prepared_weights(load_onnx(path, dims or {}))
+        return with_ordered_weights(with_prepared_weights(load_onnx(path, dims or {})))
     if dims:
         raise BadInput("graph", str(path), f"has no dimension {sorted(dims)[0]}", "AKG files have fixed shapes")
     return load_akg(path)

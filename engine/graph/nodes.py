@@ -90,11 +90,16 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A tensor whose value the graph fixes: either `value`, or an opaque `fill` for weights left out of the file."""
+    """A tensor whose value the graph fixes: `value`, an opaque `fill` for weights left out of the file, or what another
+    constant is."""
 
     tensor: str
     value: np.ndarray | None = None
     fill: Fill | None = None
+    of: str = ""
+    """The constant that it is in another order, where it is that."""
+    order: tuple[int, ...] = ()
+    """Axes of `of` in its own order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +189,8 @@ class OperatorGraph:
     pairs: Mapping[str, str] = field(default_factory=dict)
     """Constant of 4-bit codes -> the one that holds two to a byte, the first in the low half; the last axis is half
     as long, or all stand in a row where it is odd."""
+    channels_last: Mapping[str, str] = field(default_factory=dict)
+    """Weight of a convolution -> the constant that holds it in the order for images whose channels are last."""
 
     def producer(self) -> dict[str, Operator]:
         """Tensor name -> the operator that writes it."""

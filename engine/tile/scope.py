@@ -122,9 +122,12 @@ class Scope:
         return Index.of(name)
 
     def mask(
-        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
-    ) -> str | None:
+        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = (),
+        bits: tuple[Slot, Index] | None = None,
+    ) -> str | None:  # fmt: skip
         """A named condition: all `conditions`, and the masks `within`; None when it always holds.
+
+        bits: as of `Mask`, with the place.
 
         The masks `within` stay whole: extents may have been narrowed because they hold.
         """
@@ -142,7 +145,7 @@ class Scope:
         self.masks[name] = everything
         self.buffers[name] = Buffer(name, "bool", (), "register")  # so that no register takes the name
         self.depth[name] = len(self.bodies) - 1
-        self.add(Mask(name, open_ones, outer, at))
+        self.add(Mask(name, open_ones, outer, at, *(bits or ())))
         return name
 
     def assign(self, slot: Slot, expression: Scalar, at: Line, combine: str | None = None) -> None:

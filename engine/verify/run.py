@@ -67,7 +67,9 @@ def run_kernel(kernel: AnyKernel, arrays: Values, device: str | None = None, tim
     if missing:
         raise _missing(missing[0], kernel.group.name, tensors - constants)
     written = run_launch(kernel, 0, values, run(kernel), timeout)
-    return Results({name: _in_graph_shape(name, value, graph) for name, value in written.items()}, origin)
+    orders = {instance.arrays[name]: order for name, order in instance.orders.items()}
+    found = {name: _in_graph_shape(name, value, graph, orders.get(name)) for name, value in written.items()}
+    return Results(found, origin)
 
 
 def run_plan(
@@ -149,7 +151,8 @@ def _whole_tensor(kernel: AnyKernel, array: Array, given: np.ndarray, known: np.
     if part is None or np.size(given) == part.whole != array.elements:
         # Axes of one element are no part of a program's arrays: either shape is the tensor's.
         shape = array.shape if part is None and np.shape(given) == array.shape else whole
-        return _as_declared(tensor, given, shape, array.dtype)
+        value = _as_declared(tensor, given, shape, array.dtype)
+        return value if shape == array.shape != whole else np.ascontiguousarray(instance.in_storage(array.name, value))
     value = _as_declared(array.name, given, array.shape, array.dtype)
     filled = np.zeros(whole, value.dtype) if known is None else known
     instance.view(array, filled)[...] = value
@@ -167,9 +170,17 @@ def _as_declared(name: str, given: np.ndarray, shape: tuple[int, ...], dtype: st
     return np.asarray(value, order="C")
 
 
-def _in_graph_shape(name: str, value: np.ndarray, graph: OperatorGraph | None) -> np.ndarray:
+def _in_graph_shape(
+    name: str, value: np.ndarray, graph: OperatorGraph | None, order: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """A result as the graph declares it.  order: of its axes in memory, where that is another."""
     declared = None if graph is None else graph.tensors.get(name)
-    return value if declared is None else value.reshape(declared.shape)
+    if declared is None:
+        return value
+    if order is None:
+        return value.reshape(declared.shape)
+    stored = value.reshape([declared.shape[axis] for axis in order])
+    return np.ascontiguousarray(stored.transpose(np.argsort(order)))
 
 
 def _refuse_unknown(arrays: Values, known: set[str], subject: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from engine.execution.reference import input_values, reference_values
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.operator_folding import Folded
 from engine.fusion.plan import fold_program
 from engine.fusion.split_reductions import in_parts
 from engine.graph.nodes import OperatorGraph
@@ -42,11 +44,17 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
         lowered, _ = lowering(group.graph)
         expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
         if missing := missing - expected_all.keys():  # of reductions in parts
-            expected_all = {**expected_all, **temporaries(_program_in_parts(group.graph), expected_all, missing)}
-    view, declared = group.instances[0].view, group.program.arrays
-    expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
+            folded = _program_in_parts(group.graph)
+            known = {n: v.transpose(folded.orders[n]) if n in folded.orders else v for n, v in expected_all.items()}
+            expected_all = {**expected_all, **temporaries(folded.program, known, missing)}
+    instance, declared = group.instances[0], group.program.arrays
+
+    def own(name: str, tensors: dict[str, np.ndarray]) -> np.ndarray:
+        return instance.view(declared[name], instance.in_storage(name, tensors[arrays[name]]))
+
+    expected = {name: own(name, expected_all) for name in arrays if name in outside}
     updated = {update.target for update in group.graph.updates}
-    before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
+    before = {name: own(name, before_all) for name in group.program.inputs if arrays[name] in updated}
     return expected, before
 
 
@@ -84,6 +92,7 @@ def lowering(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def _program_in_parts(graph: OperatorGraph) -> TensorProgram:
+def _program_in_parts(graph: OperatorGraph) -> Folded:
     """The graph's program with the arrays of reductions in parts."""
-    return in_parts(fold_program(lowering(graph)[0], graph).program)
+    folded = fold_program(lowering(graph)[0], graph)
+    return replace(folded, program=in_parts(folded.program))

@@ -1,6 +1,6 @@
 """Graphs of one operator or a few, at sizes that the goals of `tests.benchmarks.speed` name.
 
-Every operand is an input: weights of these sizes need not be written to disk.
+Every operand is an input, where its values may be written nowhere; weights that a plan lays out itself are constants.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import engine
 
 HALF, SINGLE, INDEX = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.INT64
 OPSET = 20
+LEAST_CHANNELS = 8
+"""Of a graph's image: one vector of halves."""
 Shape = tuple[int, ...]
 
 
 def plan_of(
     nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Shape], target: str, element: int = SINGLE,
-    indices: Sequence[str] = (),
+    indices: Sequence[str] = (), constants: Sequence[onnx.TensorProto] = (),
 ) -> engine.FusionPlan:  # fmt: skip
     """The default plan of a graph, whose outputs are what no node reads.  element: of inputs that are no `indices`."""
     read = {name for node in nodes for name in node.input}
@@ -30,6 +33,7 @@ def plan_of(
         list(nodes), "speed",
         [helper.make_tensor_value_info(n, INDEX if n in indices else element, s) for n, s in inputs.items()],
         [helper.make_tensor_value_info(name, element, None) for name in results],
+        list(constants),
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +93,16 @@ def convolution(image: Shape, weight: Shape, target: str, group: int = 1, elemen
     side = weight[2] // 2
     conv = node("Conv", "x w", "y", group=group, pads=[side] * 4, kernel_shape=list(weight[2:]))
     return plan_of([conv], {"x": image, "w": weight}, target, element)
+
+
+def inner_convolution(image: Shape, weight: Shape, target: str) -> engine.FusionPlan:
+    """The same of float16 behind another convolution, which makes its image; weights are constants."""
+    side, (batch, channels, *plane) = weight[2] // 2, image
+    shapes = {"v": (channels, LEAST_CHANNELS, 1, 1), "w": weight}
+    values = np.random.default_rng(0)
+    constants = [numpy_helper.from_array(values.standard_normal(s).astype(np.float16), n) for n, s in shapes.items()]
+    nodes = [node("Conv", "x v", "image"), node("Conv", "image w", "y", pads=[side] * 4)]
+    return plan_of(nodes, {"x": (batch, LEAST_CHANNELS, *plane)}, target, HALF, constants=constants)
 
 
 def attention(batch: int, heads: int, length: int, size: int, target: str) -> engine.FusionPlan:

@@ -32,6 +32,7 @@ def example(kind: type[TileOp]) -> TileOp:
         return {
             "Index": i,
             "Slot": Slot(f"{name}_r", (i,)),
+            "Slot | None": Slot(f"{name}_r", (i,)),
             "Scalar": Apply("add", registers, "float32"),
             "Scalar | None": Apply("add", registers, "float32"),
             "Literal | None": Literal(0.0, "float32"),

@@ -25,6 +25,7 @@ from engine.kernels.gemm.operand import (
     copy_tile,
     operand_of_codes,
     unpack_tile,
+    with_window,
 )
 from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result
 from engine.kernels.gemm.unpack import CodedFactor
@@ -182,6 +183,8 @@ class GemmLowering:
     def main_loop(self, operands: tuple[Operand, ...], multiply: Multiply) -> None:
         """Copy a tile of each operand, wait for all threads' copies, use it, wait until all have."""
         emitter, link = self.emitter, self.link
+        tiles = self.steps * self.config.split_k
+        operands = tuple(with_window(emitter, operand, tiles, link) for operand in operands)
         with emitter.loop("tile", self.steps, link, unroll=False, always=True) as step:
             tile = self.part * self.steps + step
             for operand in operands:

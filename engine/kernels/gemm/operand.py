@@ -12,24 +12,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.kernels.gemm.copies import TileCopy, choose_copy, reach_of
 from engine.kernels.gemm.unpack import CodedFactor, Codes, copy_codes, write_elements
 from engine.scheduling.nodes import Member
 from engine.tensor.access import delinearize_nested
-from engine.tensor.index import Extents, Index
+from engine.tensor.index import Extents, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.codes import SourceBox
 from engine.tile.emit import Emitter
-from engine.tile.nodes import AsyncCopy, Barrier, Buffer, Commit, Load, Slot, Store, Wait
+from engine.tile.nodes import (
+    AsyncCopy,
+    Barrier,
+    Buffer,
+    Comment,
+    Commit,
+    Load,
+    SetBit,
+    SetPlace,
+    Slot,
+    Store,
+    Wait,
+)
+from engine.tile.nodes.writer import MOST_COUNTED
 from engine.tile.source import Line
 
 MOST_UNROLLED = 15
 """Copies of a thread up to which all are written out: of more, the compiler keeps all addresses, and spills some."""
 UNROLLED_COPIES = 4
 """Copies that are written out of a longer loop."""
+MOST_TAPS = 32
+"""Of a window that are known beforehand: bits of a register."""
+FEW_TAPS = 64
+"""Of all copies of a thread up to which finding out is written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,23 @@ class Tiling:
         """Depths in all."""
         return math.prod(m.extent for m in self.depths)
 
+    @property
+    def has_single_taps(self) -> bool:
+        """Whether a tile lies inside the innermost of several dimensions: the channels at one tap of a window."""
+        return len(self.depths) > 1 and self.depths[-1].extent % self.tile == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TapPlaces:
+    """What each thread keeps of its copies while the main loop walks the taps of a window."""
+
+    inside: str
+    """Registers with a bit for each tap: whether the copy is inside the image there."""
+    starts: str
+    """Registers with the position of the copy at the first tap."""
+    start: Index
+    """That position."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:
@@ -75,6 +109,10 @@ class Operand:
     """Shared buffer."""
     dtype: str
     copy: TileCopy
+    is_long: bool = False
+    """Whether positions in its array take 64 bits."""
+    window: TapPlaces | None = None
+    """What is known of a window before its taps are walked."""
     codes: Codes | None = None
     """What its elements are computed from; None where they are copied as they are."""
 
@@ -127,7 +165,7 @@ def operand_of_codes(emitter: Emitter, factor: CodedFactor, side: Side, tiling: 
     row_bytes = copy.row * copy.element_bytes if tiling.is_swizzled else 0
     emitter.buffers[tile] = Buffer(tile, factor.dtype, (copy.elements(tiling.is_swizzled),), "shared", row_bytes)
     codes = Codes(factor.element, boxes, factor.iterators)
-    return Operand(factor.access, side, tiling, {}, {}, tile, factor.dtype, copy, codes)
+    return Operand(factor.access, side, tiling, {}, {}, tile, factor.dtype, copy, codes=codes)
 
 
 def _fresh(emitter: Emitter, name: str) -> str:
@@ -147,7 +185,46 @@ def choose_operand(
     tile = _fresh(emitter, f"{array.name}_tile")
     row_bytes = copy.row * copy.element_bytes if tiling.is_swizzled else 0
     emitter.buffers[tile] = Buffer(tile, array.dtype, (copy.elements(tiling.is_swizzled),), "shared", row_bytes)
-    return Operand(access, side, tiling, place, named, tile, array.dtype, copy)
+    return Operand(access, side, tiling, place, named, tile, array.dtype, copy, array.elements > MOST_COUNTED)
+
+
+def with_window(emitter: Emitter, operand: Operand, tiles: int, at: Line) -> Operand:
+    """The operand with its guards and positions found out beforehand, where tiles walk the taps of a window: the main
+    loop asks a bit in place of comparing places with the sizes of the image, and adds the tap to where a copy starts.
+
+    tiles: of the depth that the main loops of all blocks walk; past the last tap no bit is set.
+    """
+    name, shares = operand.access.array, operand.copy.shares(emitter.extents["thread"])
+    taps, channels = _taps(operand), operand.tiling.depths[-1].extent
+    if taps < 2 or shares > MOST_UNROLLED or tiles * operand.tiling.tile > MOST_TAPS * channels:
+        return operand
+    bits, starts = (
+        emitter.register(f"{name}_{what}", dtype, (shares,)) for what, dtype in (("taps", "uint32"), ("start", "int32"))
+    )
+    emitter.add(Comment(f"which of {taps} taps of the window are inside the image, for each copy of this thread", at))
+    emitter.declare(bits, Literal(0, "uint32"))
+    emitter.declare(starts)
+    with emitter.loop(f"{name}_share", shares, at) as share:
+        place = _Place(emitter, operand, share, at)
+        start = place.position(place.free, place.depth(Index()))
+        emitter.add(SetPlace(Slot(starts, (share,)), start, at))
+        with emitter.loop(f"{name}_tap", taps, at, unroll=taps * shares <= FEW_TAPS) as tap:
+            inside = emitter.mask(f"{name}_inside", place.conditions(place.free, tap * channels), at)
+            assert inside is not None, operand.access
+            emitter.add(SetBit(Slot(bits, (share,)), tap, inside, at))
+    return replace(operand, window=TapPlaces(bits, starts, start))
+
+
+def _taps(operand: Operand) -> int:
+    """Taps of the window of which a tile of the depth has one; 0 where it may have several, or no guard asks for it."""
+    *window, channels = operand.tiling.depths
+    moved = {name for guard in operand.access.guards for name in guard.index.iterators()}
+    is_copied = operand.copy.is_async and operand.codes is None and not operand.is_long
+    if not is_copied or not operand.tiling.has_single_taps:
+        return 0
+    if not moved or operand.free.get(channels.name) in moved:
+        return 0
+    return math.prod(m.extent for m in window)
 
 
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
@@ -167,7 +244,8 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
         with emitter.loop(counter, shares, at, unroll=unroll) as share:
             place = _Place(emitter, operand, share, at)
             source, inside = place.source(tile)
-            emitter.add(AsyncCopy(operand.tile, place.target, name, source, copy.width, inside, at))
+            start, rest = place.start_of(source)
+            emitter.add(AsyncCopy(operand.tile, place.target, name, source, copy.width, inside, at, start, rest))
         return
     filler = operand.access.otherwise or Literal(0, operand.dtype)
     with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
@@ -197,7 +275,7 @@ class _Place:
     """Where one of a thread's copies of a tile comes from and goes to.  Making it binds the chunk's coordinates."""
 
     def __init__(self, emitter: Emitter, operand: Operand, share: Index, at: Line) -> None:
-        self.emitter, self.operand, self.at = emitter, operand, at
+        self.emitter, self.operand, self.share, self.at = emitter, operand, share, at
         per_row, name, extents = operand.copy.row // operand.copy.width, operand.access.array, emitter.extents
         chunk = emitter.bind(f"{name}_chunk", share * extents["thread"] + Index.of("thread"), at)
         self.outer = emitter.bind(f"{name}_outer", chunk.floordiv(per_row, extents), at)
@@ -208,16 +286,56 @@ class _Place:
         """Position in the tile."""
         return self.outer * self.operand.stride + self.inner
 
+    @property
+    def free(self) -> Index:
+        """Place along the side."""
+        local = self.outer if self.operand.depth_inner else self.inner
+        return self.emitter.bind(f"{self.operand.access.array}_free", self.operand.side.start + local, self.at)
+
+    def conditions(self, free: Index, depth: Index) -> list[Index]:
+        """What is >= 0 where an element of the side is there at a depth."""
+        operand, width, extents = self.operand, self.operand.copy.width, self.emitter.extents
+        widths = (1, width) if operand.depth_inner else (width, 1)
+        where = operand.where(extents, free, depth)
+        edges = [Index((), operand.side.size - widths[0]) - free, Index((), operand.tiling.size - widths[1]) - depth]
+        return [*edges, *(guard.index.substitute(where, extents) for guard in operand.access.guards)]
+
     def source(self, tile: Index) -> tuple[Index, str | None]:
         """Position in global memory of what belongs there in tile number `tile`, and the mask where there is any."""
-        emitter, operand, at = self.emitter, self.operand, self.at
-        side, tiling, name, width = operand.side, operand.tiling, operand.access.array, operand.copy.width
-        local = (self.outer, self.inner) if operand.depth_inner else (self.inner, self.outer)
-        free = emitter.bind(f"{name}_free", side.start + local[0], at)
-        depth = emitter.bind(f"{name}_depth", tile * tiling.tile + local[1], at)
-        widths = (1, width) if operand.depth_inner else (width, 1)
-        where = operand.where(emitter.extents, free, depth)
-        conditions = [Index((), side.size - widths[0]) - free, Index((), tiling.size - widths[1]) - depth]
-        conditions += [guard.index.substitute(where, emitter.extents) for guard in operand.access.guards]
-        inside = emitter.mask(emitter.fresh(f"{name}_inside"), conditions, at)
-        return emitter.position(operand.access, where, at), inside
+        operand, depth, free, bits = self.operand, self.depth(tile), self.free, None
+        if operand.window is not None:
+            channels = operand.tiling.depths[-1].extent
+            tap = (tile * operand.tiling.tile).floordiv(channels, self.emitter.extents)
+            bits = Slot(operand.window.inside, (self.share,)), tap
+        name = self.emitter.fresh(f"{operand.access.array}_inside")
+        inside = self.emitter.mask(name, self.conditions(free, depth), self.at, bits=bits)
+        return self.position(free, depth), inside
+
+    def depth(self, tile: Index) -> Index:
+        """Depth in tile number `tile`; a variable of its own unless all threads have one tap of a window."""
+        operand, tiling = self.operand, self.operand.tiling
+        found = tile * tiling.tile + (self.inner if operand.depth_inner else self.outer)
+        return found if tiling.has_single_taps else self.emitter.bind(f"{operand.access.array}_depth", found, self.at)
+
+    def position(self, free: Index, depth: Index) -> Index:
+        """Position in global memory of an element of the side at a depth."""
+        operand, extents = self.operand, self.emitter.extents
+        found = self.emitter.position(operand.access, operand.where(extents, free, depth), self.at)
+        return _without_remainders(found) if operand.tiling.has_single_taps else found
+
+    def start_of(self, position: Index) -> tuple[Slot | None, Index]:
+        """The register of where this copy starts, and the rest of its position; none without a window."""
+        window = self.operand.window
+        if window is None:
+            return None, Index()
+        return Slot(window.starts, (self.share,)), position - window.start
+
+
+def _without_remainders(index: Index) -> Index:
+    """An index with remainders computed from quotients that it has anyway: c (x % n) = c x - c n (x / n)."""
+    quotients = {(a.of, a.by) for a, _ in index.terms if isinstance(a, Quotient)}
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Remainder) and (atom.of, atom.by) in quotients:
+            whole = atom.of - Index.of(Quotient(atom.of, atom.by)) * atom.by
+            index = index - Index.of(atom) * coefficient + whole * coefficient
+    return index

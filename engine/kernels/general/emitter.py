@@ -20,12 +20,13 @@ class GeneralEmitter(Emitter):
     """Arrays in memory that the kernel writes."""
 
     def mask(
-        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
-    ) -> str | None:
+        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = (),
+        bits: tuple[Slot, Index] | None = None,
+    ) -> str | None:  # fmt: skip
         """As `Scope` says.  Unsupported where a condition tells the lanes of a vector apart."""
         if any(LANE_OF_VECTOR in c.iterators() and c.bounds(self.extents)[0] < 0 for c in conditions):
             raise Unsupported("codegen", name, "tells neighbours of one vector apart")
-        return super().mask(name, conditions, at, within)
+        return super().mask(name, conditions, at, within, bits)
 
     def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
         if self.vector > 1 and any(LANE_OF_VECTOR in v.iterators() for g in guards for n in g.index.iterators()

@@ -30,6 +30,12 @@ struct alignas(sizeof(T) * N) Pack {
     __device__ __forceinline__ const T& operator[](int i) const { return at[i]; }
 };
 
+// The value itself, which the compiler takes for unknown: it stays in a register and is not computed anew.
+__device__ __forceinline__ int keep(int value) {
+    asm("" : "+r"(value));
+    return value;
+}
+
 static_assert(sizeof(i64) == 8 && sizeof(u32) == 4 && sizeof(bool8) == 1, "element sizes");
 static_assert(sizeof(f16) == 2 && sizeof(bf16) == 2, "element sizes");
 

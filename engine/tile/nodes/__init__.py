@@ -14,6 +14,8 @@ from engine.tile.nodes.compute import (
     MapFragment,
     Mask,
     MatrixMultiply,
+    SetBit,
+    SetPlace,
     TurnRows,
     WarpReduce,
     WarpScan,
@@ -39,7 +41,7 @@ from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
     "Declare", "For", "If", "KernelConfig", "LastArrival", "LeaveUnless", "Let", "Load", "MapFragment", "Mask",
-    "MatrixLoad", "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "Slot", "Store",
-    "TakeNumber", "TileOp", "TileProgram", "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan", "WarpSync",
-    "before_meeting", "names_in", "only_copies", "operations",
+    "MatrixLoad", "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "SetBit", "SetPlace",
+    "Slot", "Store", "TakeNumber", "TileOp", "TileProgram", "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan",
+    "WarpSync", "before_meeting", "names_in", "only_copies", "operations",
 ]  # fmt: skip

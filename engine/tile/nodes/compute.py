@@ -56,12 +56,19 @@ class Let(TileOp):
 
 @dataclass(frozen=True, slots=True)
 class Mask(TileOp):
-    """`const bool name = every condition >= 0`, and all masks `within`."""
+    """`const bool name = every condition >= 0`, and all masks `within`.
+
+    bits: a register whose bit number `place` says whether the conditions hold, where `SetBit` found out before.
+    """
 
     name: str
     conditions: tuple[Index, ...]
     within: tuple[str, ...] = ()
     at: Line = NOWHERE
+    bits: Slot | None = None
+    place: Index = Index()  # noqa: RUF009 - an index never changes
+
+    read_fields: ClassVar[tuple[str, ...]] = ("bits",)
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -72,8 +79,45 @@ class Mask(TileOp):
         return self.within
 
     def write(self, out: CudaWriter) -> None:
-        terms = [*self.within, *(condition_text(c, out.is_large(c)) for c in self.conditions)]
+        held = [condition_text(c, out.is_large(c)) for c in self.conditions]
+        if self.bits is not None:
+            held = [f"({slot_text(self.bits)} >> ({index_text(self.place)}) & 1u) != 0"]
+        terms = [*self.within, *held]
         out.line(f"const bool {self.name} = {' && '.join(terms)};", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class SetBit(TileOp):
+    """Set bit number `place` of a register of zeros where a mask holds."""
+
+    slot: Slot
+    place: Index
+    mask: str
+    at: Line = NOWHERE
+
+    read_fields: ClassVar[tuple[str, ...]] = ("slot",)
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        return (self.mask,)
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"{slot_text(self.slot)} |= u32({self.mask}) << ({index_text(self.place)});", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlace(TileOp):
+    """Keep a position, or a part of one, in a register: the compiler does not take it apart where it is used."""
+
+    slot: Slot
+    index: Index
+    at: Line = NOWHERE
+
+    written_fields: ClassVar[tuple[str, ...]] = ("slot",)
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"{slot_text(self.slot)} = keep({index_text(self.index)});", self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.nodes import ROW_BYTES
-from engine.tile.nodes.expressions import STORED, scalar_text, slot_text
-from engine.tile.nodes.operation import Participants, TileOp
+from engine.tile.nodes.expressions import STORED, index_text, scalar_text, slot_text
+from engine.tile.nodes.operation import Participants, TileOp, registers_in
 from engine.tile.nodes.values import Buffer, Region, Slot
 from engine.tile.nodes.writer import CudaWriter, narrow, register_type, widen
 from engine.tile.source import NOWHERE, Line
@@ -142,6 +142,7 @@ class AsyncCopy(TileOp):
     """cp.async: `width` consecutive elements from global to shared memory; where masked off, zeros.
 
     Each thread copies for itself, and may have none to make; all commit, wait and meet.
+    start: a register that holds all of the source's position but `rest`, where `SetPlace` kept it.
     """
 
     target: str
@@ -151,13 +152,15 @@ class AsyncCopy(TileOp):
     width: int
     mask: str | None = None
     at: Line = NOWHERE
+    start: Slot | None = None
+    rest: Index = Index()  # noqa: RUF009 - an index never changes
 
     is_asynchronous: ClassVar[bool] = True
     positions: ClassVar[Mapping[str, str]] = {"target_position": "target", "source_position": "source"}
 
     @property
-    def reads(self) -> tuple[Region, ...]:
-        return (Region(self.source, self.source_position, self.width, self.mask),)
+    def reads(self) -> tuple[Slot | Region, ...]:
+        return (*registers_in(self.start), Region(self.source, self.source_position, self.width, self.mask))
 
     @property
     def writes(self) -> tuple[Region, ...]:
@@ -169,6 +172,8 @@ class AsyncCopy(TileOp):
         valid = f"{self.mask} ? {self.width} : 0" if self.mask else str(self.width)
         target = out.place(self.target, self.target_position)
         source = out.place(self.source, self.source_position)
+        if self.start is not None:
+            source = f"{slot_text(self.start)} + {index_text(self.rest)}"
         out.line(f"async_copy<{size}>({self.target}, {target}, {self.source}, {source}, {valid});", self.at)
 
 
