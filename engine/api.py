@@ -17,8 +17,8 @@ import numpy as np
 from engine.compilation import (
     Observer,
     compile_for,
-    default_microseconds,
     default_recipe,
+    fusion_request,
     predict_kernel,
     schedule_for,
 )
@@ -32,7 +32,6 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import plan
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
@@ -46,7 +45,6 @@ from engine.suite import is_reference, model_file
 from engine.support.errors import BadInput, EngineError, MissingCapability
 from engine.support.garbage_collection import cycles_left_alone
 from engine.target import DEFAULT_TARGET
-from engine.target.cpu import CpuTarget
 from engine.target.machines import machine as find_machine
 from engine.verify.values import group_values, lowering
 
@@ -68,8 +66,9 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 
 def fuse(
-    graph: OperatorGraph, target: str = DEFAULT_TARGET, policy: str = DEFAULT_POLICY, fixed: Fixed | None = None
-) -> FusionPlan:
+    graph: OperatorGraph, target: str = DEFAULT_TARGET, policy: str = DEFAULT_POLICY, fixed: Fixed | None = None,
+    numerics: Mapping[str, str] | None = None,
+) -> FusionPlan:  # fmt: skip
     """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
 
     >>> plan = engine.fuse(engine.load("suite:alcop/MM_RN50_FC"), target="a100")
@@ -77,18 +76,17 @@ def fuse(
     ['matmul_0']
 
     target: "a100", "h100", "h200" ..., "cpu" for this machine, or a CPU's name: "zen4", "avx2".
+    numerics: how kernels round, as in `Recipe`; by default {"arithmetic": "opmath"} on GPUs where there are 16-bit
+    floats: float32 inside a kernel, rounded where a value is stored, functions approximated.
 
     Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
     """
     machine = find_machine(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
-    if isinstance(machine, CpuTarget):
-        request = FusionRequest(policy, machine.for_fusion(), default_microseconds, fixed or Fixed(), packing=False)
-    else:
-        request = FusionRequest(policy, machine, default_microseconds, fixed or Fixed())
     with cycles_left_alone():
-        return plan(graph, *lowering(graph), request)
+        program, unsupported = lowering(graph)
+        return plan(graph, program, unsupported, fusion_request(program, machine, policy, fixed, numerics))
 
 
 def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -203,7 +201,8 @@ def _with_decided_sizes(plan: FusionPlan, recipe: Recipe, seed: int) -> tuple[Fu
     if all(decided.get(one.name, one.assumed) == one.assumed for step in graph.host.values() for one in step.decisions):
         return plan, recipe
     assert graph.source is not None
-    again = fuse(load(graph.source, {**graph.dimensions, **decided}), plan.target, plan.policy, plan.fixed)
+    sized = load(graph.source, {**graph.dimensions, **decided})
+    again = fuse(sized, plan.target, plan.policy, plan.fixed, plan.numerics)
     before = {group.name: group.program for group in plan.groups}
     stay = [group.name for group in again.groups if before.get(group.name) == group.program]
     kept = {name: recipe.groups[name] for name in stay if name in recipe.groups}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.cost.calibration import calibration_stamp
@@ -19,6 +19,8 @@ from engine.cpu.estimate import CpuPrediction, estimate_cpu
 from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.fusion.group_programs import structure_of
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.partition import FusionRequest
+from engine.fusion.stitching.nodes import Fixed
 from engine.kernels import families
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
@@ -36,11 +38,16 @@ from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
 from engine.support.errors import EngineError, Fault, Illegal, Unsupported
+from engine.target import Target
 from engine.target import target as find_target
+from engine.target.cpu import CpuTarget
 from engine.target.machines import is_cpu
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.numerics import default_numerics, is_opmath, with_arithmetic
+from engine.tensorize.numerics import check_numerics
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
+from engine.tile.opmath import compute_in_float32
 from engine.tile.printer import print_cuda
 from engine.tile.work import work_of_tile
 
@@ -48,8 +55,8 @@ Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
 MOST_WORKS = 4096
 """Structures whose `default_work` is cached: more than the largest models have."""
-_works: dict[tuple[str, str, tuple[str, int] | None], Work | None] = {}
-"""(structure, target, its calibration) -> the work of the default kernel."""
+_works: dict[tuple[Hashable, ...], Work | None] = {}
+"""(structure, target, its calibration, numerics) -> the work of the default kernel."""
 
 
 def default_recipe(
@@ -61,15 +68,17 @@ def default_recipe(
     >>> sorted({advice.author for advice in recipe.groups["matmul_0"]})
     ['pipeline', 'tensorize']
 
-    target: another machine than the plan was made for.  numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32
-    contractions round their operands; by default none is rounded.
+    target: another machine than the plan was made for.  numerics: as in `Recipe`, beside what the plan was made with:
+    {"tensor_cores": "tf32"} lets float32 contractions round their operands, {"arithmetic": "faithful"} rounds 16-bit
+    floats behind every operator.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
+    numerics = {**what.numerics, **(numerics or {})}
     if is_cpu(target or what.target):
         name = target or what.target
         found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
-        return Recipe(target=name, numerics=numerics or {}, groups=found)
-    setting = Setting(find_target(target or what.target), numerics or {})
+        return Recipe(target=name, numerics=numerics, groups=found)
+    setting = Setting(find_target(target or what.target), numerics)
     advice = {group.name: families.advise(group, setting, _compile_for_advice)[0] for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
@@ -81,16 +90,22 @@ def default_work(group: FusionGroup) -> Work | None:
     predict the plan, nor when the graph is fused again.
     """
     # Some families choose among their kernels by calibrated times.
-    key = structure_of(group.program, group.kind), group.target, calibration_stamp(group.target)
+    numerics = tuple(sorted(group.numerics.items()))
+    key = structure_of(group.program, group.kind), group.target, calibration_stamp(group.target), numerics
     if key not in _works:
         try:
-            kernel = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)[1]
+            kernel = families.advise(group, _default_setting(group), _compile_for_advice)[1]
         except Unsupported:  # its family has no kernel of it
             kernel = None
         while len(_works) >= MOST_WORKS:
             del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
         _works[key] = None if kernel is None else kernel.facts
     return _works[key]
+
+
+def _default_setting(group: FusionGroup) -> Setting:
+    """What the default kernel of a group is made for."""
+    return Setting(find_target(group.target), group.numerics)
 
 
 def default_microseconds(group: FusionGroup) -> float:
@@ -106,6 +121,22 @@ def default_microseconds(group: FusionGroup) -> float:
     work = default_work(group)
     # One candidate that cannot be had is no reason to fuse nothing.
     return math.inf if work is None else model_microseconds(work, find_target(group.target))
+
+
+def fusion_request(
+    program: TensorProgram, machine: Target | CpuTarget, policy: str, fixed: Fixed | None,
+    numerics: Mapping[str, str] | None,
+) -> FusionRequest:  # fmt: skip
+    """What kernels a lowered graph is to be partitioned into, judged by what their default ones take.
+
+    Raises BadInput for numerics that no stage follows.
+    """
+    is_gpu = isinstance(machine, Target)
+    described = machine if isinstance(machine, Target) else machine.for_fusion()
+    if numerics is None:
+        numerics = default_numerics(program) if is_gpu else {}
+    check_numerics(numerics, "numerics")
+    return FusionRequest(policy, described, default_microseconds, fixed or Fixed(), numerics, packing=is_gpu)
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -173,10 +204,11 @@ def compile_group(
     legal one, OverBudget when the search has found nothing within its limits.
     """
     if recipe is None:
-        advice, advised = families.advise(group, Setting(find_target(group.target)), _compile_for_advice)
+        setting = _default_setting(group)
+        advice, advised = families.advise(group, setting, _compile_for_advice)
         if advised is not None and observe is None:
             return advised  # advisers require nothing that it could lack
-        recipe = Recipe(group.target, groups={group.name: advice})
+        recipe = Recipe(group.target, numerics=setting.numerics, groups={group.name: advice})
     kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
         return kernel
@@ -244,7 +276,7 @@ def _search(
     stages = stages or _Stages(None)
     advice = recipe.groups.get(group.name, ())
     made = rewritten(group.program, advice)
-    program = made.program
+    program = with_arithmetic(made.program, recipe.numerics)
     stages.tell("rewrites", group.program, program)
 
     needed = dependences(program)
@@ -331,6 +363,8 @@ class _Codegen:
         if piped is None:
             begin = time.perf_counter()
             piped = pipeline_loops(tile, self._setting.machine)
+            if is_opmath(self._setting.numerics):
+                piped = compute_in_float32(piped, self._group.program.approximates)
             self._pipelines.append((tile, piped))
             self.pipelining += time.perf_counter() - begin
         return piped

@@ -22,7 +22,7 @@ from engine.scheduling.published.translate import translate as _translate
 from engine.scheduling.text import from_text
 from engine.support.errors import BadInput
 from engine.support.files import read_text, write_whole
-from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.numerics import check_numerics
 
 
 def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
@@ -113,12 +113,7 @@ def complete_recipe(recipe: Recipe, plan: FusionPlan, source: str = "recipe") ->
 
 def _check_choices(recipe: Recipe, plan: FusionPlan, source: str) -> None:
     """BadInput for numerics that no stage reads, and fusion choices that the plan was not made with."""
-    rounded = {("tensor_cores", i.numerics) for i in INTRINSICS.values() if i.numerics}
-    known = " or ".join(f'{{"{key}": "{word}"}}' for key, word in sorted(rounded))
-    if asked := set(recipe.numerics.items()) - rounded:
-        words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
-        hint = f"leave it empty, or say {known}"
-        raise BadInput("recipe", f"{source}, numerics", f"asks for {words}, which nothing here follows", hint)
+    check_numerics(recipe.numerics, f"{source}, numerics")
     if recipe.fusion and choices_of(recipe.fusion, source) != (plan.policy, plan.fixed):
         hint = "fuse the graph with the recipe's choices, or leave them out of it"
         raise BadInput("recipe", f"{source}, fusion", "asks for other groups than those of the plan", hint)

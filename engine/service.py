@@ -132,8 +132,10 @@ class Service:
 
         path, sizes = _text(arguments, "path"), _read(arguments, "dimensions", dict[str, int], None)
         graph = time_stage("load", "reading the file", lambda: engine.load(path, dims=sizes))
-        fixed = _read_fixed(arguments)
-        plan = time_stage("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
+        fixed, numerics = _read_fixed(arguments), _read(arguments, "numerics", dict[str, str], None)
+        plan = time_stage(
+            "fuse", "planning the kernels", lambda: engine.fuse(graph, target, fixed=fixed, numerics=numerics)
+        )
         keep = partial(send_ahead, send)
         document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
         self._open_plan(plan)
@@ -148,7 +150,7 @@ class Service:
         before, fixed = self._plan(), _read_fixed(arguments)
         assert before.source is not None, "it was fused from a file"
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
-        plan = engine.fuse(before.source, target=before.target, fixed=fixed)
+        plan = engine.fuse(before.source, before.target, fixed=fixed, numerics=before.numerics)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
         document = engine.model_doc(before.source, plan, keep=partial(send_ahead, send))
         self._open_plan(plan)
@@ -230,7 +232,8 @@ class Service:
         sizes = _read(arguments, "dimensions", dict[str, int], None)
         graph = engine.load(_text(arguments, "path"), dims=sizes)
         target = _read(arguments, "target", str, plan.target)
-        other = engine.fuse(graph, target=target, fixed=_read_fixed(arguments))
+        numerics = _read(arguments, "numerics", dict[str, str], None)
+        other = engine.fuse(graph, target, fixed=_read_fixed(arguments), numerics=numerics)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
         advice, others = (_read(arguments, key, dict[str, str], {}) for key in ("recipes", "other_recipes"))
         return engine.compare_plans((plan, advice), (other, others))

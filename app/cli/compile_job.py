@@ -41,6 +41,8 @@ class CompileJob:
     """Advice for the one group in place of the user's."""
     policy: str | None = None
     """--policy; None leaves it to the recipe."""
+    asked_numerics: dict[str, str] = field(default_factory=dict)
+    """--numerics."""
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """What opening the file took: "load" and "fuse"."""
 
@@ -68,7 +70,7 @@ class CompileJob:
         """Its kernels to be."""
         graph = self.graph
         with self._measure_seconds("fuse"):
-            return engine.fuse(graph, self.target, *self._choices)
+            return engine.fuse(graph, self.target, *self._choices, self._numerics)
 
     @cached_property
     def _choices(self) -> tuple[str, engine.Fixed]:
@@ -76,6 +78,18 @@ class CompileJob:
         if self.policy is not None:
             return self.policy, engine.Fixed()
         return engine.fusion_choices(self._read_recipe or engine.Recipe(self.target), self._recipe_source)
+
+    @property
+    def _numerics(self) -> dict[str, str] | None:
+        """The recipe's, and --numerics in their place; None leaves all of it to the engine."""
+        from engine.tensor.numerics import ARITHMETIC, OPMATH
+        from engine.tensorize.numerics import check_numerics
+
+        check_numerics(self.asked_numerics, "--numerics")
+        if self._read_recipe is not None:
+            return {**self._read_recipe.numerics, **self.asked_numerics}
+        # Without 16-bit floats it says nothing.
+        return {ARITHMETIC: OPMATH, **self.asked_numerics} if self.asked_numerics else None
 
     @cached_property
     def target(self) -> str:
@@ -89,7 +103,7 @@ class CompileJob:
         """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
         recipe = self.advised
         if self._read_recipe is not None:
-            given = replace(self._read_recipe, target=self.target)
+            given = replace(self._read_recipe, target=self.target, numerics=self._numerics or {})
             if self.recipe_file is None:  # a workspace keeps histories of groups that its plan has no more
                 here = {group.name for group in self.plan.groups}
                 given = replace(given, groups={name: each for name, each in given.groups.items() if name in here})

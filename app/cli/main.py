@@ -27,6 +27,7 @@ from app.cli.options import (
     Gpu,
     Group,
     Json,
+    Numerics,
     RecipeFile,
     Records,
     Target,
@@ -126,23 +127,24 @@ def recipe(
     group: Group = None,
     tree: TreeFile = None,
     target: Gpu = None,
-    dim: Dims = NOTHING,
+    dim: Dims = NOTHING, numerics: Numerics = NOTHING,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""
     from app.cli import verbs
 
-    verbs.recipe(job(file, target, dim, group, None, tree), out)
+    verbs.recipe(job(file, target, dim, group, None, tree, numerics), out)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def schedule(
     file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
-    dim: Dims = NOTHING, json: Json = False,
+    dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Schedule trees, and what became of every entry of the recipe."""
     from app.cli import verbs
 
-    return verbs.schedule(job(file, target, dim, group, recipe, tree), json)
+    return verbs.schedule(job(file, target, dim, group, recipe, tree, numerics), json)
 
 
 @command("Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC.")
@@ -156,12 +158,13 @@ def generate(
             help="torch: PyTorch operators; harness: a PyCUDA script.",
         ),
     ] = NOTHING,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """CUDA text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
 
-    return verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
+    return verbs.generate(job(file, target, dim, group, recipe, None, numerics), out, programs, json)
 
 
 @command("Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
@@ -175,17 +178,19 @@ def verify(
             help="source, ptx (the compiled code), both, or auto: ptx where it is quick.",
         ),
     ] = "auto",
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Run kernels on the CPU, as text and as compiled. They are compared with an independent implementation."""
     from app.cli.verify import verify as run
 
-    return run(job(file, target, dim, group, recipe), whole, level, json)
+    return run(job(file, target, dim, group, recipe, None, numerics), whole, level, json)
 
 
 @command("Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 def predict(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING,
     json: Json = False,
     trace: Annotated[
         Path | None,
@@ -197,18 +202,19 @@ def predict(
     """Modelled time of every kernel."""
     from app.cli import verbs
 
-    verbs.predict(job(file, target, dim, group, recipe), json, trace)
+    verbs.predict(job(file, target, dim, group, recipe, None, numerics), json, trace)
 
 
 @command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
 def measure(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING,
     json: Json = False,
 ) -> bool:  # fmt: skip
     """Time of every kernel on this machine's GPU."""
     from app.cli import verbs
 
-    return verbs.measure(job(file, target, dim, group, recipe), json)
+    return verbs.measure(job(file, target, dim, group, recipe, None, numerics), json)
 
 
 @command("Exit codes: 0 done, 2 bad input: other devices, no times, too few rows.")
@@ -240,11 +246,12 @@ def explain(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to explain.")],
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    numerics: Numerics = NOTHING,
 ) -> None:  # fmt: skip
     """Why a group is fused, scheduled, placed and timed as it is."""
     from app.cli import verbs
 
-    verbs.explain(job(file, target, dim, group, recipe))
+    verbs.explain(job(file, target, dim, group, recipe, None, numerics))
 
 
 @command("Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")

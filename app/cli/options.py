@@ -58,6 +58,15 @@ Target = Annotated[
     ),
 ]
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+Numerics = Annotated[
+    list[str],
+    Option(
+        metavar="NAME=WORD",
+        autocompletion=one_of("arithmetic=faithful", "arithmetic=opmath", "tensor_cores=tf32"),
+        help="How kernels round: arithmetic=opmath (float32 inside a kernel, the default with 16-bit floats) or "
+        "arithmetic=faithful (behind every operator); tensor_cores=tf32.",
+    ),
+]
 Group = Annotated[str | None, Option(metavar="NAME", help="Only this group.")]
 RecipeFile = Annotated[Path | None, Option(metavar="FILE", parser=read_file, help="Recipe instead of all advisers'.")]
 Records = Annotated[list[Path], Option(metavar="DB", parser=read_file, help="Tuning run whose progress is drawn.")]
@@ -142,10 +151,11 @@ def verb(body: Callable[..., bool | None]) -> Callable[..., None]:
 
 def job(
     file: str, target: str | None = None, dim: list[str] = NOTHING, group: str | None = None,
-    recipe: Path | None = None, tree: Path | None = None,
+    recipe: Path | None = None, tree: Path | None = None, numerics: list[str] = NOTHING,
 ) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""
     from app.cli.compile_job import CompileJob
-    from app.session.dimensions import dimensions_of
+    from app.session.dimensions import dimensions_of, words_of
 
-    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree)
+    words = words_of(numerics, "--numerics", "arithmetic=faithful")
+    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree, asked_numerics=words)

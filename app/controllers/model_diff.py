@@ -45,7 +45,8 @@ class ModelDiffController(QObject):
         self.window.raise_()
         self.window.activateWindow()
         opened = self._workspace.opened
-        machine = {"target": opened.target, "dimensions": dict(opened.dimensions)}
+        numerics = opened.rounding(self._workspace.model)
+        machine = {"target": opened.target, "dimensions": dict(opened.dimensions), "numerics": numerics}
         self._background.run(
             lambda: {**machine, **other_arguments(path)}, lambda found: self._request(path, found), self._refuse
         )
@@ -85,5 +86,6 @@ def other_arguments(path: str) -> dict[str, object]:
     now = {name: trail.text for name, trail in content.groups.items()}
     return {
         "path": str(path_of(find_model(content.model, file.parent))), "target": content.target,
-        "dimensions": dict(content.dimensions), **fixed_arguments(now.pop(FUSION, "")), "other_recipes": now,
+        "dimensions": dict(content.dimensions), "numerics": dict(content.numerics),
+        **fixed_arguments(now.pop(FUSION, "")), "other_recipes": now,
     }  # fmt: skip

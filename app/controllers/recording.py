@@ -77,7 +77,7 @@ def _check_machine(found: Measurements, model: ModelDoc) -> None:
     device = target_of_device(found.device)
     if found.device and (device is None or model.target != device.name):
         title = target(model.target).title
-        known = f"open the model for that GPU: Run, Target and Dimensions, {device.name}" if device else ""
+        known = f"open the model for that GPU: Run, Target, Numerics and Dimensions, {device.name}" if device else ""
         hint = known or "choose another file"
         raise BadInput("replay", found.source, f"was recorded on {found.device}, the open model is for {title}", hint)
 

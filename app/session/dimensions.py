@@ -12,6 +12,14 @@ def dimensions_of(bindings: list[str]) -> dict[str, int]:
     return numbers_of(bindings, "--dim", "batch=8", least=0)
 
 
+def words_of(bindings: list[str], option: str, example: str) -> dict[str, str]:
+    """NAME=WORD as a mapping; BadInput, which names the option, for anything else."""
+    for binding in bindings:
+        if not re.fullmatch(r"\w+=\w+", binding):
+            raise BadInput("command line", f"{option} {binding}", "is not NAME=WORD", f"for example {option} {example}")
+    return dict(binding.split("=") for binding in bindings)
+
+
 def numbers_of(bindings: list[str], option: str, example: str, least: int = 1) -> dict[str, int]:
     """NAME=VALUE, each a whole number, as a mapping; BadInput, which names the option, for anything else."""
     found: dict[str, int] = {}

@@ -138,6 +138,7 @@ class Document(QObject):
         return LoomFile(
             ModelReference(opened.path), opened.target, dict(opened.dimensions), trails,
             selection.group, selection.statements, dict(self.view), tuple(workspace.asleep),
+            opened.rounding(workspace.model),
         )  # fmt: skip
 
     def look_for_orphans(self) -> None:
@@ -256,7 +257,7 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
         warnings = (ProblemDoc("workspace", Path(path).name, reason, hint, "warning"),)
     return OpenRequest(
         path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
-        content.view, loom, warnings, asleep=content.asleep,
+        content.view, loom, warnings, numerics=content.numerics, asleep=content.asleep,
     )  # fmt: skip
 
 

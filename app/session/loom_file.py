@@ -61,6 +61,8 @@ class LoomFile:
     """What was in sight: "perspective", "colour"."""
     asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    """How kernels round; a file that says nothing is of a time when they did as the graph says."""
 
 
 def write_loom(content: LoomFile, path: Path) -> None:
@@ -141,7 +143,7 @@ def present_recipe(content: LoomFile) -> Recipe:
     now = {name: trail.text for name, trail in content.groups.items()}
     fixed = json.loads(now.pop(FUSION, FREE))
     advice = {name: from_text(text, f"advice of {name}") for name, text in now.items()}
-    return Recipe(content.target, dict(content.dimensions), {}, fixed, advice)
+    return Recipe(content.target, dict(content.dimensions), dict(content.numerics), fixed, advice)
 
 
 def find_model(reference: ModelReference, folder: Path) -> str:

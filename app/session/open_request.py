@@ -10,6 +10,7 @@ from app.session.history import HistoryRecord
 from app.session.named_models import path_of
 from app.session.selection import Selection
 from engine.documents.model import ModelDoc, ProblemDoc
+from engine.tensor.numerics import ARITHMETIC, OPMATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class OpenRequest:
     warnings: tuple[ProblemDoc, ...] = ()
     unsaved: bool = False
     """Whether the histories are newer than the workspace file."""
+    numerics: Mapping[str, str] | None = None
+    """How kernels round (`Recipe.numerics`); None leaves it to the engine."""
     asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
@@ -41,7 +44,15 @@ class OpenRequest:
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""
         model = {"path": str(path_of(self.path)), "target": self.target, "dimensions": dict(self.dimensions)}
+        if self.numerics is not None:
+            model["numerics"] = dict(self.numerics)
         return model | fixed_arguments(self.fixed)
+
+    def rounding(self, model: ModelDoc | None) -> dict[str, str]:
+        """How the kernels of the opened model round, or would where it is not there yet."""
+        if model is not None:
+            return dict(model.numerics)
+        return {ARITHMETIC: OPMATH} if self.numerics is None else dict(self.numerics)
 
     @property
     def fixed(self) -> str:

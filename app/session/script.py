@@ -18,7 +18,7 @@ import sys
 import engine
 
 graph = engine.load({path!r}, dims={dimensions!r})
-plan = engine.fuse(graph, target={target!r}{fixed})
+plan = engine.fuse(graph, target={target!r}{fixed}{numerics})
 '''
 
 ONE = """
@@ -59,7 +59,11 @@ def workspace_script(opened: OpenRequest, advice: Mapping[str, str], fixed: str 
 def _head(title: str, opened: OpenRequest, fixed: str) -> str:
     path, groups = str(path_of(opened.path)), _groups(fixed_of(fixed))
     title = title.replace("\\", "/").replace('"', "'")
-    return HEAD.format(title=title, path=path, dimensions=dict(opened.dimensions), target=opened.target, fixed=groups)
+    numerics = "" if opened.numerics is None else f", numerics={dict(opened.numerics)!r}"
+    return HEAD.format(
+        title=title, path=path, dimensions=dict(opened.dimensions), target=opened.target, fixed=groups,
+        numerics=numerics,
+    )  # fmt: skip
 
 
 def _groups(fixed: engine.Fixed) -> str:

@@ -84,7 +84,8 @@ class Workspace(QObject):
         self.opening_changed.emit(True)
         if not is_name(path):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
-        asked = replace(opening or OpenRequest(path, self.opened.target, self.opened.dimensions), path=path)
+        same = OpenRequest(path, self.opened.target, self.opened.dimensions, numerics=self.opened.numerics)
+        asked = replace(opening or same, path=path)
         self._request_open(asked, f"Opening {Path(path).name}")
 
     def recipe(self, group: str) -> str | None:

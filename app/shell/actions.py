@@ -132,7 +132,7 @@ ACTIONS = (
                ("Ctrl+Shift+G",), needs="follow a run of several groups"),
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
-    ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
+    ActionInfo("machine", "Target, Numerics and &Dimensions…", "Open for another machine or rounding", needs=A_MODEL),
     ActionInfo("preferences", "Pre&ferences…", "Colours, target, limits of the worker, shortcuts",
                (Keys.Preferences, "Ctrl+,")),
     ActionInfo("guide", "&Guide", "Tour, concepts, glossary and keys", ("Shift+F1",)),

@@ -207,15 +207,16 @@ class Commands(QObject):
         if not self._workspace.opened.path:
             self._workspace.opened = replace(self._workspace.opened, target=target)
 
-    def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
+    def _open_for(self, target: str, dimensions: dict[str, int], numerics: dict[str, str]) -> None:
         """Opens a model for another machine; what was known of its steps on this one is not carried over."""
         opening = self._asked or self._window.document.present()
-        self._workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
+        self._workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions, numerics=numerics))
 
     def _ask_machine(self, opening: OpenRequest | None = None) -> None:
         self._asked = opening
         about = opening or self._workspace.opened
-        self.machine.ask(about.target, about.dimensions)
+        rounding = about.rounding(self._workspace.model if opening is None else None)
+        self.machine.ask(about.target, about.dimensions, rounding)
         if about.path:
             pending = Pending(None, self.machine.show_dimensions, lambda problem: None)
             arguments = {"path": str(path_of(about.path))}

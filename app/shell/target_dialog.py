@@ -1,4 +1,4 @@
-"""Asks for which GPU, and at which sizes of its symbolic dimensions, the open model is compiled."""
+"""Asks for which machine, with which rounding, and at which sizes of its dimensions the open model is compiled."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ from PySide6.QtWidgets import (
 from engine.target.devices import DEVICES
 from views.panel import label
 
+NUMERICS = {
+    "arithmetic": ("16-bit floats", {
+        "": "Rounded behind every operator (faithful)",
+        "opmath": "Float32 inside a kernel, rounded where stored (opmath)",
+    }),
+    "tensor_cores": ("Float32 products", {"": "Exact operands", "tf32": "On tensor cores, operands rounded to tf32"}),
+}  # fmt: skip
+"""Key of `Recipe.numerics` -> its title, and what it may be, by the recipe's word."""
 LARGEST = 2**31 - 1
 """The largest size that can be given here."""
 
@@ -26,17 +34,19 @@ LARGEST = 2**31 - 1
 class MachineDialog(QDialog):
     """A GPU, and a size for each symbolic dimension; it stays open while one has no size, and stops nothing."""
 
-    chosen = Signal(str, object)
-    """A target's name, and sizes by the name of their dimension."""
+    chosen = Signal(str, object, object)
+    """A target's name, sizes by the name of their dimension, and numerics."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Target and dimensions")
+        self.setWindowTitle("Target, numerics and dimensions")
         self.setMinimumWidth(440)
         self.target = QComboBox()
         self.target.setAccessibleName("Target")
         for name, device in DEVICES.items():
             self.target.addItem(device.title, name)
+        self.rounding = {key: self._rounding_chooser(title, words) for key, (title, words) in NUMERICS.items()}
+        """Key of the numerics -> what it may be."""
         self.sizes: dict[str, QSpinBox] = {}
         """Name of a dimension -> its size; 0 where it has none yet."""
         self.message = label("", "wrong-text", wrap=True)
@@ -46,6 +56,9 @@ class MachineDialog(QDialog):
         self.buttons.rejected.connect(self.reject)
         self._form = QFormLayout()
         self._form.addRow("Target", self.target)
+        for chooser in self.rounding.values():
+            self._form.addRow(chooser.accessibleName(), chooser)
+        self._fixed_rows = self._form.rowCount()
         layout = QVBoxLayout(self)
         layout.addLayout(self._form)
         hint = "Advice is kept by group name; predicted times are those of the chosen GPU and sizes."
@@ -54,9 +67,19 @@ class MachineDialog(QDialog):
         layout.addWidget(self.buttons)
         self.setWindowModality(Qt.WindowModality.NonModal)
 
-    def ask(self, target: str, dimensions: Mapping[str, int]) -> None:
+    @staticmethod
+    def _rounding_chooser(title: str, words: Mapping[str, str]) -> QComboBox:
+        chooser = QComboBox()
+        chooser.setAccessibleName(title)
+        for word, meaning in words.items():
+            chooser.addItem(meaning, word)
+        return chooser
+
+    def ask(self, target: str, dimensions: Mapping[str, int], numerics: Mapping[str, str]) -> None:
         """Opens with the present choice."""
         self.target.setCurrentIndex(self.target.findData(target))
+        for key, chooser in self.rounding.items():
+            chooser.setCurrentIndex(max(0, chooser.findData(numerics.get(key, ""))))
         self._show_rows(dimensions, {})
         self.message.setText("")
         self.show()
@@ -73,8 +96,8 @@ class MachineDialog(QDialog):
         self.adjustSize()
 
     def _show_rows(self, sizes: Mapping[str, int], places: Mapping[str, Sequence[str]]) -> None:
-        while self._form.rowCount() > 1:
-            self._form.removeRow(1)
+        while self._form.rowCount() > self._fixed_rows:
+            self._form.removeRow(self._fixed_rows)
         self.sizes = {}
         for name, size in sizes.items():
             self._add_row(name, size, places.get(name, ()))
@@ -99,4 +122,5 @@ class MachineDialog(QDialog):
             self.sizes[missing[0]].setFocus()
             return
         self.accept()
-        self.chosen.emit(self.target.currentData(), sizes)
+        numerics = {key: word for key, chooser in self.rounding.items() if (word := chooser.currentData())}
+        self.chosen.emit(self.target.currentData(), sizes, numerics)

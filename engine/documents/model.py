@@ -178,6 +178,8 @@ class ModelDoc:
     """Tensors passed between operators inside the launches."""
     uncompiled: tuple[UncompiledDoc, ...] = ()
     """Operators that no kernel computes, in order; those of `unsupported` and those that the host runs."""
+    numerics: tuple[tuple[str, str], ...] = ()
+    """How its kernels round: ("arithmetic", "opmath")."""
 
     @property
     def host(self) -> tuple[tuple[str, str], ...]:

@@ -37,7 +37,7 @@ class Attempts:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
         self._plan, self._target, self._choice = plan, find_target(target or plan.target), plan.choice
         self._places = IsomorphicRegions(plan)
-        self._refusion = LocalRefusion(plan.choice, plan.policy, self._target)
+        self._refusion = LocalRefusion(replace(plan, target=self._target.name))
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: FusionEdit) -> AttemptDoc:

@@ -7,11 +7,12 @@ from dataclasses import astuple, replace
 from functools import cached_property
 
 from engine.compilation import default_microseconds
+from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import FusionRequest, Partition
 from engine.fusion.plan import build_partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
-from engine.target import Target
+from engine.target import target as find_target
 from engine.tensor.nodes import Statement, TensorProgram
 
 MOST_STATEMENTS = 512
@@ -21,9 +22,12 @@ MOST_STATEMENTS = 512
 class LocalRefusion:
     """Fuses parts of one plan's program again; all other launches stay."""
 
-    def __init__(self, choice: Partition, policy: str, target: Target) -> None:
-        self._choice, self._request = choice, FusionRequest(policy, target, default_microseconds)
-        self._program = choice.chosen.graph.flow.program
+    def __init__(self, plan: FusionPlan) -> None:
+        assert isinstance(plan.choice, Partition), plan.graph
+        machine = find_target(plan.target)
+        request = FusionRequest(plan.policy, machine, default_microseconds, numerics=plan.numerics)
+        self._choice, self._request = plan.choice, request
+        self._program = plan.choice.chosen.graph.flow.program
 
     def change(self, places: Collection[int], fixed: Fixed) -> PlanFigures | None:
         """Difference in kernels, bytes and time under other constraints; None where too much of the graph is affected.

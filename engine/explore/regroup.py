@@ -41,7 +41,7 @@ def regroup(plan: FusionPlan, fixed: Fixed) -> RegroupDoc:
     program = fold_program(lowered, graph).program
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
-    request = FusionRequest(plan.policy, find_target(plan.target), default_microseconds, fixed)
+    request = FusionRequest(plan.policy, find_target(plan.target), default_microseconds, fixed, plan.numerics)
     try:
         new = build_partition(program, left_out, request).figures()
     except BadInput as refused:

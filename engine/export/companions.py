@@ -16,7 +16,7 @@ from engine.graph.nodes import OperatorGraph
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError
 from engine.target import ARCHITECTURES
-from engine.verify.tolerance import group_tolerance
+from engine.verify.kernel import kernel_tolerance
 from engine.verify.values import group_values
 
 PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}
@@ -50,7 +50,7 @@ def write_values(kernel: Kernel, folder: Path) -> None:
     values = {**expected, **before}
     (folder / "check").mkdir(exist_ok=True)
     # The tolerance is per element, of its size and the largest one; the program knows only the largest.
-    tolerance = np.array(2 * group_tolerance(kernel.group).relative)
+    tolerance = np.array(2 * kernel_tolerance(kernel).relative)
     save(folder / "check" / f"{kernel.group.name}.npz", {**values, TOLERANCE: tolerance})
 
 

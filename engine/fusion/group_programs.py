@@ -178,8 +178,10 @@ def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorPro
     """The same program over arrays of other names."""
     statements = tuple(rename_statement(s, s.name, s.operator, names) for s in program.statements)
     arrays = {names[n]: Array(names[n], a.shape, a.dtype) for n, a in program.arrays.items()}
-    roles = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
-    return TensorProgram(program.name, arrays, statements, *roles)
+    inputs, outputs, constants = (
+        tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)
+    )
+    return TensorProgram(program.name, arrays, statements, inputs, outputs, constants, program.approximates)
 
 
 def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:

@@ -6,7 +6,7 @@ Fusion stands below the kernels and cannot make one.  Whoever asks for a plan sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.group_programs import GroupBuilder
@@ -51,9 +51,11 @@ class Saving:
 class GroupTimes:
     """Times of groups of one program, asked once for all that differ in names alone."""
 
-    def __init__(self, program: TensorProgram, target: Target, time_of: GroupTime) -> None:
+    def __init__(
+        self, program: TensorProgram, target: Target, time_of: GroupTime, numerics: Mapping[str, str]
+    ) -> None:
         self.target = target
-        self._program, self._time_of = program, time_of
+        self._program, self._time_of, self._numerics = program, time_of, numerics
         self._known: dict[Hashable, float] = {}
         self._shapes = ShapeCache()
         self._savings: dict[Hashable, Saving] = {}
@@ -99,6 +101,7 @@ class GroupTimes:
                 edges=(),
                 because="",
                 target=self.target.name,
+                numerics=self._numerics,
             )
             self._known[built.structure] = self._time_of(group)
         return self._known[built.structure], sum(compulsory_bytes(built.program))

@@ -83,7 +83,9 @@ class FusionGroup:
     edges: tuple[Intermediate, ...]
     because: str
     target: str
-    """Name of the GPU that its plan was made for."""
+    """Name of the machine that its plan was made for."""
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    """How its kernel rounds unless a recipe says otherwise (`tensor/numerics.py`)."""
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph it was cut from: where checks take inputs and expected values."""
     beside: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
@@ -130,7 +132,9 @@ class FusionPlan:
     unsupported: Mapping[str, str]
     """Operators that nothing runs, with the reason; those that the host runs are the graph's `host`."""
     target: str
-    """Name of the GPU that it was made for, and that all its groups are for."""
+    """Name of the machine that it was made for, and that all its groups are for."""
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    """Those of all its groups."""
     source: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph itself."""
     fixed: Fixed = field(default_factory=Fixed)

@@ -33,6 +33,8 @@ class FusionRequest:
     """What a kernel takes."""
     fixed: Fixed = field(default_factory=Fixed)
     """What a person decided about groups: it stays, and the rest is explored."""
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    """How kernels round, which decides what they take."""
     packing: bool = True
     """Whether independent kernels may share a launch."""
 
@@ -111,14 +113,14 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     """
     program = in_parts(program) if request.policy == STITCH else program
     fits = KernelLegality(program.arrays, request.target)
-    times = GroupTimes(program, request.target, request.time_of)
+    times = GroupTimes(program, request.target, request.time_of, request.numerics)
     steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
-    return _with_copies(program, steps, choose(assessor, request.policy, request.packing), request.time_of)
+    return _with_copies(program, steps, choose(assessor, request.policy, request.packing), request)
 
 
-def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, time_of: GroupTime) -> Partition:
+def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, request: FusionRequest) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
     order = [n for n in graph.in_order if any(flow.steps[m].statements for m in graph.kernels[n].members)]
@@ -141,7 +143,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, ti
         groups.append((_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
     program = replace(program, arrays=arrays, statements=ordered)
-    times = GroupTimes(program, chosen.assessor.target, time_of)
+    times = GroupTimes(program, request.target, request.time_of, request.numerics)
     return Partition(program, tuple(groups), chosen, times, tuple(order), views)
 
 

@@ -19,7 +19,6 @@ from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
-from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 
 
@@ -43,7 +42,7 @@ def plan(
         one.structure: parts.savings[number]
         for one, number in zip(reversed(built), reversed(parts.numbers), strict=True) if number in parts.savings
     }  # fmt: skip
-    groups, launches = _collect(built, graph, request.target, savings)
+    groups, launches = _collect(built, graph, request, savings)
     return FusionPlan(
         graph=graph.name,
         policy=request.policy,
@@ -55,6 +54,7 @@ def plan(
         fixed=request.fixed,
         choice=parts,
         target=request.target.name,
+        numerics=request.numerics,
     )
 
 
@@ -104,7 +104,7 @@ def _together(groups: Sequence[FusionGroup]) -> tuple[FusionGroup, ...]:
 
 
 def _collect(
-    built: Sequence[Built], graph: OperatorGraph, target: Target, savings: Mapping[str, Saving]
+    built: Sequence[Built], graph: OperatorGraph, request: FusionRequest, savings: Mapping[str, Saving]
 ) -> tuple[list[FusionGroup], list[Launch]]:
     """Equal groups once, named after what they do, and the launches in order."""
     kinds = {op.name: op.kind for op in graph.operators}
@@ -125,7 +125,8 @@ def _collect(
             edges=schemes(first.program, first.kind),
             because=group_reason(first, kinds, len(instances), savings.get(structure)),
             graph=graph,
-            target=target.name,
+            target=request.target.name,
+            numerics=request.numerics,
         )
     place: Counter[str] = Counter()
     launches: list[Launch] = []

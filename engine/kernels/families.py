@@ -26,6 +26,7 @@ from engine.scheduling.tiling import fold_tiles
 from engine.support.errors import OverBudget, Unsupported
 from engine.target.hardware import MAX_GRID
 from engine.target.registers import MAX_PRIVATE
+from engine.tensor.numerics import with_arithmetic
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tile.nodes import Note, TileProgram
 
@@ -58,6 +59,7 @@ def advise(
     compile_group: by the family that a recipe asks for, else the group's own.
     """
     family, machine = family_of(group), setting.machine
+    group = replace(group, program=with_arithmetic(group.program, setting.numerics))
     advice = family.advise(group, setting, compile_group)
 
     def compile_advice(given: tuple[Advice, ...]) -> tuple[float, Kernel]:

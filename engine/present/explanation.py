@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from engine.compilation import predict_kernel
 from engine.cost.nodes import Prediction
@@ -16,6 +17,8 @@ from engine.scheduling.nodes import Band, Verdict
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.tree_text import show
 from engine.support.errors import EngineError
+from engine.tensor.numerics import ARITHMETIC, FAITHFUL, OPMATH, has_halves, is_opmath, with_arithmetic
+from engine.tensor.traffic import flop_counts
 
 
 def explain(
@@ -69,10 +72,35 @@ def _lines(kernel: AnyKernel, prediction: Prediction | CpuPrediction) -> Iterato
     yield "Storage"
     for statement in kernel.program.statements:
         yield f"  {statement.name} {statement.write.array}: {made.placements.get(statement.name, 'register')}"
+    yield from _numerics(kernel)
     yield ""
     yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
     for term in prediction.terms:
         yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"
+
+
+def _numerics(kernel: AnyKernel) -> Iterator[str]:
+    """Where a kernel of 16-bit floats rounds, and what it would take if it rounded elsewhere and was else the same."""
+    if isinstance(kernel, CpuKernel) or not has_halves(kernel.program):
+        return
+    opmath = is_opmath(kernel.recipe.numerics)
+    other = FAITHFUL if opmath else OPMATH
+    yield ""
+    yield f"How it rounds: {OPMATH if opmath else FAITHFUL}"
+    if opmath:
+        yield "  in float32 between loads and stores; 16-bit floats are rounded where they are stored or multiplied"
+        if kernel.program.approximates:
+            yield "  functions by special-function units, to some 2^-22 of their results"
+    else:
+        yield "  to 16 bits behind every operator, as the graph says"
+    if kernel.facts.launches:
+        return
+    flops, special = flop_counts(kernel.program)
+    other_flops, other_special = flop_counts(with_arithmetic(kernel.program, {ARITHMETIC: other}))
+    facts = kernel.facts
+    changed = replace(facts, flops=facts.flops + other_flops - flops, special=facts.special + other_special - special)
+    time = predict_kernel(replace(kernel, facts=changed))
+    yield f"  {other} would take {time.microseconds:.3g} µs ({time.origin})"
 
 
 def _launches(kernel: Kernel) -> Iterator[str]:

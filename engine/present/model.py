@@ -94,6 +94,7 @@ def model_doc(
         graph.name, str(graph.source or ""), machine.name, operators, nodes, edges, groups,
         unsupported=tuple(plan.unsupported.items()), total=None, seconds=(), links=inside,
         uncompiled=beside,
+        numerics=tuple(sorted(plan.numerics.items())),
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 

@@ -229,6 +229,8 @@ class TensorProgram:
     """Arrays read afterwards.  An array in both `inputs` and `outputs` is updated in place."""
     constants: tuple[str, ...] = ()
     """Those of `inputs` whose value the graph fixes (weights)."""
+    approximates: bool = False
+    """Whether its kernel approximates functions of floats (`tile/opmath.py`)."""
 
     @cached_property
     def readers(self) -> Mapping[str, Sequence[Statement]]:
@@ -244,14 +246,15 @@ class TensorProgram:
         used = set(outputs).union(*[s.arrays for s in statements])
         arrays = {name: array for name, array in self.arrays.items() if name in used}
         inputs, constants = (tuple(n for n in names if n in used) for names in (self.inputs, self.constants))
-        return TensorProgram(self.name, arrays, tuple(statements), inputs, outputs, constants)
+        return TensorProgram(self.name, arrays, tuple(statements), inputs, outputs, constants, self.approximates)
 
     def cut_out(self, statements: Sequence[Statement], outputs: Collection[str]) -> TensorProgram:
         """Some statements as a program whose inputs are what others make.  outputs: what they make for others."""
         made = dict.fromkeys(s.write.array for s in statements)
         read = dict.fromkeys(array for s in statements for array in s.sources)
         inputs = tuple(a for a in read if a not in made or a in self.inputs)
-        return TensorProgram("", self.arrays, tuple(statements), inputs, tuple(a for a in made if a in outputs))
+        written = tuple(a for a in made if a in outputs)
+        return TensorProgram("", self.arrays, tuple(statements), inputs, written, approximates=self.approximates)
 
     def needed_outside(self, statements: Sequence[Statement]) -> frozenset[str]:
         """The arrays of some statements that others read, or that are outputs."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, iterators_of
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement, TensorProgram, iterators_of
 from engine.tensor.shifted_exponentials import Weighted, is_shifted, match_weighted
 
 Box = tuple[tuple[int, int], ...]
@@ -19,6 +19,13 @@ COSTS: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 """Scalar function -> (operations on CUDA cores, results of special-function units) of its accurate float32 form.
 Estimates from the shape of the usual implementations; every function not listed is one operation."""
+
+APPROXIMATE_COSTS: Mapping[str, tuple[int, int]] = {
+    "exp": (1, 1), "sqrt": (0, 1), "rsqrt": (0, 1), "reciprocal": (0, 1), "div": (1, 0), "sigmoid": (2, 2),
+    "tanh": (5, 2), "erf": (13, 2),
+}  # fmt: skip
+"""The same of approximations (`include/scalar.cuh`), counted in their text; a quotient without the reciprocal of what
+it is divided by, which is computed once for all that share it."""
 
 OF_SHIFT = 3
 """Operations per weight of an online softmax: compare with the running maximum, subtract it, add to the sum."""
@@ -39,22 +46,24 @@ def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
 def flop_counts(program: TensorProgram) -> tuple[int, int]:
     """(operations on CUDA cores, special-function results) over whole boxes: guards are not subtracted."""
     flops = special = 0
+    costs = {**COSTS, **APPROXIMATE_COSTS} if program.approximates else COSTS
     for statement in program.statements:
         points = statement.points
         term = match_weighted(statement.expression) if is_shifted(statement) else None
-        per_point = _cost(statement.expression if term is None else term.factor)
+        per_point = _cost(statement.expression if term is None else term.factor, costs)
         flops += points * (per_point[0] + _joins(statement, term))
         special += points * per_point[1]
+        special += _reciprocals(statement, statement.expression) if program.approximates else 0
         if term is not None:
             weights = math.prod(statement.extents[name] for name in iterators_of(term.exponent))
-            of_weight = _cost(Apply("exp", (term.exponent,), "float32"))
+            of_weight = _cost(Apply("exp", (term.exponent,), "float32"), costs)
             flops, special = flops + weights * (of_weight[0] + OF_SHIFT), special + weights * of_weight[1]
     return flops, special
 
 
 def flops_of(expression: Scalar) -> int:
     """Operations on CUDA cores of one evaluation."""
-    return _cost(expression)[0]
+    return _cost(expression, COSTS)[0]
 
 
 def _joins(statement: Statement, term: Weighted | None) -> int:
@@ -62,6 +71,16 @@ def _joins(statement: Statement, term: Weighted | None) -> int:
     if statement.reduction is None:
         return 0
     return 1 if term is None else 2 if term.factor is not None else 0
+
+
+def _reciprocals(statement: Statement, value: Scalar) -> int:
+    """Reciprocals for all quotients of an expression: none for a constant, one for all points that share it."""
+    if not isinstance(value, Apply):
+        return 0
+    count = sum(_reciprocals(statement, operand) for operand in value.operands)
+    if value.function == "div" and not isinstance(value.operands[1], Literal):
+        count += math.prod(statement.extents[name] for name in iterators_of(value.operands[1]))
+    return count
 
 
 def _note(found: dict[str, dict[Box, int]], touched: Iterable[Access], statement: Statement) -> None:
@@ -91,12 +110,12 @@ def _volume(box: Box) -> int:
     return math.prod(high - low + 1 for low, high in box)
 
 
-def _cost(expression: Scalar | None) -> tuple[int, int]:
+def _cost(expression: Scalar | None, costs: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
     """Operations and special-function results of one evaluation; none for no expression."""
     if not isinstance(expression, Apply):
         return 0, 0
-    flops, special = COSTS.get(expression.function, (1, 0))
+    flops, special = costs.get(expression.function, (1, 0))
     for operand in expression.operands:
-        inner = _cost(operand)
+        inner = _cost(operand, costs)
         flops, special = flops + inner[0], special + inner[1]
     return flops, special

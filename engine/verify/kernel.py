@@ -20,12 +20,14 @@ from engine.execution.nodes import ORDERS, Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
+from engine.tensor.numerics import is_opmath
+from engine.tensor.terms import HALVES
 from engine.tile.source import CudaSource
 from engine.verify.compare import ElementComparison, compare
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
 from engine.verify.levels import KernelRun, work_of
 from engine.verify.rounding import followed_errors
-from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores, operand_roundoff
+from engine.verify.tolerance import KernelRounding, Tolerance, group_tolerance, magnitude, operand_roundoff
 
 Values = Mapping[str, np.ndarray]
 
@@ -161,7 +163,15 @@ def check_kernel(
 
 def kernel_tolerance(kernel: Kernel) -> Tolerance:
     """Allowed error of a correct kernel, whatever its values are."""
-    return on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    return group_tolerance(kernel.group, kernel_rounding(kernel))
+
+
+def kernel_rounding(kernel: Kernel) -> KernelRounding:
+    """What a kernel rounds: under `opmath` between its operators only what it hands on in memory or on tensor cores."""
+    tile = kernel.tile
+    handed_on = {b.dtype for one in tile.launches for b in one.buffers.values() if b.scope in ("shared", "workspace")}
+    between = not is_opmath(kernel.recipe.numerics) or bool(tile.intrinsic) or not handed_on.isdisjoint(HALVES)
+    return KernelRounding(operand_roundoff(tile.intrinsic), between)
 
 
 def _compare(
@@ -178,7 +188,7 @@ def _compare(
         return compared
     program = kernel.group.program
     inputs = {n: given[n].reshape(program.arrays[n].shape) for n in program.inputs}
-    followed = followed_errors(program, inputs, operand_roundoff(kernel.tile.intrinsic))
+    followed = followed_errors(program, inputs, kernel_rounding(kernel))
     return compared if followed is None else compared.within(followed[name].reshape(-1)[wrote])
 
 

@@ -16,10 +16,11 @@ from engine.graph.nodes import OperatorGraph, is_float
 from engine.recipe import Recipe
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.verify.condition import DRAWS, MARGIN, WIDER, OutputLimits, even_limits, find_limits
+from engine.verify.kernel import kernel_rounding
 from engine.verify.levels import SOURCE, find_run
 from engine.verify.model_run import LaunchRun, ModelRun
 from engine.verify.native import native_run
-from engine.verify.tolerance import on_tensor_cores, tolerance
+from engine.verify.tolerance import tolerance
 
 Progress = Callable[[str, int, int], None]
 
@@ -100,8 +101,9 @@ def _find_limits(
 
 
 def _tolerance(kernel: AnyKernel) -> float:
-    found = tolerance(kernel.group.program)
-    return (found if isinstance(kernel, CpuKernel) else on_tensor_cores(found, kernel.tile.intrinsic)).relative
+    if isinstance(kernel, CpuKernel):
+        return tolerance(kernel.group.program).relative
+    return tolerance(kernel.group.program, kernel=kernel_rounding(kernel)).relative
 
 
 def _exact(graph: OperatorGraph, names: Sequence[str], seed: int) -> Mapping[str, np.ndarray]:

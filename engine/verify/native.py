@@ -59,7 +59,7 @@ class _KernelComparison:
             own = compare(self.tolerance, got.reshape(-1)[part], right[part], magnitude(right))
             if own.wrong.any():
                 inputs = {n: self.given[n].reshape(program.arrays[n].shape) for n in program.inputs}
-                followed = followed_errors(program, inputs, 0.0)
+                followed = followed_errors(program, inputs)
                 own = own if followed is None else own.within(followed[name].reshape(-1)[part])
             self.compared += own.errors.size
             self.worst = max(self.worst, float(own.errors.max(initial=0.0)))

@@ -21,7 +21,8 @@ from engine.tensor.evaluate import Arrays, EvaluatedBox, chunks_of, evaluate, is
 from engine.tensor.functions import FUNCTION_OF, reduce_axes
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, without_cast
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
-from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUM_FACTOR, UNIT
+from engine.tensor.terms import HALVES
+from engine.verify.tolerance import AS_REFERENCE, EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUM_FACTOR, UNIT, KernelRounding
 
 STEPS = frozenset(("floor", "ceil", "round"))
 """Functions whose result moves by a whole step where an operand within its error of an edge does."""
@@ -44,23 +45,23 @@ MOST_POINTS = 2**28
 
 
 def followed_errors(
-    program: TensorProgram, inputs: Mapping[str, np.ndarray], operand_unit: float = 0.0
+    program: TensorProgram, inputs: Mapping[str, np.ndarray], kernel: KernelRounding = AS_REFERENCE
 ) -> dict[str, np.ndarray] | None:
     """Output -> what each of its elements may be off by, with these values; None where following them takes too long.
 
-    inputs: of the program.  operand_unit: the roundoff of the operands of matrix products, 0 where they are exact.
+    inputs: of the program.
     """
     if sum(s.points for s in program.statements if not is_product(s)) > MOST_POINTS:
         return None
     values = {**inputs, **evaluate(program, inputs, exact=True)}
-    errors = rounding_errors(program, values, operand_unit)
+    errors = rounding_errors(program, values, kernel)
     return {name: errors[name] for name in program.outputs}
 
 
 def rounding_errors(
-    program: TensorProgram, values: Mapping[str, np.ndarray], operand_unit: float = 0.0
+    program: TensorProgram, values: Mapping[str, np.ndarray], kernel: KernelRounding = AS_REFERENCE
 ) -> dict[str, np.ndarray]:
-    """Array -> what each element may be off by.  values: of every array.  operand_unit: as in `followed_errors`."""
+    """Array -> what each element may be off by.  values: of every array."""
     exact = {
         name: np.asarray(v, np.float64) if "float" in program.arrays[name].dtype else np.asarray(v)
         for name, v in values.items() if name in program.arrays
@@ -76,13 +77,14 @@ def rounding_errors(
             written = np.zeros(array.shape, bool)  # other statements may write, and round, other parts of the array
             for start, stop in chunks_of(statement):
                 box = EvaluatedBox(statement, exact, True, start, stop)
-                followed = _FollowedStatement(box, errors, operand_unit).error()
+                followed = _FollowedStatement(box, errors, kernel).error()
                 box.store(errors[array.name], followed)
                 box.store(written, np.ones(followed.shape, bool))
             if array.dtype in UNIT:
                 value, unit = exact[array.name], UNIT[array.dtype]
                 rounded = written & ~_is_whole(value, errors[array.name], unit)
-                errors[array.name] += np.where(rounded, np.abs(value) * (SIDES * unit), 0)
+                sides = SIDES if array.name in program.outputs else _sides(array.dtype, kernel)
+                errors[array.name] += np.where(rounded, np.abs(value) * (sides * unit), 0)
     return errors
 
 
@@ -93,7 +95,7 @@ class _FollowedStatement:
     values: EvaluatedBox
     errors: Mapping[str, np.ndarray]
     """Of every array."""
-    operand_unit: float
+    kernel: KernelRounding
 
     @property
     def statement(self) -> Statement:
@@ -158,8 +160,8 @@ class _FollowedStatement:
 
         left, right = (self.values.arrays[access.array] for access in (a, b))
         off_left, off_right = (self.errors[access.array] for access in (a, b))
-        error = sum_up(off_left + self.operand_unit * np.abs(left), np.abs(right))
-        error = error + sum_up(np.abs(left), off_right + self.operand_unit * np.abs(right))
+        error = sum_up(off_left + self.kernel.operands * np.abs(left), np.abs(right))
+        error = error + sum_up(np.abs(left), off_right + self.kernel.operands * np.abs(right))
         partial = np.abs(sum_up(left, right)) + np.sqrt(sum_up(left**2, right**2))
         return np.asarray(error + self._roundings() * partial)
 
@@ -205,7 +207,8 @@ class _FollowedStatement:
                     mean = np.fmax(up, down) if whole or function in STEPS else (up + down) / 2
                     # Below 0 there is no root: the other side alone says how far a result may move.
                     error = error + np.where(np.isnan(mean), np.fmax(up, down), mean)
-                ulps = FUNCTION_ULPS if function in INEXACT else SIDES * (function not in EXACT)
+                sides = _sides(dtype, self.kernel)
+                ulps = FUNCTION_ULPS if function in INEXACT else sides * (function not in EXACT)
                 size = np.maximum(np.abs(value), 1.0) if function in BOUNDED else np.abs(value)
                 rounding = np.asarray(size * (ulps * UNIT.get(dtype, 0.0)))
                 if function in OF_WHOLE and ulps and dtype in UNIT:
@@ -214,6 +217,11 @@ class _FollowedStatement:
                 return value, error + (0 if function in STEPS else rounding)
             case _:
                 return value, np.zeros(())
+
+
+def _sides(dtype: str, kernel: KernelRounding) -> int:
+    """How many round what operators hand to each other: the reference, and the kernel unless it computes in float32."""
+    return SIDES if kernel.between or dtype not in HALVES else 1
 
 
 def _is_whole(value: np.ndarray, error: np.ndarray, unit: float) -> np.ndarray:

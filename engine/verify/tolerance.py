@@ -61,7 +61,21 @@ class Tolerance:
         return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def group_tolerance(group: FusionGroup) -> Tolerance:
+@dataclass(frozen=True, slots=True)
+class KernelRounding:
+    """What a kernel rounds, beside its results."""
+
+    operands: float = 0.0
+    """Unit roundoff of the operands of matrix products; 0 where they are exact."""
+    between: bool = True
+    """Whether it rounds to 16 bits what its operators hand to each other, as the reference does."""
+
+
+AS_REFERENCE = KernelRounding()
+"""Of a kernel that rounds where the reference does."""
+
+
+def group_tolerance(group: FusionGroup, kernel: KernelRounding = AS_REFERENCE) -> Tolerance:
     """The tolerance of what a group writes.
 
     Where it reads what a lowering made inside an operator (the state of an LSTM, the mean of a norm), the reference has
@@ -69,17 +83,17 @@ def group_tolerance(group: FusionGroup) -> Tolerance:
     reads the parts of a sum, the reference has added up the whole.
     """
     if group.graph is None:
-        return tolerance(group.program)
+        return tolerance(group.program, kernel=kernel)
     known, arrays = group.graph.tensors.keys(), group.instances[0].arrays
     inside = {tensor for n in group.program.inputs if (tensor := arrays[n]) not in known}
     if not inside:
-        return tolerance(group.program)
+        return tolerance(group.program, kernel=kernel)
     lowered = lower(group.graph)
     wholes = set() if inside <= lowered.arrays.keys() else {arrays[n] for n in group.program.outputs}
-    return tolerance(group.program, behind(lowered, known - wholes, inside | wholes))
+    return tolerance(group.program, behind(lowered, known - wholes, inside | wholes), kernel=kernel)
 
 
-def tolerance(*programs: TensorProgram) -> Tolerance:
+def tolerance(*programs: TensorProgram, kernel: KernelRounding = AS_REFERENCE) -> Tolerance:
     """The tolerance of every output of programs that feed each other: roundings, functions, the longest reduction."""
     statements = [(program, statement) for program in programs for statement in program.statements]
     kinds = [program.arrays[statement.write.array].dtype for program, statement in statements]
@@ -93,21 +107,18 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
     longest = max(lengths, default=1)
     summed = SUM_FACTOR * math.sqrt(longest) if lengths else 0
     single = UNIT["float32"] * (SIDES * singles + FUNCTION_ULPS * functions + summed)
-    rounded = sum(UNIT[dtype] * SIDES * count for dtype, count in narrow.items())
+    results = [program.arrays[name].dtype for program in programs[:1] for name in program.outputs]
+    own = {d: count if kernel.between else min(count, results.count(d)) for d, count in narrow.items()}
+    rounded = sum(UNIT[dtype] * (count + own[dtype]) for dtype, count in narrow.items())
+    operands = 2 * kernel.operands
     reasons = [f"{count} roundings to {d} (2^{math.log2(UNIT[d]):.0f})" for d, count in narrow.items() if count]
+    reasons += [f"{own[d]} of them by the kernel" for d, count in narrow.items() if own[d] < count]
     reasons += [f"{singles} to float32 (2^-24)"] * (singles > 0)
     reasons += [f"{functions} functions of {FUNCTION_ULPS} ulp"] * (functions > 0)
     reasons += [f"a reduction of {longest} terms ({SUM_FACTOR} sqrt n)"] * bool(lengths)
     reasons += ["from the nearest tensors that the reference has"] * (len(programs) > 1)
-    return Tolerance(single + rounded, ", ".join(reasons) or "exact: integers and booleans")
-
-
-def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
-    """The tolerance where an instruction ("" for none) multiplies: tf32 rounds both operands of every product."""
-    if not operand_roundoff(intrinsic):
-        return found
-    because = f"{found.because}, 2 operands rounded to tf32 (2^-11)"
-    return Tolerance(found.relative + 2 * operand_roundoff(intrinsic), because)
+    reasons += [f"2 operands rounded to tf32 (2^{math.log2(kernel.operands):.0f})"] if kernel.operands else []
+    return Tolerance(single + rounded + operands, ", ".join(reasons) or "exact: integers and booleans")
 
 
 def operand_roundoff(intrinsic: str) -> float:

@@ -144,13 +144,15 @@ def test_an_order_says_what_the_command_line_wants(tmp_path: Path) -> None:
 
 def test_the_present_advice_is_written_for_the_process(tmp_path: Path) -> None:
     text = "advice user\n  S0 @ i: split 4\n"
-    write_present(tmp_path / "new" / "r.json", "a100", {"batch": 2}, '{"apart": "[[\\"A\\", \\"B\\"]]"}', {"g": text})
-    recipe = read_recipe(tmp_path / "new" / "r.json")
+    path, numerics = tmp_path / "new" / "r.json", {"arithmetic": "opmath"}
+    write_present(path, "a100", {"batch": 2}, numerics, '{"apart": "[[\\"A\\", \\"B\\"]]"}', {"g": text})
+    recipe = read_recipe(path)
+    assert recipe.numerics == numerics
     assert (recipe.target, recipe.dimensions, to_text(recipe.groups["g"])) == ("a100", {"batch": 2}, text)
     assert recipe.fusion == {"apart": '[["A", "B"]]'}
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be made"):
-        write_present(tmp_path / "file" / "r.json", "a100", {}, "{}", {})
+        write_present(tmp_path / "file" / "r.json", "a100", {}, {}, "{}", {})
 
 
 def test_records_of_two_targets_are_two_files() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
+from pytestqt.qtbot import QtBot
 
 from app.session.client import COMMAND
+from app.session.loom_file import present_recipe, read_loom
 from app.session.recovery import journal_folder
+from app.session.script import group_script
 from app.shell.window import Window
 from tests.app.driving import select, settle
+from tests.semantics.single import write_model
 
 
 def symbolic(tmp_path: Path) -> str:
@@ -65,3 +69,31 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     assert other.steps[0].predicted is None, "what was known on the other machine is not carried over"
     assert window.document.is_modified and not window.notice.has_news
     assert len(list(journal_folder().glob("*.journal"))) == 1
+
+
+def test_another_rounding_makes_other_kernels_and_is_saved(
+    make: Callable[..., Window], qtbot: QtBot, tmp_path: Path
+) -> None:
+    """A GELU in halves: float32 inside the kernel at first, then as the graph says; a saved workspace says so, too."""
+    shapes: dict[str, tuple[str, Sequence[int]]] = {"x": ("float16", (64, 256))}
+    file = write_model(tmp_path / "gelu.onnx", [("Gelu", ["x"], ["y"], {})], shapes, ["y"], opset=20)
+    window = make(command=COMMAND)
+    window.open_file(str(file))
+    settle(window, qtbot)
+    name = window.workspace.model.groups[0].name
+    assert "fn_erf_step_approx" in select(window, qtbot, name).cuda
+    window.menu.device.click()
+    settle(window, qtbot)
+    dialog = window.commands.machine
+    arithmetic = dialog.rounding["arithmetic"]
+    assert arithmetic.currentData() == "opmath" and dialog.rounding["tensor_cores"].currentData() == ""
+    arithmetic.setCurrentIndex(arithmetic.findData(""))
+    dialog.buttons.button(dialog.buttons.StandardButton.Ok).click()
+    settle(window, qtbot)
+    kernel = select(window, qtbot, name)
+    assert "round_f16" in kernel.cuda and "_approx" not in kernel.cuda
+    with qtbot.waitSignal(window.document.saved):
+        window.document.save(str(tmp_path / "gelu.loom"))
+    recipe = present_recipe(read_loom(tmp_path / "gelu.loom"))
+    assert recipe.numerics == {}
+    assert "numerics={}" in group_script(window.workspace.opened, name, kernel.recipe)

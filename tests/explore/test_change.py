@@ -11,7 +11,6 @@ from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, Attempt
 from engine.explore.fusion_attempts import Attempts
 from engine.explore.local_refusion import LocalRefusion
 from engine.fusion.stitching.nodes import Fixed
-from engine.target import target
 from tests.fusion.test_plan import MODELS, groups_of, model
 from tests.semantics.single import Node
 from tests.support.needs import needs_compiler
@@ -149,8 +148,8 @@ def test_a_release_tells_what_the_search_makes_of_it(tmp_path: Path) -> None:
 def test_a_large_part_of_a_graph_is_not_explored_while_somebody_waits(
     bert: engine.OperatorGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choice = engine.fuse(bert).choice
-    around = LocalRefusion(choice, "stitch", target("h200"))
-    assert around.change(range(len(choice.groups)), Fixed()) is not None
+    plan = engine.fuse(bert)
+    around, places = LocalRefusion(plan), range(len(plan.launches))
+    assert around.change(places, Fixed()) is not None
     monkeypatch.setattr("engine.explore.local_refusion.MOST_STATEMENTS", 10)
-    assert around.change(range(len(choice.groups)), Fixed()) is None
+    assert around.change(places, Fixed()) is None

@@ -113,7 +113,7 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
       float pair[2];
       #pragma unroll
       for (int v = 0; v < 2; ++v) {
-        pair[v] = round_f16(float(acc[0][s][h][v]));
+        pair[v] = acc[0][s][h][v];
       }
       {
         Pack<f16, 2> results_pack;
@@ -139,7 +139,7 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
   #pragma unroll
   for (int v = 0; v < 8; ++v) {
     const float p_2 = sums[0][v];
-    y_value[v] = round_f16((p_2 + bias_value[v]));
+    y_value[v] = (p_2 + bias_value[v]);
   }
   {
     Pack<f16, 8> y_pack;

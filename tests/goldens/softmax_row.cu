@@ -45,7 +45,7 @@ softmax_0(const f16* __restrict__ x_, f16* __restrict__ y_)
   float y_exp[8];
   #pragma unroll
   for (int v = 0; v < 8; ++v) {
-    y_exp[v] = fn_exp((float(x_value[v]) - float(y_max_acc)));
+    y_exp[v] = fn_exp_approx((x_value[v] - y_max_acc));
     y_sum_acc += (inside ? y_exp[v] : 0.0f);
   }
   y_sum_acc = warp_reduce<Sum, 8>(y_sum_acc);
@@ -53,7 +53,7 @@ softmax_0(const f16* __restrict__ x_, f16* __restrict__ y_)
   float y_value[8];
   #pragma unroll
   for (int v = 0; v < 8; ++v) {
-    y_value[v] = round_f16(float((y_exp[v] / y_sum_acc)));
+    y_value[v] = fn_div_approx(y_exp[v], y_sum_acc);
   }
   {
     Pack<f16, 8> y_pack;

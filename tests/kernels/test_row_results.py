@@ -271,7 +271,7 @@ FAULTS = {
     "a lane's own part counted twice": ("y_squares_acc[r] = 0.0f;\n    ", "\n    "),
     "every lane hands over a part": ("if (first_lane) y_sum_parts", "y_sum_parts"),
     "parts of all warps at one place": ("+ thread / 32, y_sum_acc[r]", ", y_sum_acc[r]"),
-    "columns past the edge counted": ("(inside ? ((float(t_value", "(true ? ((float(t_value"),
+    "columns past the edge counted": ("(inside ? ((t_value", "(true ? ((t_value"),
     "a mean over the tile, not the row": ("/ 104.0f);", "/ 128.0f);"),
     "the statistics of the row beside": ("- y_mean[r])", "- y_mean[1 - r])"),
     "results kept of another column": ("(float(t_value[r * 4 + s][v])", "(float(t_value[r * 4][v])"),

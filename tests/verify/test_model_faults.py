@@ -70,11 +70,11 @@ def test_a_fault_of_one_kernel_is_seen_at_the_outputs(fault: ModelFault, monkeyp
         pytest.skip(f"{fault.model} is not here")
     right = clean(fault.model)
     assert right.status == "pass" and all(check.elements_compared for check in right.checks)
-    compile_group = model_run.compile_group
+    compile_for = model_run.compile_for
     edited = []
 
     def with_fault(group: engine.FusionGroup, recipe: engine.Recipe) -> engine.Kernel:
-        kernel = compile_group(group, recipe)
+        kernel = compile_for(group, recipe)
         if group.name != fault.group:
             return kernel
         text = re.sub(fault.pattern, fault.text, kernel.source.text, count=1)
@@ -82,6 +82,6 @@ def test_a_fault_of_one_kernel_is_seen_at_the_outputs(fault: ModelFault, monkeyp
         edited.append(group.name)
         return replace(kernel, source=replace(kernel.source, text=text))
 
-    monkeypatch.setattr(model_run, "compile_group", with_fault)
+    monkeypatch.setattr(model_run, "compile_for", with_fault)
     assert checked(fault.model).status == "fail"
     assert edited

@@ -156,7 +156,8 @@ class RunController(QObject):
         workspace, path = self.workspace, recipe_beside(order.records)
         known = {name: history.step.text for name, history in workspace.histories.items() if workspace.group(name)}
         fixed = fixed_now(workspace.histories)
-        write = partial(write_present, path, order.target, order.dimensions, fixed, known)
+        rounding = workspace.opened.rounding(workspace.model)
+        write = partial(write_present, path, order.target, order.dimensions, rounding, fixed, known)
 
         def begin() -> None:
             self._is_starting = False

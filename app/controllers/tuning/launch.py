@@ -196,15 +196,16 @@ def recipe_beside(records: Path) -> Path:
 
 
 def write_present(
-    path: Path, target: str, dimensions: Mapping[str, int], fixed: str, advice: Mapping[str, str]
-) -> None:
+    path: Path, target: str, dimensions: Mapping[str, int], numerics: Mapping[str, str], fixed: str,
+    advice: Mapping[str, str],
+) -> None:  # fmt: skip
     """Writes the recipe as it is in the window: what is fixed about groups, and the advice of those that are known.
 
-    fixed: a step of the history of groups.  advice: group -> its advice in the text form.  Raises BadInput for advice
-    that cannot be read, and where the file cannot be written.
+    numerics: as in `Recipe`.  fixed: a step of the history of groups.  advice: group -> its advice in the text form.
+    Raises BadInput for advice that cannot be read, and where the file cannot be written.
     """
     groups = {name: from_text(text) for name, text in advice.items()}
-    recipe = Recipe(target, dict(dimensions), {}, json.loads(fixed), groups)
+    recipe = Recipe(target, dict(dimensions), dict(numerics), json.loads(fixed), groups)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

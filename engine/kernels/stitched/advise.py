@@ -67,7 +67,8 @@ def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compil
     for share in (own, *own.others()):
         entries = (*before, *share.entries(program))
         try:
-            recipe = Recipe(machine.name, groups={group.name: (Advice(plain.author, Scenario(entries)),)})
+            advice = Advice(plain.author, Scenario(entries))
+            recipe = Recipe(machine.name, numerics=setting.numerics, groups={group.name: (advice,)})
             found.append((share, entries, compile_group(group, recipe)))
         except EngineError:
             if share == own:
@@ -89,7 +90,7 @@ def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compil
 
 def with_own_schemes(advice: Advice, group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
     """The advice with what its own kernel says of the intermediates, so that it can be seen and changed."""
-    recipe = Recipe(setting.machine.name, groups={group.name: (advice,)})
+    recipe = Recipe(setting.machine.name, numerics=setting.numerics, groups={group.name: (advice,)})
     try:
         kernel = compile_group(group, recipe)
     except EngineError:

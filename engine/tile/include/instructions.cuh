@@ -54,3 +54,31 @@ __device__ __forceinline__ u32 fn_pack_bf16(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
     return result;
 }
+
+// ex2.approx.ftz.f32: two to the power of x, at most 2 units in the last place off; a subnormal result is 0.
+__device__ __forceinline__ float exp2_approx(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+// rcp.approx.ftz.f32: 1 / x, at most 1 unit in the last place off; a subnormal operand or result is 0.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+// sqrt.approx.ftz.f32: at most 2^-23 of the root off; of a subnormal operand 0.
+__device__ __forceinline__ float sqrt_approx(float x) {
+    float result;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+// rsqrt.approx.ftz.f32: at most 2^-22.9 of the result off.
+__device__ __forceinline__ float rsqrt_approx(float x) {
+    float result;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}

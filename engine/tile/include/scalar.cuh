@@ -138,4 +138,38 @@ LOOM_UNSIGNED(u32, 32)
 LOOM_UNSIGNED(u64, 64)
 #undef LOOM_UNSIGNED
 
+// Approximations by the instructions of the special-function units, for values that are rounded to 16 bits in the end.
+// Errors are relative unless they are said to be absolute; u is 2^-24, half a unit in the last place of 1.
+LOOM_FUNCTION float fn_exp_approx(float x) { return exp2_approx(x * 1.44269504f); }  // 4u + |x| u
+LOOM_FUNCTION float fn_sqrt_approx(float x) { return sqrt_approx(x); }               // 2u
+LOOM_FUNCTION float fn_rsqrt_approx(float x) { return rsqrt_approx(x); }             // 3u
+LOOM_FUNCTION float fn_reciprocal_approx(float x) { return reciprocal_approx(x); }   // 2u; 0 from 2^126 on
+LOOM_FUNCTION float fn_div_approx(float a, float b) { return a * reciprocal_approx(b); }  // 3u; 0 for b from 2^126 on
+LOOM_FUNCTION float fn_sigmoid_approx(float x) {  // 8u + |x| u
+    return reciprocal_approx(1.0f + exp2_approx(x * -1.44269504f));
+}
+// The difference from 1 loses the leading digits of small results, which are their argument: 2^-15, 6u absolute.
+LOOM_FUNCTION float fn_tanh_approx(float x) {
+    const float large = 1.0f - 2.0f * reciprocal_approx(1.0f + exp2_approx(x * 2.88539008f));
+    return fabsf(x) < 0x1p-8f ? x : large;
+}
+// erf(x) = tanh(x q(x^2)) with q fitted to it on [0, 4.2], where it comes to within u of 1; 2^-15, 8u absolute.
+LOOM_FUNCTION float erf_exponent(float x) {
+    const float s = x * x;
+    float q = 4.58712404e-7f * s - 1.72714690e-5f;
+    q = q * s + 2.58856913e-4f;
+    q = q * s - 1.80544625e-3f;
+    q = q * s - 5.32018367e-4f;
+    q = q * s + 2.96518501e-1f;
+    q = q * s + 3.25581561f;
+    return x * q;
+}
+LOOM_FUNCTION float fn_erf_approx(float x) {
+    const float large = 1.0f - 2.0f * reciprocal_approx(1.0f + exp2_approx(erf_exponent(x)));
+    return fabsf(x) < 0x1p-8f ? x * 1.12837917f : large;
+}
+LOOM_FUNCTION float fn_erf_step_approx(float x) {  // (1 + erf(x)) / 2; 4u absolute
+    return reciprocal_approx(1.0f + exp2_approx(-erf_exponent(x)));
+}
+
 #undef LOOM_FUNCTION

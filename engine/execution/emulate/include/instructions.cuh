@@ -51,3 +51,10 @@ inline u32 fn_pack_f16(float low, float high) {
 inline u32 fn_pack_bf16(float low, float high) {
     return static_cast<u32>(to_bf16(low).bits) | static_cast<u32>(to_bf16(high).bits) << 16;
 }
+
+// Results are the nearest ones; operands and results that are subnormal are flushed to 0 as the instructions do.
+inline float flush(float x) { return fabsf(x) < 0x1p-126f ? 0.0f * x : x; }
+inline float exp2_approx(float x) { return flush(exp2f(flush(x))); }
+inline float reciprocal_approx(float x) { return flush(1.0f / flush(x)); }
+inline float sqrt_approx(float x) { return sqrtf(flush(x)); }
+inline float rsqrt_approx(float x) { return 1.0f / sqrtf(flush(x)); }
