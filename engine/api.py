@@ -150,13 +150,15 @@ def check(
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
+    if isinstance(kernel, CpuKernel):
+        check = partial(check_native, kernel, timeout=timeout)
+    else:
+        check = partial(check_kernel, kernel, timeout=timeout, run=find_run(level, kernel, ptx))
     try:
-        if isinstance(kernel, CpuKernel):
-            return check_native(kernel, *group_values(kernel.group, seed), timeout)
-        run = find_run(level, kernel, ptx)
-        expected, before = group_values(kernel.group, seed)
-        found = check_kernel(kernel, expected, before, timeout, run)
-        return check_layout(kernel, found) if level == PTX and ptx is None else found
+        found = check(*group_values(kernel.group, seed))
+        if isinstance(kernel, CpuKernel) or level != PTX or ptx is not None:
+            return found
+        return check_layout(kernel, found)
     except EngineError as error:
         if error.exit_code == 3:
             raise

@@ -27,7 +27,8 @@ def compare(a: AnyKernel, b: AnyKernel) -> DiffDoc:
     """What changes from kernel `a` to kernel `b` of one group: entries, schedule, CUDA text and figures.
 
     >>> group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0")
-    >>> found = engine.compare(engine.compile(group, engine.Recipe("h200")), engine.compile(group))
+    >>> plain = engine.compile(group, engine.Recipe("h200", numerics=group.numerics))
+    >>> found = engine.compare(plain, engine.compile(group))
     >>> [one.partition(" (because")[0] for one in found.entries[:1]]  # print(found): all, and the figures that differ
     ['+ tensorize: S0 @ k: mark intrinsic mma_m16n8k16_f16']
 
