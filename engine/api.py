@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,6 +150,7 @@ def check(
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
+    check: Callable[..., Check]
     if isinstance(kernel, CpuKernel):
         check = partial(check_native, kernel, timeout=timeout)
     else:
