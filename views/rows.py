@@ -10,10 +10,10 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelInde
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
-from views.shapes import paint_chevron, paint_selected_row
+from views.shapes import paint_selected_row, paint_strokes
 from views.tables import Cell, Table, Tabular, flatten, make_table, selected_lines
-from views.theme import Theme
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 Index = QModelIndex | QPersistentModelIndex
 INDENT = 12
@@ -157,7 +157,7 @@ class RowView(QTreeView, Themed, Tabular):
     row_activated = Signal(object)
 
     def __init__(
-        self, name: str, paint: Callable[[QPainter, TreeRow, RowState, Theme], None], indent: int = INDENT
+        self, name: str, paint: Callable[[ThemedPainter, TreeRow, RowState], None], indent: int = INDENT
     ) -> None:
         super().__init__()
         self.rows = RowModel()
@@ -285,41 +285,27 @@ class _RowDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paints one row."""
-        theme = self._view.theme
-        if theme is None:
+        if self._view.theme is None:
             return
         box = QRectF(option.rect)
         # Columns keep their places, and stay under their heads, when the scroll bar comes and goes.
         box.setWidth(self._view.width())
         state = self._view.state_of(index, box)
         painter.save()
+        themed = ThemedPainter(painter, self._view.theme)
         if state.marked:
-            paint_selected_row(painter, box, theme)
+            paint_selected_row(themed, box)
         elif option.state & QStyle.StateFlag.State_MouseOver:
-            painter.fillRect(box, theme.colour("raised"))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            themed.area(box, "raised")
         if self._view.chevrons and self._view.rows.rowCount(index):
-            paint_chevron(
-                painter, QPointF(state.left - 9, box.center().y() + 0.5), state.opened, theme.colour("text-3")
-            )
-        self._view.paint(painter, self._view.rows.row_at(index), state, theme)
+            at = QPointF(state.left - 9, box.center().y() + 0.5)
+            paint_strokes(themed, at, "open" if state.opened else "closed", "text-3")
+        self._view.paint(themed, self._view.rows.row_at(index), state)
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Rows have the height that they ask for."""
         return QSize(100, self._view.rows.row_at(index).height)
-
-
-def draw_text(painter: QPainter, box: QRectF, text: str, right: bool = False) -> None:
-    """One line of text, elided at its end where it does not fit."""
-    elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(box.width()) + 1)
-    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    painter.drawText(box, side | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, elided)
-
-
-def text_width(painter: QPainter, text: str) -> float:
-    """Width of one line in the painter's face."""
-    return painter.fontMetrics().horizontalAdvance(text)
 
 
 def set_role(widget: QWidget, role: str) -> QWidget:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QRectF, Qt
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.shell.actions import INFOS, LISTED, ActionInfo
 from views.field import Field
-from views.rows import RowState, RowView, TreeRow, draw_text, text_width
-from views.theme import Theme, face, semibold
+from views.rows import RowState, RowView, TreeRow
+from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 SIZE = (560, 420)
 TOP = 72
@@ -138,24 +139,16 @@ def plain(text: str) -> str:
     return text.replace("&", "")
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    box = state.box
-    left, right = state.left + 4, box.right() - 12
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    box = state.box.adjusted(state.left + 4 - state.box.x(), 0, -12, 0)
     if row.value is None:
-        painter.setFont(semibold())
-        painter.setPen(theme.colour("text"))
-        draw_text(painter, QRectF(box.x() + 28, box.y(), right - left, box.height()), row.title)
+        painter.text(state.box.adjusted(28, 0, 0, 0), row.title, font=semibold())
         return
     action, info = row.value
-    enabled = action.isEnabled()
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
     keys = "   ".join(keys.toString(QKeySequence.SequenceFormat.NativeText) for keys in action.shortcuts())
-    draw_text(painter, QRectF(right - KEYS, box.y(), KEYS, box.height()), keys, right=True)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text" if enabled else "text-3"))
-    title = row.title + (" ✓" if action.isChecked() else "")
-    draw_text(painter, QRectF(left, box.y(), right - left - KEYS - 10, box.height()), title)
-    if not enabled:
-        start = left + text_width(painter, title) + 12
-        draw_text(painter, QRectF(start, box.y(), max(right - KEYS - 10 - start, 0), box.height()), info.needs)
+    painter.text(box.adjusted(box.width() - KEYS, 0, 0, 0), keys, "text-3", face(11), RIGHT)
+    title, box = row.title + (" ✓" if action.isChecked() else ""), box.adjusted(0, 0, -KEYS - 10, 0)
+    if action.isEnabled():
+        painter.text(box, title)
+    else:
+        painter.text(box.adjusted(painter.text(box, title, "text-3") + 12, 0, 0, 0), info.needs, "text-3")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from engine.documents.model import StatementDoc
 from views.field import Field
 from views.panel import label
-from views.rows import RowState, RowView, TreeRow, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow
 from views.search.hits import Hit, hits, summary
 from views.search.index import SearchIndex
 from views.search.query import QueryError
 from views.theme import Theme, face
+from views.themed_painter import RIGHT, ThemedPainter
 
 WIDTH = 620
 ROW = 26
@@ -154,15 +155,10 @@ class SearchBox(Field):
         self.chosen.emit(row.value)
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    hit, box = row.value, state.box
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    hit, box = row.value, state.box.adjusted(12, 0, -20, 0)
     assert isinstance(hit, Hit)
-    left, right = box.x() + 12, box.right() - 20
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    width = min(text_width(painter, hit.detail) + 1.0, (right - left) * 0.4)
-    draw_text(painter, QRectF(right - width, box.y(), width, box.height()), hit.detail, right=True)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text-2" if hit.node else "text"))
-    indent = 14 if hit.node else 0
-    draw_text(painter, QRectF(left + indent, box.y(), right - width - 12 - left - indent, box.height()), hit.title)
+    detail = min(painter.width(hit.detail, face(11)) + 1.0, box.width() * 0.4)
+    painter.text(box.adjusted(box.width() - detail, 0, 0, 0), hit.detail, "text-3", face(11), RIGHT)
+    box = box.adjusted(14 if hit.node else 0, 0, -detail - 12, 0)
+    painter.text(box, hit.title, "text-2" if hit.node else "text")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QFont
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
@@ -21,6 +22,7 @@ from views.graph.polylines import distance
 from views.graph.view import GraphView
 from views.overview import overview
 from views.theme import load_theme
+from views.themed_painter import ThemedPainter
 
 THEME = load_theme("dark")
 
@@ -216,8 +218,12 @@ def test_the_title_of_a_box_is_legible_at_every_scale_of_a_first_sight(
     view: GraphView, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[tuple[str, float]] = []
-    note = "views.graph.items.draw_text"
-    monkeypatch.setattr(note, lambda painter, _, text, *__, **___: sizes.append((text, painter.font().pixelSize())))
+
+    def note(_: object, box: object, text: str, tint: object = "", font: QFont | None = None, *more: object) -> float:
+        sizes.append((text, font.pixelSize() if font else 0))
+        return 0.0
+
+    monkeypatch.setattr(ThemedPainter, "text", note)
     view.canvas.resetTransform()
     view.canvas.scale(scale, scale)
     view.canvas.grab()

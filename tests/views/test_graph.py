@@ -19,6 +19,7 @@ from views.graph.layout import BOXES_A_ROW, Size, lay_out_layers
 from views.graph.look import SceneState
 from views.hierarchy import LEVEL, GraphBox, boxes, longest_run
 from views.theme import load_theme
+from views.themed_painter import ThemedPainter
 
 BOX = Size(100.0, 40.0)
 
@@ -177,12 +178,13 @@ def test_an_open_layer_shows_one_copy_with_its_border_edges() -> None:
 def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     width: float, qapp: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, drawn_at = model(), {}
+    whole, drawn_at, paint = model(), dict[str, tuple[QRectF, float]](), ThemedPainter.text
 
-    def note(painter: QPainter, box: QRectF, text: str, right: bool = False) -> None:
-        drawn_at[text] = box, painter.fontMetrics().horizontalAdvance(text), right
+    def note(painter: ThemedPainter, box: QRectF, text: str, *look: object, **more: object) -> float:
+        drawn_at[text] = box, painter.width(text, more.get("font") or (look[1] if len(look) > 1 else None))
+        return paint(painter, box, text, *look, **more)
 
-    monkeypatch.setattr("views.graph.items.draw_text", note)
+    monkeypatch.setattr(ThemedPainter, "text", note)
     frame = next(placed for placed in drawn(whole).placed if placed.opened)
     long = "reducemean + sub + pow + add"
     placed = replace(frame, width=width, box=replace(frame.box, title=long, count=1))
@@ -190,10 +192,11 @@ def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     look.sums[placed.box.key] = 12.5
     image = QImage(400, 400, QImage.Format.Format_ARGB32)
     painter = QPainter(image)
-    BoxItem(placed, look)._frame_text(painter, 12.0)
+    row = QRectF(12, 0, width - 24, 30)
+    BoxItem(placed, look)._title(ThemedPainter(painter, look.theme), row, 12.0)
     painter.end()
-    (time, (_, of_time, _)) = next((text, at) for text, at in drawn_at.items() if text.endswith("µs"))
-    box, needed, _ = drawn_at[long]
+    (time, (_, of_time)) = next((text, at) for text, at in drawn_at.items() if text.endswith("µs"))
+    box, needed = drawn_at[long]
     assert time == "12.5 µs" and box.left() + box.width() + of_time < width - 12
     assert (box.width() >= needed) == (width == 360.0)
 

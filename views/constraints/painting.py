@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QFont, QFontMetricsF
 
 from engine.documents.model import EntryDoc, ScenarioDoc
 from views.constraints.rows import LINE, MARGIN, EntryRefusal, Links, Offer, plain_text, reason, wish, witness_lines
-from views.rows import RowState, TreeRow, draw_text
-from views.shapes import paint_author, paint_verdict
-from views.theme import Theme, code_face, face, semibold
+from views.rows import RowState, TreeRow
+from views.shapes import paint_author, paint_strokes, paint_verdict
+from views.theme import code_face, face, semibold
+from views.themed_painter import ThemedPainter
 
 VERDICT, AUTHOR, FOLDED_AUTHOR = 104, 84, 24
 NARROW = 400
@@ -23,23 +24,22 @@ REFUSAL_LEFT, PADDING = 46, 10
 LINK_GAP = 16
 
 
-def paint_constraint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_constraint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """One row of the tree."""
     match row.value:
         case EntryRefusal(entry):
-            _paint_witness(painter, entry, state.box, theme)
+            _paint_witness(painter, entry, state.box)
         case Links():
-            _paint_links(painter, row.value, state, theme)
+            _paint_links(painter, row.value, state)
         case Offer():
-            _paint_offer(painter, row, state, theme)
+            line = _refusal_line(painter, state.box, False, row.value.last)
+            painter.text(line, row.title, "accent", _link_face(state.current))
         case ScenarioDoc():
-            _paint_scenario(painter, row, row.value, state, theme)
+            _paint_scenario(painter, row, row.value, state)
         case EntryDoc():
-            _paint_entry(painter, row.value, state, theme)
+            _paint_entry(painter, row.value, state)
         case _:
-            painter.setFont(semibold())
-            painter.setPen(theme.colour("text"))
-            draw_text(painter, state.box.adjusted(state.left, 0, -12, 0), row.title)
+            painter.text(state.box.adjusted(state.left, 0, -12, 0), row.title, font=semibold())
 
 
 def link_boxes(links: Links) -> list[tuple[float, float]]:
@@ -58,104 +58,71 @@ def box_left(state_depth: int) -> int:
     return BOX_LEFT + max(state_depth - 1, 0) * DEEPER
 
 
-def _paint_scenario(painter: QPainter, row: TreeRow, scenario: ScenarioDoc, state: RowState, theme: Theme) -> None:
-    box = state.box
-    quiet = scenario.outcome == "not reached"
-    right = box.right() - 12
-    painter.setFont(semibold())
-    painter.setPen(theme.colour("text-2" if quiet else "text"))
-    draw_text(painter, QRectF(state.left, box.y(), right - VERDICT - state.left - 8, box.height()), row.title)
+def _paint_scenario(painter: ThemedPainter, row: TreeRow, scenario: ScenarioDoc, state: RowState) -> None:
+    box = state.box.adjusted(state.left - state.box.x(), 0, -12, 0)
+    tint = "text-2" if scenario.outcome == "not reached" else "text"
+    painter.text(box.adjusted(0, 0, -VERDICT - 8, 0), row.title, tint, semibold())
     outcome = "honoured" if scenario.outcome == "taken" else scenario.outcome
-    _paint_outcome(painter, QRectF(right - VERDICT, box.y(), VERDICT, box.height()), outcome, scenario.outcome, theme)
+    _paint_outcome(painter, box, outcome, scenario.outcome)
 
 
-def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: Theme) -> None:
-    line = QRectF(state.box.x(), state.box.y(), state.box.width(), 24)
-    middle, right = line.center().y(), line.right() - 12
-    box = box_left(state.depth)
-    _paint_box(painter, QRectF(box + 3, middle - 6, 12, 12), entry.enabled, theme)
+def _paint_entry(painter: ThemedPainter, entry: EntryDoc, state: RowState) -> None:
+    left, is_folded = box_left(state.depth), state.box.width() < NARROW
+    line = QRectF(state.box.x(), state.box.y(), state.box.width() - 12, 24)
+    middle, edge = line.center().y(), line.right() - VERDICT - (FOLDED_AUTHOR if is_folded else AUTHOR)
+    painter.ink("edge", "panel", 1.2).drawRoundedRect(QRectF(left + 3, middle - 6, 12, 12), 2.5, 2.5)
+    if entry.enabled:
+        paint_strokes(painter, QPointF(left + 9, middle), "checked", "text-2", 1.5)
     quiet = not entry.enabled or entry.outcome in ("not reached", "matches nothing")
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text-3" if quiet else "text"))
-    left = float(box + BOX_ROOM + 2)
-    folded = line.width() < NARROW
-    edge = right - VERDICT - (FOLDED_AUTHOR if folded else AUTHOR)
-    text = wish(entry) if len(entry.path) <= 2 else plain_text(entry)
-    draw_text(painter, QRectF(left, line.y(), edge - left - 8, line.height()), ("! " if entry.required else "") + text)
-    paint_author(painter, QPointF(edge + 6, middle), entry.author, theme, 4.2)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-2"))
-    if not folded:
-        draw_text(painter, QRectF(edge + 17, line.y(), AUTHOR - 20, line.height()), entry.author)
-    _paint_outcome(
-        painter, QRectF(right - VERDICT, line.y(), VERDICT, line.height()), entry.outcome, entry.outcome, theme
-    )
+    text = ("! " if entry.required else "") + (wish(entry) if len(entry.path) <= 2 else plain_text(entry))
+    left += BOX_ROOM + 2
+    room = QRectF(left, line.y(), edge - left - 8, 24)
+    painter.text(room, text, "text-3" if quiet else "text", code_face())
+    paint_author(painter, QPointF(edge + 6, middle), entry.author, 4.2)
+    if not is_folded:
+        painter.text(QRectF(edge + 17, line.y(), AUTHOR - 20, 24), entry.author, "text-2", face(11))
+    _paint_outcome(painter, line, entry.outcome, entry.outcome)
     if state.box.height() > 30:
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(left + 8, line.bottom() - 2, right - left - 8, 16), entry.verdict)
+        below = QRectF(left + 8, line.bottom() - 2, line.right() - left - 8, 16)
+        painter.text(below, entry.verdict, "text-3", face(11))
 
 
-def _paint_outcome(painter: QPainter, box: QRectF, outcome: str, word: str, theme: Theme) -> None:
-    paint_verdict(painter, QPointF(box.left() + 8, box.center().y()), outcome, theme, 4.5)
+def _paint_outcome(painter: ThemedPainter, line: QRectF, outcome: str, word: str) -> None:
+    """The verdict at the right end of a line."""
+    box = line.adjusted(line.width() - VERDICT, 0, 0, 0)
+    paint_verdict(painter, QPointF(box.left() + 8, box.center().y()), outcome, 4.5)
     wrong = outcome == "infeasible"
-    painter.setFont(semibold(11) if wrong else face(11))
-    painter.setPen(theme.colour("wrong" if wrong else "text-2"))
-    draw_text(painter, QRectF(box.left() + 20, box.y(), box.width() - 18, box.height()), word)
+    font = semibold(11) if wrong else face(11)
+    painter.text(box.adjusted(20, 0, 2, 0), word, "wrong" if wrong else "text-2", font)
 
 
-def _paint_witness(painter: QPainter, entry: EntryDoc, row: QRectF, theme: Theme) -> None:
-    line = _paint_refusal(painter, row, True, False, theme)
-    painter.setFont(semibold(11))
-    painter.setPen(theme.colour("wrong"))
-    draw_text(painter, line, reason(entry))
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
+def _paint_witness(painter: ThemedPainter, entry: EntryDoc, row: QRectF) -> None:
+    line = _refusal_line(painter, row, True, False)
+    painter.text(line, reason(entry), "wrong", semibold(11))
     for number, text in enumerate(witness_lines(entry), 1):
-        draw_text(painter, line.translated(0, number * LINE - 2), text)
+        painter.text(line.translated(0, number * LINE - 2), text, font=code_face())
 
 
-def _paint_links(painter: QPainter, links: Links, state: RowState, theme: Theme) -> None:
+def _paint_links(painter: ThemedPainter, links: Links, state: RowState) -> None:
     """Side by side; the one that the keyboard is at is underlined."""
-    line = _paint_refusal(painter, state.box, False, links.last, theme)
-    painter.setPen(theme.colour("accent"))
+    line = _refusal_line(painter, state.box, False, links.last)
     for number, ((name, _), (left, right)) in enumerate(zip(links.repairs, link_boxes(links), strict=True)):
-        font = face(11)
-        font.setUnderline(state.current and number == state.part)
-        painter.setFont(font)
-        draw_text(painter, QRectF(left, line.y(), right - left + 2, line.height()), name)
+        font = _link_face(state.current and number == state.part)
+        painter.text(QRectF(left, line.y(), right - left + 2, line.height()), name, "accent", font)
 
 
-def _paint_offer(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    """A repair as a link, underlined where the keyboard is."""
-    assert isinstance(row.value, Offer)
-    line = _paint_refusal(painter, state.box, False, row.value.last, theme)
+def _link_face(is_current: bool) -> QFont:
+    """Of a link, underlined where the keyboard is."""
     font = face(11)
-    font.setUnderline(state.current)
-    painter.setFont(font)
-    painter.setPen(theme.colour("accent"))
-    draw_text(painter, line, row.title)
+    font.setUnderline(is_current)
+    return font
 
 
-def _paint_refusal(painter: QPainter, row: QRectF, first: bool, last: bool, theme: Theme) -> QRectF:
-    """One row's part of the box around a witness and its repairs; where the row's first line of text is."""
-    painter.setClipRect(row)
+def _refusal_line(painter: ThemedPainter, row: QRectF, first: bool, last: bool) -> QRectF:
+    """Paints a row's part of the box around a witness and its repairs; where the row's first line of text is."""
+    painter.qt.setClipRect(row)
     beyond = 8.0  # the rounded ends of a part that goes on lie outside its row
     box = row.adjusted(REFUSAL_LEFT, 2 if first else -beyond, -8, -4 if last else beyond)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.colour("wrong-bg"))
-    painter.drawRoundedRect(box, 4, 4)
+    painter.box(box, fill="wrong-bg", radius=4)
     top = row.y() + (MARGIN - 1 if first else 0)
     return QRectF(box.x() + PADDING, top, box.width() - 2 * PADDING, LINE)
-
-
-def _paint_box(painter: QPainter, box: QRectF, checked: bool, theme: Theme) -> None:
-    painter.setPen(QPen(theme.colour("edge"), 1.2))
-    painter.setBrush(theme.colour("panel"))
-    painter.drawRoundedRect(box, 2.5, 2.5)
-    if checked:
-        painter.setPen(
-            QPen(theme.colour("text-2"), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
-        )
-        x, y = box.center().x(), box.center().y()
-        painter.drawPolyline([QPointF(x - 3.2, y + 0.2), QPointF(x - 0.9, y + 2.6), QPointF(x + 3.2, y - 2.4)])

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.documents.model import EntryDoc, KernelDoc
 from views.constraints.rows import summary
 from views.format import figure, made_by
 from views.panel import Elided, FixedStrip, bar
-from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 GAP = 12
 LEGAL_WIDTH = 64
@@ -51,25 +51,21 @@ class OutcomeCounts(FixedStrip, Themed):
         super().paintEvent(event)
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        left, right, height = 12.0, self.width() - 12.0, float(self.height() - 1)
+        painter = ThemedPainter(self, self.theme)
+        box = QRectF(12, 0, self.width() - 24, self.height() - 1)
         for outcome, count in self._counts:
             text, wrong = f"{count} {outcome}", outcome == "infeasible"
-            painter.setFont(semibold(11) if wrong else face(11))
-            mark = 18.0 if outcome == "honoured" else 0.0
-            width = painter.fontMetrics().horizontalAdvance(text) + 1.0
-            if left + mark + width > right:
+            font, mark = semibold(11) if wrong else face(11), 18.0 if outcome == "honoured" else 0.0
+            width = painter.width(text, font) + 1.0
+            if mark + width > box.width():
                 return
             if mark:
-                paint_verdict(painter, QPointF(left + 6, height / 2), outcome, self.theme, 4.5)
-            painter.setPen(self.theme.colour("wrong" if wrong else "text-3" if outcome in QUIET else "text"))
-            draw_text(painter, QRectF(left + mark, 0, width, height), text)
-            left += mark + width + GAP
-        painter.setFont(face(11))
-        painter.setPen(self.theme.colour("text-3"))
-        if left + painter.fontMetrics().horizontalAdvance(self._time) <= right:
-            draw_text(painter, QRectF(left, 0, right - left, height), self._time, right=True)
+                paint_verdict(painter, QPointF(box.x() + 6, self.height() / 2 - 0.5), outcome, 4.5)
+            tint = "wrong" if wrong else "text-3" if outcome in QUIET else "text"
+            painter.text(box.adjusted(mark, 0, 0, 0), text, tint, font)
+            box = box.adjusted(mark + width + GAP, 0, 0, 0)
+        if painter.width(self._time, face(11)) <= box.width():
+            painter.text(box, self._time, "text-3", face(11), RIGHT)
 
 
 class KernelState(QWidget):

@@ -13,9 +13,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
-    QPainter,
     QPaintEvent,
-    QPen,
 )
 from PySide6.QtWidgets import QApplication, QMenu
 
@@ -24,6 +22,7 @@ from views.constraints.painting import BOX_ROOM, PADDING, REFUSAL_LEFT, box_left
 from views.constraints.rows import DISABLE, RELAX, SHOW, Links, Offer, scenario_key
 from views.rows import Index, RowState, RowView, TreeRow
 from views.theme import face
+from views.themed_painter import ThemedPainter
 
 STAGES = (1, 2, 3, 4, 5, 6)
 """Of copies into shared memory, as many as kernels take."""
@@ -125,9 +124,8 @@ class ConstraintTreeView(RowView):
         own = self._pressed[1].path[-1]
         box = boxes[self._place]
         top = box.bottom() + 1 if self._place > own else box.top()
-        painter = QPainter(self.viewport())
-        painter.setPen(QPen(self.theme.colour("accent"), 2))
-        painter.drawLine(12, top, self.viewport().width() - 12, top)
+        painter = ThemedPainter(self.viewport(), self.theme)
+        painter.line((12, top), (self.viewport().width() - 12, top), "accent", 2)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Space switches, Return follows a link, Delete removes, Alt+Up and Alt+Down move, Ctrl+C and Ctrl+V."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QPointF
 
 from engine.documents.exploration import FigureDoc
 from views.format import figure
 from views.moves.rows import gain_text
-from views.rows import RowState, TreeRow, draw_text
-from views.shapes import paint_gain, paint_time_mark
-from views.theme import Theme, face, semibold
+from views.rows import RowState, TreeRow
+from views.shapes import gain_tint, paint_time_mark
+from views.theme import face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 
 COLUMN = 84
 NEUTRAL = "compiled"
@@ -43,25 +43,20 @@ def change(each: FigureDoc) -> str:
     return gain_text(part if each.smaller_is_better else -part)
 
 
-def paint_figure(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_figure(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """One row of the table."""
-    box, each = state.box, row.value
+    box, each = state.box.adjusted(28, 0, -12, 0), row.value
     if not isinstance(each, FigureDoc):
-        painter.setFont(semibold())
-        painter.setPen(theme.colour("text"))
-        draw_text(painter, QRectF(box.x() + 28, box.y(), 140, box.height()), row.title)
+        painter.text(box, row.title, font=semibold())
         if row.key in TIMES:
-            paint_time_mark(painter, QPointF(box.x() + 112, box.center().y()), row.key, theme)
+            paint_time_mark(painter, QPointF(box.x() + 84, box.center().y()), row.key)
         return
     changed = each.a != each.b
-    right = box.right() - 12
-    painter.setFont(face(11))
-    paint_gain(painter, QRectF(right - COLUMN, box.y(), COLUMN, box.height()), change(each) if changed else "", theme)
-    painter.setPen(theme.colour("text" if changed else "text-3"))
+    told, tint = change(each) if changed else "", "text" if changed else "text-3"
+    painter.text(box, told, gain_tint(told), face(11), RIGHT)
     for column, value in ((2, each.a), (1, each.b)):
-        place = QRectF(right - (column + 1) * COLUMN, box.y(), COLUMN, box.height())
-        draw_text(painter, place, _value(value, each.unit), right=True)
-    draw_text(painter, QRectF(box.x() + 28, box.y(), right - 3 * COLUMN - box.x() - 28, box.height()), each.name)
+        painter.text(box.adjusted(0, 0, -column * COLUMN, 0), _value(value, each.unit), tint, face(11), RIGHT)
+    painter.text(box.adjusted(0, 0, -3 * COLUMN, 0), each.name, tint, face(11))
 
 
 def _value(value: float | None, unit: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRect, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QAbstractScrollArea
 
 from engine.documents.exploration import DiffLine
-from views.theme import Theme, code_face
+from views.theme import code_face
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 LINE = 17
 GAP = 12
@@ -56,31 +57,25 @@ class DiffLines(QAbstractScrollArea, Themed):
         """Paints the lines in sight."""
         if self.theme is None:
             return
-        painter = QPainter(self.viewport())
-        painter.setFont(code_face())
+        painter = ThemedPainter(self.viewport(), self.theme)
         down, right = self.verticalScrollBar().value(), self.horizontalScrollBar().value()
         width, height = self.viewport().width(), self.viewport().height()
         for line, top in zip(self.lines, self._tops, strict=True):
-            if top - down + LINE >= 0 and top - down <= height:
-                self._paint_line(painter, line, QRect(0, top - down, width, LINE), right, self.theme)
-            if top - down > height:
-                break
+            if -LINE <= top - down <= height:
+                self._paint_line(painter, line, QRectF(0, top - down, width, LINE), right)
 
-    def _paint_line(self, painter: QPainter, line: DiffLine, box: QRect, right: int, theme: Theme) -> None:
-        middle = Qt.AlignmentFlag.AlignVCenter
+    def _paint_line(self, painter: ThemedPainter, line: DiffLine, box: QRectF, right: int) -> None:
+        new, font = line.mark == "+", code_face()
         if line.mark != " ":
-            painter.fillRect(box, theme.colour("accent-bg" if line.mark == "+" else "raised"))
-        painter.setPen(theme.colour("text-3"))
+            painter.area(box, "accent-bg" if new else "raised")
         for column, number in enumerate((line.a, line.b)):
-            if number:
-                place = QRect(column * NUMBER, box.y(), NUMBER - 8, LINE)
-                painter.drawText(place, Qt.AlignmentFlag.AlignRight | middle, str(number))
-        painter.setPen(theme.colour("accent" if line.mark == "+" else "text-2"))
-        painter.drawText(QRect(2 * NUMBER + 8, box.y(), 16, LINE), middle, line.mark)
-        painter.setClipRect(QRect(TEXT - 4, box.y(), box.width(), LINE))
-        painter.setPen(theme.colour("text" if line.mark == "+" else "text-2"))
-        painter.drawText(QRect(TEXT - right, box.y(), self._size.width(), LINE), middle, line.text)
-        painter.setClipping(False)
+            place = QRectF(column * NUMBER, box.y(), NUMBER - 8, LINE)
+            painter.text(place, str(number or ""), "text-3", font, RIGHT)
+        painter.text(QRectF(2 * NUMBER + 8, box.y(), 16, LINE), line.mark, "accent" if new else "text-2", font)
+        painter.qt.setClipRect(box.adjusted(TEXT - 4, 0, 0, 0))
+        place = QRectF(TEXT - right, box.y(), self._size.width(), LINE)
+        painter.text(place, line.text, "text" if new else "text-2", font)
+        painter.qt.setClipping(False)
 
     def _show_range(self) -> None:
         view = self.viewport().size()

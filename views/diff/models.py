@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from engine.documents.difference import GroupChange, ModelDiffDoc, OperatorChange
@@ -17,10 +16,11 @@ from views.graph.canvas import Canvas
 from views.graph.scene import GraphScene
 from views.overview import Overview
 from views.panel import SUBHEADER, Elided, Panel, bar
-from views.rows import RowState, RowView, TreeRow, draw_text
+from views.rows import RowState, RowView, TreeRow
 from views.tables import Cell
-from views.theme import Theme, face, load_theme, semibold
+from views.theme import Theme, load_theme, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 KERNELS, OPERATORS = "kernels", "operators"
 COLUMN = 84
@@ -166,28 +166,19 @@ def _figure_text(each: FigureDoc) -> str:
     return f"{each.name} {texts[0]} → {texts[1]} {change(each)}"
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    box, each = state.box, row.value
-    right = box.right() - 12
-    painter.setFont(semibold() if each is None else face())
-    painter.setPen(theme.colour("text"))
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    each, box = row.value, state.box.adjusted(state.left - state.box.x(), 0, -12, 0)
     if each is None:
-        draw_text(painter, QRectF(state.left, box.y(), right - state.left, box.height()), row.title)
+        painter.text(box, row.title, font=semibold())
         return
-    paint_change(painter, QPointF(state.left + 4, box.center().y()), each.state, theme)
-    left = state.left + 20
+    paint_change(painter, QPointF(state.left + 4, box.center().y()), each.state)
+    title = f"{each.kind}  {each.b or each.a}" if isinstance(each, OperatorChange) else each.title
+    box = box.adjusted(20, 0, 0, 0)
     if isinstance(each, GroupChange):
-        texts = ["" if time is None else duration(time) for time in each.microseconds]
-        painter.setFont(face())
-        painter.setPen(theme.colour("text"))
-        for place, text in enumerate((texts[1], texts[0], f"× {each.launches}")):
-            slot = QRectF(right - (place + 1) * COLUMN, box.y(), COLUMN, box.height())
-            draw_text(painter, slot, text, right=True)
-        right -= 3 * COLUMN + 12
-    title = each.title if isinstance(each, GroupChange) else f"{each.kind}  {each.b or each.a}"
-    half = min((right - left) * 0.45, 420.0)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(left, box.y(), half - 10, box.height()), title)
-    painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(left + half, box.y(), max(right - left - half, 0.0), box.height()), each.because)
+        before, after = ("" if time is None else duration(time) for time in each.microseconds)
+        for place, text in enumerate((after, before, f"× {each.launches}")):
+            painter.text(box.adjusted(0, 0, -place * COLUMN, 0), text, side=RIGHT)
+        box = box.adjusted(0, 0, -3 * COLUMN - 12, 0)
+    half = min(box.width() * 0.45, 420.0)
+    painter.text(QRectF(box.x(), box.y(), half - 10, box.height()), title)
+    painter.text(box.adjusted(half, 0, 0, 0), each.because, "text-3")

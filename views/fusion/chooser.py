@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.panel import label
-from views.rows import RowState, RowView, TreeRow, draw_text
+from views.rows import RowState, RowView, TreeRow
 from views.shapes import paint_verdict
-from views.theme import Theme, face
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 WIDTH, ROW, MOST = 460, 58, 7
 
@@ -88,15 +88,10 @@ class Chooser(QWidget, Themed):
             self.chosen.emit(row.key)
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    box, option = state.box, row.value
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(box.x() + 32, box.y() + 4, box.width() - 44, 19), row.title)
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    box, option = state.box.adjusted(32, 4, -12, 0), row.value
+    painter.text(QRectF(box.x(), box.y(), box.width(), 19), row.title)
     if not isinstance(option, Option):
         return
-    paint_verdict(painter, QPointF(box.x() + 17, box.y() + 14), option.outcome, theme, 4.5)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("wrong" if option.outcome == "infeasible" else "text-3"))
-    sentence = QRectF(box.x() + 32, box.y() + 22, box.width() - 44, 33)
-    painter.drawText(sentence, Qt.TextFlag.TextWordWrap, option.sentence)
+    paint_verdict(painter, QPointF(box.x() - 15, box.y() + 10), option.outcome, 4.5)
+    painter.words(box.adjusted(0, 18, 0, 0), option.sentence, "wrong" if option.outcome == "infeasible" else "text-3")

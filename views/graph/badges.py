@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF
 
 from engine.documents.difference import ADDED, CHANGED, REMOVED
 from views.hierarchy import GraphBox
-from views.theme import Theme, semibold
+from views.theme import semibold
+from views.themed_painter import ThemedPainter
 
 CHANGES = {ADDED: ("stitch", "+"), REMOVED: ("tensorize", "−"), CHANGED: ("vectorize", "~")}
 """State of a comparison -> which category colour and which sign it has."""
@@ -24,22 +24,15 @@ def change_of(changes: Mapping[str, str], box: GraphBox) -> str:
     return states.pop() if len(states) == 1 else CHANGED
 
 
-def paint_change(painter: QPainter, at: QPointF, state: str, theme: Theme) -> None:
+def paint_change(painter: ThemedPainter, at: QPointF, state: str) -> None:
     """The sign of a change in a disc round a point."""
     colour, sign = CHANGES[state]
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.author(colour))
-    painter.drawEllipse(at, 7.0, 7.0)
-    painter.setPen(theme.colour("panel"))
-    painter.setFont(semibold(11))
-    painter.drawText(QRectF(at.x() - 7, at.y() - 8, 14, 15), Qt.AlignmentFlag.AlignCenter, sign)
+    painter.disc(at, 7.0, painter.theme.author(colour))
+    painter.word(QRectF(at.x() - 7, at.y() - 8, 14, 15), sign, "panel", semibold(11))
 
 
-def paint_pin(painter: QPainter, at: QPointF, theme: Theme, scale: float) -> None:
+def paint_pin(painter: ThemedPainter, at: QPointF, scale: float) -> None:
     """The mark of what the user pinned: a pin whose head is the user's disc, of about ten pixels at any scale."""
-    size = min(max(1 / scale, 1.0), 2.0)
-    painter.setPen(QPen(theme.author("user"), 1.6 * size))
-    painter.drawLine(at + QPointF(0, 2) * size, at + QPointF(0, 11) * size)
-    painter.setPen(QPen(theme.colour("panel"), 1.2 * size))
-    painter.setBrush(theme.author("user"))
-    painter.drawEllipse(at, 5.2 * size, 5.2 * size)
+    size, user = min(max(1 / scale, 1.0), 2.0), painter.theme.author("user")
+    painter.line((at.x(), at.y() + 2 * size), (at.x(), at.y() + 11 * size), user, 1.6 * size)
+    painter.disc(at, 5.2 * size, user, "panel", 1.2 * size)

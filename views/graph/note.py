@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QFontMetrics, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from views.rows import draw_text
-from views.shapes import paint_verdict
+from views.shapes import paint_note
 from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 WIDEST, MARGIN = 320, 10
 
@@ -46,19 +46,9 @@ class DropNote(QWidget, Themed):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """The glyph, the title, the sentence."""
-        theme, wrong = self.theme, self.outcome == "infeasible"
-        if theme is None:
+        if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.colour("wrong" if wrong else "edge"), 1))
-        painter.setBrush(theme.colour("panel"))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
-        paint_verdict(painter, QPointF(MARGIN + 5, 15), self.outcome, theme, 4.5)
-        painter.setFont(semibold(11))
-        painter.setPen(theme.colour("text"))
-        draw_text(painter, QRectF(MARGIN + 18, 6, self.width() - MARGIN - 26, 18), self.title)
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("wrong" if wrong else "text-2"))
-        box = QRectF(MARGIN, 26, self.width() - 2 * MARGIN, self.height() - 28)
-        painter.drawText(box, Qt.TextFlag.TextWordWrap, self.sentence)
+        words = QRectF(MARGIN, 26, self.width() - 2 * MARGIN, self.height() - 28)
+        painter, told = ThemedPainter(self, self.theme), (self.title, self.sentence)
+        paint_note(painter, QRectF(self.rect()), words, self.outcome, told)
+

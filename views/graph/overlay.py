@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QLinearGradient, QMouseEvent, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from views.graph.items import BOUND_COLOURS, PACKING, SCHEMES
 from views.graph.look import SceneState
 from views.graph.scene import GraphScene
-from views.rows import draw_text, text_width
 from views.theme import face
+from views.themed_painter import ThemedPainter
 
 MINIMAP = QSize(72, 132)
 LEGEND = 22
@@ -42,23 +42,16 @@ class Minimap(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Rectangles only."""
-        theme = self._scene.look.theme
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.colour("edge"), 1))
-        painter.setBrush(theme.colour("panel"))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        painter, around = ThemedPainter(self, self._scene.look.theme), QRectF(self.rect())
+        painter.box(around, "edge", "panel", 3)
         scale, origin = self._frame()
-        painter.setPen(Qt.PenStyle.NoPen)
         for placed in self._scene.drawing.placed:
             token = "raised" if placed.opened else "accent" if self._scene.look.is_selected(placed) else "edge"
-            painter.setBrush(theme.colour(token))
             corner = QPointF(placed.left, placed.top) * scale + origin
-            painter.drawRect(QRectF(corner.x(), corner.y(), placed.width * scale, max(placed.height * scale, 1.0)))
-        painter.setPen(QPen(theme.colour("accent"), 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
+            box = QRectF(corner.x(), corner.y(), placed.width * scale, max(placed.height * scale, 1.0))
+            painter.ink("", token).drawRect(box)
         sight = QRectF(self._sight.topLeft() * scale + origin, self._sight.size() * scale)
-        painter.drawRect(sight.intersected(QRectF(self.rect()).adjusted(3, 3, -3, -3)))
+        painter.ink("accent").drawRect(sight.intersected(around.adjusted(3, 3, -3, -3)))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Goes where the click points."""
@@ -85,24 +78,18 @@ class _Legend(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """A line above, then the parts as long as there is room."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(face(10.5))
-        painter.setPen(self._look.theme.colour("line"))
-        painter.drawLine(QPointF(0, 0.5), QPointF(self.width(), 0.5))
+        painter = ThemedPainter(self, self._look.theme)
+        painter.area(QRectF(0, 0, self.width(), 1), "line")
         self.paint(painter)
 
-    def paint(self, painter: QPainter) -> None:
+    def paint(self, painter: ThemedPainter) -> None:
         """Draws the parts."""
         raise NotImplementedError
 
-    def text(self, painter: QPainter, x: float, text: str, token: str) -> float:
+    def text(self, painter: ThemedPainter, x: float, text: str, token: str) -> float:
         """A text at `x`, shortened where the legend ends, and where the next part begins."""
-        painter.setPen(self._look.theme.colour(token))
-        width = min(text_width(painter, text) + 1, self.width() - x - 8)
-        if width > 0:
-            draw_text(painter, QRectF(x, 0, width, LEGEND), text)
-        return x + width + 12
+        box = QRectF(x, 0, self.width() - x - 8, LEGEND)
+        return x + painter.text(box, text, token, face(10.5)) + 13
 
 
 class CostLegend(_Legend):
@@ -126,20 +113,18 @@ class CostLegend(_Legend):
             return "nothing measured yet"
         return self._look.measured_where if self._look.shows_measured else self._look.predicted_where
 
-    def paint(self, painter: QPainter) -> None:
+    def paint(self, painter: ThemedPainter) -> None:
         """A scale, or one swatch for each category."""
-        theme = self._look.theme
-        x = self.text(painter, 12, self.title, "text-2")
+        theme, x = self._look.theme, self.text(painter, 12, self.title, "text-2")
         if self._look.colour_by == "bound":
             for name, author in BOUND_COLOURS.items():
-                painter.setPen(QPen(theme.author(author), 1.4))
-                painter.drawRect(QRectF(x + 0.5, LEGEND / 2 - 3.5, 10, 7))
+                painter.ink(theme.author(author), width=1.4).drawRect(QRectF(x + 0.5, LEGEND / 2 - 3.5, 10, 7))
                 x = self.text(painter, x + 15, name, "text-2")
             return
         ramp = QLinearGradient(x, 0, x + RAMP, 0)
         for index, colour in enumerate(theme.cost):
             ramp.setColorAt(index / (len(theme.cost) - 1), colour)
-        painter.fillRect(QRectF(x, LEGEND / 2 - 3.5, RAMP, 7), ramp)
+        painter.qt.fillRect(QRectF(x, LEGEND / 2 - 3.5, RAMP, 7), ramp)
         self.text(painter, x + RAMP + 12, self.where, "text-3")
 
 
@@ -160,10 +145,10 @@ class SchemeLegend(_Legend):
         """Shows itself where there is something to explain."""
         self.setVisible(any(line.links for line in self._scene.drawing.lines))
 
-    def paint(self, painter: QPainter) -> None:
+    def paint(self, painter: ThemedPainter) -> None:
         """A piece of each line with its name."""
         x = self.text(painter, 12, "passed via", "text-2")
         for name, (author, style, width) in SCHEMES.items():
-            painter.setPen(QPen(self._look.theme.author(author), width, style))
-            painter.drawLine(QPointF(x, LEGEND / 2), QPointF(x + 22, LEGEND / 2))
+            pen = QPen(self._look.theme.author(author), width, style)
+            painter.line((x, LEGEND / 2), (x + 22, LEGEND / 2), pen)
             x = self.text(painter, x + 28, LABELS.get(name, name), "text-3")

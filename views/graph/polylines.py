@@ -24,17 +24,17 @@ def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
     return best
 
 
-def rounded_path(points: tuple[tuple[float, float], ...]) -> QPainterPath:
-    """A polyline with its corners rounded by the box's radius."""
+def rounded_path(points: Sequence[tuple[float, float]], radius: float = RADIUS) -> QPainterPath:
+    """A polyline with rounded corners."""
     path = QPainterPath(QPointF(*points[0]))
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        path.lineTo(_toward(corner, before))
-        path.quadTo(QPointF(*corner), _toward(corner, after))
+        path.lineTo(_toward(corner, before, radius))
+        path.quadTo(QPointF(*corner), _toward(corner, after, radius))
     path.lineTo(QPointF(*points[-1]))
     return path
 
 
-def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
+def _toward(corner: tuple[float, float], other: tuple[float, float], radius: float) -> QPointF:
     length = math.hypot(other[0] - corner[0], other[1] - corner[1]) or 1.0
-    part = min(RADIUS, length / 2) / length
+    part = min(radius, length / 2) / length
     return QPointF(corner[0] + (other[0] - corner[0]) * part, corner[1] + (other[1] - corner[1]) * part)

@@ -11,22 +11,20 @@ from PySide6.QtGui import (
     QHelpEvent,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
-    QPainterPath,
     QPaintEvent,
-    QPen,
     QResizeEvent,
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
+from views.graph.polylines import rounded_path
 from views.history.layout import HistoryLayout, StepTree, lay_out_steps
 from views.moves.rows import gain_text
-from views.rows import draw_text
-from views.shapes import paint_gain, paint_time_mark, paint_verdict
-from views.theme import Theme, face, semibold
+from views.shapes import gain_tint, paint_strokes, paint_time_mark
+from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 CHIP = QSize(196, 42)
 PITCH = QSize(226, 46)
@@ -34,7 +32,7 @@ PITCH = QSize(226, 46)
 LEFT, TOP = 12, 6
 """Pixels between the panel's edge and the first chip."""
 NOBODY = -1
-ARROW = 4.0
+ARROW, BEND = 4.0, 5.0
 NO_CHANGE = "no significant change"
 
 
@@ -163,16 +161,14 @@ class HistoryCanvas(QAbstractScrollArea, Themed):
         """Paints what is in sight: connections first, chips over them."""
         if self.theme is None or not self._parents:
             return
-        painter = QPainter(self.viewport())
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        shown = self._in_sight()
+        painter, shown = ThemedPainter(self.viewport(), self.theme), self._in_sight()
         for number in shown:
             if self._parents[number] >= 0:
-                self._paint_connection(painter, number, self.theme)
+                self._paint_connection(painter, number)
         for number in shown:
             box = QRectF(self.box_of(number))
             if box.intersects(QRectF(self.viewport().rect())):
-                self._paint_chip(painter, box, number, self.theme)
+                self._paint_chip(painter, box, number)
 
     def _in_sight(self) -> list[int]:
         """Steps whose chips, or the connections to them, may be seen."""
@@ -184,57 +180,41 @@ class HistoryCanvas(QAbstractScrollArea, Themed):
         cells = ((column, lane) for column in range(first, last + 1) for lane in range(lowest + 1))
         return [self._at[cell] for cell in cells if cell in self._at]
 
-    def _paint_connection(self, painter: QPainter, number: int, theme: Theme) -> None:
+    def _paint_connection(self, painter: ThemedPainter, number: int) -> None:
         """An arrow from the parent: straight along a lane, else down between the columns."""
         parent, box = self.box_of(self._parents[number]), self.box_of(number)
         start = QPointF(parent.right() + 1, parent.center().y() + 0.5)
         end = QPointF(box.left() - 2, box.center().y() + 0.5)
         bend = start.x() + (PITCH.width() - CHIP.width()) / 2 - 4
-        path = QPainterPath(start)
-        if start.y() != end.y():
-            path.lineTo(bend - 5, start.y())
-            path.quadTo(bend, start.y(), bend, start.y() + 5)
-            path.lineTo(bend, end.y() - 5)
-            path.quadTo(bend, end.y(), bend + 5, end.y())
-        path.lineTo(end)
+        corners = ((bend, start.y()), (bend, end.y())) if start.y() != end.y() else ()
+        path = rounded_path((start.toTuple(), *corners, end.toTuple()), BEND)
         path.moveTo(end - QPointF(ARROW, ARROW))
         path.lineTo(end)
         path.lineTo(end - QPointF(ARROW, -ARROW))
-        painter.setPen(QPen(theme.colour("edge"), 1.2))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPath(path)
+        painter.ink("edge", width=1.2).drawPath(path)
 
-    def _paint_chip(self, painter: QPainter, box: QRectF, number: int, theme: Theme) -> None:
+    def _paint_chip(self, painter: ThemedPainter, box: QRectF, number: int) -> None:
         chip, stands = self._chip(number), number == self.current
         selected = number == self.selected
-        focused = selected and self.hasFocus()
-        outline = theme.colour("accent" if stands or selected else "line")
-        painter.setPen(QPen(outline, 2.0 if stands or focused else 1.0))
-        painter.setBrush(theme.colour("accent-bg" if stands else "panel"))
-        painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), 6, 6)
-        right = box.right() - 12
-        if chip.check:
-            outcome = "honoured" if chip.check == "pass" else "infeasible"
-            paint_verdict(painter, QPointF(right - 5, box.y() + 13), outcome, theme, 4.5)
-            right -= 18
-        if number == self.baseline:
-            _paint_pin(painter, QPointF(right - 5, box.y() + 13), theme)
-            right -= 18
-        painter.setFont(face())
-        painter.setPen(theme.colour("text"))
-        draw_text(painter, QRectF(box.x() + 12, box.y() + 3, right - box.x() - 12, 20), chip.title)
+        outline, width = "accent" if stands or selected else "line", 1.0 + (stands or (selected and self.hasFocus()))
+        frame = box.adjusted(1, 1, -1, -1)
+        painter.ink(outline, "accent-bg" if stands else "panel", width).drawRoundedRect(frame, 6, 6)
+        title = QRectF(box.x() + 12, box.y() + 3, box.width() - 24, 20)
+        marks = ((chip.check, "honoured" if chip.check == "pass" else "infeasible"), (number == self.baseline, "pin"))
+        for is_there, mark in marks:
+            if is_there:
+                tint, wide = "wrong" if mark == "infeasible" else "text-2", 1.3 if mark == "pin" else 1.4
+                at = QPointF(title.right() - 5, box.y() + 13)
+                paint_strokes(painter, at, mark, tint, wide, 1.0 if mark == "pin" else 0.9)
+                title = title.adjusted(0, 0, -18, 0)
+        painter.text(title, chip.title)
+        below = QRectF(box.x() + 30, box.y() + 22, box.width() - 42, 18)
         if chip.time is not None:
-            paint_time_mark(painter, QPointF(box.x() + 16, box.y() + 31), chip.time.origin, theme)
-            painter.setFont(face(11))
-            painter.setPen(theme.colour("text-2"))
-            draw_text(painter, QRectF(box.x() + 30, box.y() + 22, 90, 18), duration(chip.time.microseconds))
-        if chip.gain is not None and not chip.sure:
-            painter.setFont(face(10.5))
-            painter.setPen(theme.colour("text-3"))
-            draw_text(painter, QRectF(box.right() - 128, box.y() + 22, 116, 18), NO_CHANGE, right=True)
-        elif chip.gain is not None:
-            painter.setFont(semibold(11))
-            paint_gain(painter, QRectF(box.right() - 92, box.y() + 22, 80, 18), gain_text(chip.gain), theme)
+            paint_time_mark(painter, QPointF(box.x() + 16, box.y() + 31), chip.time.origin)
+            painter.text(below, duration(chip.time.microseconds), "text-2", face(11))
+        if chip.gain is not None:
+            told = gain_text(chip.gain) if chip.sure else NO_CHANGE
+            painter.text(below, told, gain_tint(told), semibold(11) if chip.sure else face(10.5), RIGHT)
 
     def _number_at(self, point: QPoint) -> int | None:
         column = (point.x() + self.horizontalScrollBar().value() - LEFT) // PITCH.width()
@@ -297,14 +277,3 @@ class HistoryCanvas(QAbstractScrollArea, Themed):
             elif low < 0:
                 bar.setValue(bar.value() + low)
 
-
-def _paint_pin(painter: QPainter, centre: QPointF, theme: Theme) -> None:
-    """The mark of the baseline: a drawing pin."""
-    x, y = centre.x(), centre.y()
-    painter.setPen(QPen(theme.colour("text-2"), 1.3, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawLine(QPointF(x - 3, y - 5), QPointF(x + 3, y - 5))
-    painter.drawLine(QPointF(x - 2, y - 5), QPointF(x - 2, y - 0.5))
-    painter.drawLine(QPointF(x + 2, y - 5), QPointF(x + 2, y - 0.5))
-    painter.drawLine(QPointF(x - 4, y), QPointF(x + 4, y))
-    painter.drawLine(QPointF(x, y), QPointF(x, y + 5))

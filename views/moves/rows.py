@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QRectF
 
 from engine.documents.exploration import MoveDoc, MovesDoc
 from views.format import duration
-from views.rows import RowState, TreeRow, draw_text
-from views.shapes import paint_gain, paint_time_mark
+from views.rows import RowState, TreeRow
+from views.shapes import gain_tint, paint_time
 from views.tables import Cell
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 
 PREDICTED, GAIN = 92, 76
 """Widths of the columns right of the title."""
@@ -75,40 +75,25 @@ def tip(move: MoveDoc) -> str:
     return "\n".join(move.entries)
 
 
-def paint_move(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_move(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """One row of the panel."""
-    box = state.box
-    if isinstance(row.value, Heading):
-        painter.setFont(face())
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(28, box.y(), box.width() - 40, box.height()), row.title)
+    box, move = state.box, row.value
+    if isinstance(move, Heading):
+        painter.text(box.adjusted(28, 0, -12, 0), row.title, "text-2")
         return
-    move = row.value
     assert isinstance(move, MoveDoc)
     if move.time is None:
-        _paint_impossible(painter, move, box, theme)
+        _paint_impossible(painter, move, box.adjusted(28, 0, -12, 0))
         return
-    right = box.right() - 12
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(12, box.y(), right - PREDICTED - GAIN - 20, box.height()), move.title)
-    time = QRectF(right - GAIN - PREDICTED, box.y(), PREDICTED, box.height())
-    text = duration(move.time.microseconds)
-    painter.setPen(theme.colour("text-2"))
-    draw_text(painter, time, text, right=True)
-    left = time.right() - painter.fontMetrics().horizontalAdvance(text) - 9
-    paint_time_mark(painter, QPointF(left, box.center().y() + 0.5), move.time.origin, theme)
-    painter.setFont(semibold())
-    paint_gain(painter, QRectF(right - GAIN, box.y(), GAIN, box.height()), gain_text(move.gain), theme)
+    gain, time = box.adjusted(0, 0, -12, 0), box.adjusted(0, 0, -12 - GAIN, 0)
+    painter.text(box.adjusted(12, 0, -PREDICTED - GAIN - 20, 0), move.title)
+    paint_time(painter, time, duration(move.time.microseconds), move.time.origin, "text-2")
+    told = gain_text(move.gain)
+    painter.text(gain, told, gain_tint(told), semibold(), RIGHT)
 
 
-def _paint_impossible(painter: QPainter, move: MoveDoc, box: QRectF, theme: Theme) -> None:
+def _paint_impossible(painter: ThemedPainter, move: MoveDoc, box: QRectF) -> None:
     """Title left, reason right; the title keeps at least half of the row."""
-    painter.setFont(face())
-    painter.setPen(theme.colour("text-3"))
-    room = box.width() - 28 - 12
-    wanted = painter.fontMetrics().horizontalAdvance(move.title) + 12
-    title = min(float(wanted), room * 0.55)
-    draw_text(painter, QRectF(28, box.y(), title, box.height()), move.title)
-    painter.setFont(face(11))
-    draw_text(painter, QRectF(28 + title, box.y(), room - title, box.height()), move.why_not, right=True)
+    title = min(painter.width(move.title) + 12, box.width() * 0.55)
+    painter.text(QRectF(box.x(), box.y(), title, box.height()), move.title, "text-3")
+    painter.text(box.adjusted(title, 0, 0, 0), move.why_not, "text-3", face(11), RIGHT)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtGui import QPainter, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 
 from views.field import Field
 from views.format import duration, percent
 from views.outline.rows import OutlineItem, filter_rows, opened_first, rows_of_group
 from views.overview import Overview
 from views.panel import Panel, bar, label
-from views.rows import RowState, RowView, TreeRow, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow
 from views.search.hits import summary
 from views.search.index import SearchIndex
 from views.search.query import QueryError
 from views.shapes import paint_bar
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 
 SHARE = 52
 TIME = 58
@@ -118,42 +119,30 @@ class OutlineView(Panel):
         self.told.setText(summary(self._index, found))
         return filter_rows(self._rows, found.groups)
 
-    def _paint(self, painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-        _paint(painter, row, state, theme, self._share_head.isVisibleTo(self))
+    def _paint(self, painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+        _paint(painter, row, state, self._share_head.isVisibleTo(self))
 
     def _select(self, row: TreeRow) -> None:
         if isinstance(row.value, OutlineItem):
             self.group_selected.emit(row.value.group)
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme, share: bool) -> None:
-    item, box = row.value, state.box
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState, share: bool) -> None:
+    item, box = row.value, state.box.adjusted(state.left - state.box.x(), 0, -12, 0)
     assert isinstance(item, OutlineItem)
-    right = box.right() - 12
-    bold = state.marked or state.depth == 0
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
     if item.microseconds:
-        draw_text(painter, QRectF(right - TIME, box.y(), TIME, box.height()), duration(item.microseconds), right=True)
-    edge = right - TIME
+        painter.text(box, duration(item.microseconds), side=RIGHT)
+    box = box.adjusted(0, 0, -TIME, 0)
     if share:
-        edge -= SHARE
-        painter.setPen(theme.colour("text-2"))
-        told = percent(item.share) if item.microseconds else ""
-        draw_text(painter, QRectF(edge, box.y(), SHARE, box.height()), told, right=True)
-    edge -= BAR
+        painter.text(box, percent(item.share) if item.microseconds else "", "text-2", side=RIGHT)
+        box = box.adjusted(0, 0, -SHARE, 0)
     if item.group:
-        track = QRectF(edge - 2, box.center().y() - 3.5, BAR, 8)
-        paint_bar(painter, track, item.share / FULL_SHARE, theme.cost_colour(item.cost), theme)
-    painter.setPen(theme.colour("text"))
-    painter.setFont(semibold() if bold else face())
-    room = edge - 8 - state.left
-    used = min(text_width(painter, row.title) + 1.0, room)
-    draw_text(painter, QRectF(state.left, box.y(), used, box.height()), row.title)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text-3"))
+        track = QRectF(box.right() - BAR - 2, box.center().y() - 3.5, BAR, 8)
+        paint_bar(painter, track, item.share / FULL_SHARE, painter.theme.cost_colour(item.cost))
+    box = box.adjusted(0, 0, -BAR - 8, 0)
+    used = painter.text(box, row.title, font=semibold() if state.marked or state.depth == 0 else face()) + 1.0
     for suffix in (f" × {item.count:,}" if item.count > 1 else "", f"  {item.name}" if item.name else ""):
-        width = text_width(painter, suffix) + 1.0
-        if suffix and used + width <= room:  # a shortened name cannot be told from others; the tool tip has the whole
-            draw_text(painter, QRectF(state.left + used, box.y(), width, box.height()), suffix)
-            used += width
+        box, width = box.adjusted(used, 0, 0, 0), painter.width(suffix) + 1.0
+        used = width if suffix and width <= box.width() else 0.0
+        if used:  # a shortened name cannot be told from others; the tool tip has the whole
+            painter.text(box, suffix, "text-3")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, QPointF, QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QMenu, QSizePolicy
 
 from engine.documents.pipeline import ROWS, BarDoc, ChartDoc
@@ -13,6 +13,7 @@ from views.pipeline.painting import TITLES, ChartPainter, ChartState
 from views.pipeline.zoom import ZoomedChart
 from views.plots.writing import png_of, save_as, svg_of
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 Keys = Qt.Key
 STEPS = {Keys.Key_Right: 1, Keys.Key_Left: -1}
@@ -96,11 +97,11 @@ class PipelineCanvas(ZoomedChart, Themed):
         """Everything anew: a chart has some hundred bars."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), self.theme.colour("panel"))
+        painter = ThemedPainter(self, self.theme)
+        painter.area(QRectF(self.rect()), "panel")
         if self.plan is not None:
-            ChartPainter(painter, self.plan, ChartState(self._place, None), self.theme).paint()
-            self.paint_pointer(painter, self.theme)
+            ChartPainter(painter, self.plan, ChartState(self._place, None)).paint()
+            self.paint_pointer(painter)
 
     def click(self, at: QPointF) -> None:
         """Selects the tile under the pointer."""

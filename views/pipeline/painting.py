@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFont, QPen
 
 from engine.documents.pipeline import COMPUTE, COPY, ROWS, STORE, WAIT, BarDoc, FlightDoc
 from views.format import figure
 from views.pipeline.geometry import AXIS, HEAD, HEADING, RIGHT, ROW, TOP, ChartGeometry, ChartMark
-from views.rows import draw_text, text_width
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed_painter import ThemedPainter, Tint
 
 TITLES = {COPY: "Copy, issued", WAIT: "Wait and barrier", COMPUTE: "Read and multiply", STORE: "Epilogue, store"}
 HATCH = 5.0
@@ -29,18 +29,17 @@ class ChartState:
 class ChartPainter:
     """Paints one chart with one theme."""
 
-    def __init__(self, painter: QPainter, plan: ChartGeometry, look: ChartState, theme: Theme) -> None:
-        self.painter, self.plan, self.look, self.theme = painter, plan, look, theme
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def __init__(self, painter: ThemedPainter, plan: ChartGeometry, look: ChartState) -> None:
+        self.painter, self.plan, self.look = painter, plan, look
 
     def paint(self) -> None:
         """Everything, from the back to the front."""
+        plan, painter = self.plan, self.painter.qt
         self._names()
-        self.painter.save()
-        self.painter.setClipRect(self.area)
+        painter.save()
+        painter.setClipRect(self.area)
         self._grid()
         self._fold()
-        plan = self.plan
         for flight in plan.doc.flights:
             if plan.is_seen(flight.copied, flight.freed):
                 self._flight(flight)
@@ -48,7 +47,7 @@ class ChartPainter:
             if plan.is_seen(bar.start, bar.end):
                 self._bar(bar)
         self._selection()
-        self.painter.restore()
+        painter.restore()
         self._axis()
 
     @property
@@ -56,15 +55,17 @@ class ChartPainter:
         """Where times are drawn."""
         return QRectF(self.plan.left - 1, 0, self.plan.width + RIGHT + 1, self.plan.bottom + 1)
 
+    def _upright(self, x: float, tint: Tint | QPen, width: float = 1.0) -> None:
+        """A line through all rows."""
+        self.painter.line((x, TOP + HEAD), (x, self.plan.bottom), tint, width)
+
     def _grid(self) -> None:
         """A line where the arithmetic of each step begins, with the step's name."""
-        painter, plan, doc = self.painter, self.plan, self.plan.doc
+        plan, doc = self.plan, self.plan.doc
         steps = sorted({bar.step for bar in doc.bars if bar.row == COMPUTE})
         begins = [begin for step in steps if (begin := plan.begin_of(step)) is not None]
-        chosen = self.look.selected
-        painter.setPen(QPen(self.theme.colour("line"), 1))
         for begin in begins:
-            painter.drawLine(QLineF(plan.x(begin), TOP + HEAD, plan.x(begin), plan.bottom))
+            self._upright(plan.x(begin), "line")
         last = max((bar.end for bar in doc.bars if bar.row == COMPUTE), default=plan.end)
         fold = plan.fold()
         nexts = zip(begins, [*begins[1:], last], strict=True)
@@ -75,31 +76,23 @@ class ChartPainter:
             if end <= plan.low or begin >= plan.high:
                 continue
             name = "fill" if step < 0 else "out" if step == doc.steps else f"{doc.loop}{step}"
-            is_chosen = chosen is not None and step == chosen.tile
-            painter.setFont(semibold(10.5) if is_chosen else face(10.5))
-            painter.setPen(self.theme.colour("accent" if is_chosen else "text-3"))
-            middle, wide = (plan.x(begin) + plan.x(end)) / 2, text_width(painter, name)
+            is_chosen = self.look.selected is not None and step == self.look.selected.tile
+            font = semibold(10.5) if is_chosen else face(10.5)
+            middle, wide = (plan.x(begin) + plan.x(end)) / 2, self.painter.width(name, font)
             if middle - wide / 2 > right + 4 or is_chosen:
-                painter.drawText(QRectF(middle - 30, TOP, 60, HEAD), Qt.AlignmentFlag.AlignCenter, name)
+                self.painter.word(QRectF(middle - 30, TOP, 60, HEAD), name, "accent" if is_chosen else "text-3", font)
                 right = middle + wide / 2
 
     def _names(self) -> None:
         painter, plan = self.painter, self.plan
         for row in ROWS:
-            painter.setFont(face(11))
-            painter.setPen(self.theme.colour("text"))
-            draw_text(painter, QRectF(12, plan.row_top(row), plan.left - 16, ROW), TITLES[row])
-        if not plan.stages:
-            return
-        painter.setPen(QPen(self.theme.colour("line"), 1))
-        painter.drawLine(QLineF(0, plan.break_at, plan.left + plan.width + 40, plan.break_at))
-        painter.setPen(self.theme.colour("text-3"))
-        box = QRectF(12, plan.flight_top(0) - HEADING, 240, HEADING)
-        draw_text(painter, box, f"Stages of {plan.stage_bytes()}")
+            painter.text(QRectF(12, plan.row_top(row), plan.left - 16, ROW), TITLES[row], font=face(11))
+        if plan.stages:
+            painter.line((0, plan.break_at), (plan.left + plan.width + 40, plan.break_at))
+            box = QRectF(12, plan.flight_top(0) - HEADING, 240, HEADING)
+            painter.text(box, f"Stages of {plan.stage_bytes()}", "text-3", face(11))
         for number, stage in enumerate(plan.stages):
-            painter.setPen(self.theme.colour("text"))
-            painter.setFont(semibold(11))
-            draw_text(painter, QRectF(12, plan.flight_top(number), 60, ROW), f"b{stage}")
+            painter.text(QRectF(12, plan.flight_top(number), 60, ROW), f"b{stage}", font=semibold(11))
 
     def _fold(self) -> None:
         """Two broken lines and the number of steps that are left out between them."""
@@ -107,147 +100,108 @@ class ChartPainter:
         if found is None:
             return
         left, right = (self.plan.x(time) for time in found)
-        pen = QPen(self.theme.colour("edge"), 1)
-        pen.setDashPattern([2, 3])
-        self.painter.setPen(pen)
         for x in (left + 1, right - 1):
-            self.painter.drawLine(QLineF(x, TOP + HEAD, x, self.plan.bottom))
-        count = f"{self.plan.doc.folded[1]:,} more"
-        self.painter.setFont(face(10.5))
-        self.painter.setPen(self.theme.colour("text-3"))
-        text = count if text_width(self.painter, count) <= right - left - 2 else "…"
-        self.painter.drawText(QRectF(left, TOP, right - left, HEAD), Qt.AlignmentFlag.AlignCenter, text)
+            self._upright(x, _dashed_pen(self.painter, 2, 3))
+        box, texts = QRectF(left, TOP, right - left, HEAD), (f"{self.plan.doc.folded[1]:,} more", "…")
+        self.painter.fits(box, texts, "text-3", face(10.5), 2)
 
     def _bar(self, bar: BarDoc) -> None:
-        box, theme, painter = self.plan.bar_box(bar), self.theme, self.painter
-        chosen = _is_of(bar, self.look.selected)
-        outline = {"hazard": "wrong", "stall": "worse"}.get(bar.kind, "accent" if chosen else "edge")
-        painter.setBrush(theme.colour("accent-bg" if chosen else "raised" if bar.row == COMPUTE else "panel"))
-        painter.setPen(QPen(theme.colour(outline), 1.6 if chosen else 1))
+        box, painter, is_chosen = self.plan.bar_box(bar), self.painter, _is_of(bar, self.look.selected)
         if bar.kind == "shared":
-            pen = QPen(theme.colour("edge"), 1)
-            pen.setDashPattern([1, 3])
-            painter.setPen(pen)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
             middle = box.center().y()
-            painter.drawLine(QLineF(box.left() + 1, middle, box.right() - 1, middle))
+            painter.line((box.left() + 1, middle), (box.right() - 1, middle), _dashed_pen(painter, 1, 3))
             return
-        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), min(3.0, box.width() / 2), 3)
-        if bar.kind in ("stall", "hazard"):
-            hatch(painter, box, theme.colour("worse" if bar.kind == "stall" else "wrong"), 1.2)
-        text = _text(bar)
-        painter.setFont(semibold(10.5) if chosen else face(10.5))
+        kind = {"hazard": "wrong", "stall": "worse"}.get(bar.kind, "")
+        back = "accent-bg" if is_chosen else "raised" if bar.row == COMPUTE else "panel"
+        outline = kind or ("accent" if is_chosen else "edge")
+        painter.box(box, outline, back, min(3.0, box.width() / 2), 1.6 if is_chosen else 1)
+        if kind:
+            paint_hatch(painter, box, kind, 1.2)
+        font = semibold(10.5) if is_chosen else face(10.5)
         if bar.row == COPY:
-            self._beside(bar, box, chosen)
-            return
-        if text == "stall":
-            if box.width() >= text_width(painter, text) + 12:
-                painter.setPen(theme.colour("worse"))
-                self._on_hatch(box, text, theme.colour("accent-bg" if chosen else "panel"))
-            return
-        shorter = (f"b{bar.stage}", f"{bar.stage}") if bar.row == COMPUTE else ()
-        for shown in (text, *shorter):
-            if shown and box.width() >= text_width(painter, shown) + 3:
-                painter.setPen(theme.colour("accent" if chosen else "text"))
-                painter.drawText(box, Qt.AlignmentFlag.AlignCenter, shown)
-                return
+            self._beside(bar, box, "accent" if is_chosen else "text-2", font)
+        elif bar.kind == "stall" and bar.row != COMPUTE:
+            self._on_hatch(box, "stall", "worse", "accent-bg" if is_chosen else "panel", font)
+        else:
+            texts = (f"{bar.tile} · b{bar.stage}", f"b{bar.stage}", f"{bar.stage}") if bar.row == COMPUTE else ()
+            painter.fits(box, texts or ("store",) * (bar.row == STORE), "accent" if is_chosen else "text", font, 3)
 
-    def _beside(self, bar: BarDoc, box: QRectF, chosen: bool) -> None:
+    def _beside(self, bar: BarDoc, box: QRectF, tint: str, font: QFont) -> None:
         """The tile and the stage of a copy, at its right: issuing takes too short to be written on."""
         later = [other.start for other in self.plan.doc.bars if other.row == COPY and other.start > bar.start]
         room = self.plan.x(min(later, default=self.plan.end)) - box.right() - 6
-        self.painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
         texts = ("once",) if bar.tile is None else (f"{bar.tile} · b{bar.stage}", f"b{bar.stage}")
-        for text in texts:
-            if text_width(self.painter, text) <= room:
-                draw_text(self.painter, QRectF(box.right() + 3, box.top(), room + 3, box.height()), text)
-                return
+        text = next((text for text in texts if self.painter.width(text, font) <= room), "")
+        self.painter.text(QRectF(box.right() + 3, box.top(), room + 3, box.height()), text, tint, font)
 
     def _flight(self, flight: FlightDoc) -> None:
         """A tile in its buffer: copied (hatched), there, in use (filled)."""
-        painter, theme, plan = self.painter, self.theme, self.plan
-        box = plan.flight_box(flight)
-        chosen = self.look.selected is not None and flight.tile == self.look.selected.tile
+        painter, plan, chosen = self.painter, self.plan, self.look.selected
+        box, is_chosen = plan.flight_box(flight), chosen is not None and flight.tile == chosen.tile
         there, used = plan.x(flight.arrived), plan.x(flight.read)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.colour("accent-bg" if chosen else "panel"))
-        painter.drawRoundedRect(box, 3, 3)
+        back, line, font = ("accent-bg", "accent", semibold(10.5)) if is_chosen else ("panel", "edge", face(10.5))
         copying = QRectF(box.left(), box.top(), max(there - box.left(), 0), box.height())
-        hatch(painter, copying, theme.colour("accent" if chosen else "edge"), 0.8)
         use = QRectF(used, box.top(), max(box.right() - used, 0), box.height())
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.colour("accent-bg" if chosen else "raised"))
-        painter.drawRect(use)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(theme.colour("accent" if chosen else "edge"), 1.6 if chosen else 1))
-        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
-        painter.drawLine(QLineF(used, box.top() + 1, used, box.bottom() - 1))
-        painter.setFont(semibold(10.5) if chosen else face(10.5))
-        painter.setPen(theme.colour("accent" if chosen else "text"))
-        for name in (f"use {flight.tile}", f"{flight.tile}"):
-            if use.width() >= text_width(painter, name) + 6:
-                painter.drawText(use, Qt.AlignmentFlag.AlignCenter, name)
-                break
-        if copying.width() >= text_width(painter, "copy") + 8:
-            self._on_hatch(copying, "copy", theme.colour("accent-bg" if chosen else "panel"))
+        painter.box(box, fill=back, radius=3)
+        paint_hatch(painter, copying, line, 0.8)
+        painter.area(use, back if is_chosen else "raised")
+        painter.box(box, line, radius=3, width=1.6 if is_chosen else 1)
+        painter.line((used, box.top() + 1), (used, box.bottom() - 1), line, 1.6 if is_chosen else 1)
+        painter.fits(use, (f"use {flight.tile}", f"{flight.tile}"), "accent" if is_chosen else "text", font, 6)
+        self._on_hatch(copying, "copy", "accent" if is_chosen else "text", back, font)
 
     def _axis(self) -> None:
-        painter, plan = self.painter, self.plan
-        y = plan.bottom
-        painter.setPen(QPen(self.theme.colour("edge"), 1))
-        painter.drawLine(QLineF(plan.left, y, plan.left + plan.width, y))
-        painter.setFont(face(10.5))
-        painter.setPen(self.theme.colour("text-3"))
-        draw_text(painter, QRectF(12, y + 3, 80, AXIS - 6), "cycles")
+        painter, plan, y = self.painter, self.plan, self.plan.bottom
+        painter.line((plan.left, y), (plan.left + plan.width, y), "edge")
+        painter.text(QRectF(12, y + 3, 80, AXIS - 6), "cycles", "text-3", face(10.5))
         for time, text in plan.ticks():
-            x = plan.x(time)
-            painter.setPen(QPen(self.theme.colour("edge"), 1))
-            painter.drawLine(QLineF(x, y, x, y + 4))
-            painter.setPen(self.theme.colour("text-3"))
-            wide = text_width(painter, text) + 4
+            x, wide = plan.x(time), painter.width(text, face(10.5)) + 4
+            painter.line((x, y), (x, y + 4), "edge")
             left = min(x - wide / 2, plan.left + plan.width - wide + 16)
-            painter.drawText(QRectF(left, y + 5, wide, 16), Qt.AlignmentFlag.AlignCenter, text)
+            painter.word(QRectF(left, y + 5, wide, 16), text, "text-3", face(10.5))
 
     def _selection(self) -> None:
         """A line where the selected tile is first used, and how early it was there."""
-        chosen = self.look.selected
-        flight = next((f for f in self.plan.doc.flights if chosen and f.tile == chosen.tile), None)
-        painter, plan = self.painter, self.plan
+        chosen, painter, plan = self.look.selected, self.painter, self.plan
+        flight = next((f for f in plan.doc.flights if chosen and f.tile == chosen.tile), None)
         if flight is None or not plan.is_seen(flight.copied, flight.freed):
             return
-        accent = self.theme.colour("accent")
-        painter.setPen(QPen(accent, 1.4))
-        used, there = plan.x(flight.read), plan.x(flight.arrived)
-        painter.drawLine(QLineF(used, TOP + HEAD, used, plan.bottom))
-        y = plan.bottom - 11
+        used, there, y = plan.x(flight.read), plan.x(flight.arrived), plan.bottom - 11
+        self._upright(used, "accent", 1.4)
         slack = flight.read - flight.arrived
         text = f"arrives {figure(slack)} cycles before it is used" if slack > 0.5 else "is waited for"
         if slack > 0.5:
-            painter.drawLine(QLineF(there, y, used, y))
-            painter.drawLine(QLineF(there, y - 4, there, y + 4))
-        painter.setFont(semibold(10.5))
-        wide = text_width(painter, text) + 10
+            painter.line((there, y), (used, y), "accent", 1.4)
+            painter.line((there, y - 4), (there, y + 4), "accent", 1.4)
+        wide = painter.width(text, semibold(10.5)) + 10
         left = used + 8 if used + 8 + wide < plan.left + plan.width + 16 else there - 8 - wide
-        painter.fillRect(QRectF(left - 3, y - 8, wide, 16), self.theme.colour("panel"))
-        painter.drawText(QRectF(left, y - 9, wide, 18), Qt.AlignmentFlag.AlignVCenter, text)
+        painter.area(QRectF(left - 3, y - 8, wide, 16), "panel")
+        painter.text(QRectF(left, y - 9, wide, 18), text, "accent", semibold(10.5))
 
-    def _on_hatch(self, box: QRectF, text: str, back: QColor) -> None:
-        """A word on strokes, on a plate that keeps them off it."""
-        wide = text_width(self.painter, text) + 8
-        self.painter.fillRect(QRectF(box.center().x() - wide / 2, box.top() + 3, wide, box.height() - 6), back)
-        self.painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+    def _on_hatch(self, box: QRectF, text: str, tint: str, back: str, font: QFont) -> None:
+        """A word on strokes, where it finds room, on a plate that keeps them off it."""
+        wide = self.painter.width(text, font) + 8
+        if box.width() >= wide + 4 * (text == "stall"):
+            self.painter.area(QRectF(box.center().x() - wide / 2, box.top() + 3, wide, box.height() - 6), back)
+            self.painter.word(box, text, tint, font)
 
 
-def hatch(painter: QPainter, box: QRectF, colour: QColor, width: float) -> None:
+def paint_hatch(painter: ThemedPainter, box: QRectF, tint: Tint, width: float) -> None:
     """Strokes from lower left to upper right inside a box."""
-    painter.save()
-    painter.setClipRect(box.adjusted(1, 1, -1, -1), Qt.ClipOperation.IntersectClip)
-    painter.setPen(QPen(colour, width))
+    painter.qt.save()
+    painter.qt.setClipRect(box.adjusted(1, 1, -1, -1), Qt.ClipOperation.IntersectClip)
     x = box.left() - box.height() + (HATCH - box.left() % HATCH)
     while x < box.right():
-        painter.drawLine(QPointF(x, box.bottom()), QPointF(x + box.height(), box.top()))
+        painter.line((x, box.bottom()), (x + box.height(), box.top()), tint, width)
         x += HATCH
-    painter.restore()
+    painter.qt.restore()
+
+
+def _dashed_pen(painter: ThemedPainter, on: int, off: int) -> QPen:
+    """A pen for lines that say that something is left out."""
+    pen = QPen(painter.colour("edge"), 1)
+    pen.setDashPattern([on, off])
+    return pen
 
 
 def _is_of(bar: BarDoc, place: ChartMark | None) -> bool:
@@ -256,13 +210,3 @@ def _is_of(bar: BarDoc, place: ChartMark | None) -> bool:
         return False
     return bar.tile == place.tile if place.tile is not None else (bar.row, bar.step) == (place.row, place.step)
 
-
-def _text(bar: BarDoc) -> str:
-    """What stands in a cell: the tile, and the stage that holds it."""
-    match bar.row:
-        case "compute":
-            return f"{bar.tile} · b{bar.stage}"
-        case "store":
-            return "store"
-        case _:
-            return "stall" if bar.kind == "stall" else ""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QLineF, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.documents.pipeline import ChartDoc, SharedDoc
 from engine.documents.units import kib
-from views.rows import draw_text, text_width
-from views.theme import Theme, code_face, face, semibold
+from views.theme import code_face, face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 NOTHING = "This kernel uses no shared memory"
 SIDE, MARGIN = 60.0, 12.0
@@ -67,18 +67,14 @@ class SharedMap(QWidget, Themed):
         """Strips, scale, table."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), self.theme.colour("panel"))
-        doc = self._doc
+        painter, doc = ThemedPainter(self, self.theme), self._doc
+        painter.area(QRectF(self.rect()), "panel")
         if doc is None or not doc.shared:
-            painter.setFont(face(11))
-            painter.setPen(self.theme.colour("text-3"))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, NOTHING)
+            painter.word(QRectF(self.rect()), NOTHING, "text-3", face(11))
             return
-        self._paint_stages(painter, self.theme, doc)
-        self._paint_used(painter, self.theme, doc)
-        self._paint_table(painter, self.theme, doc.shared[self._number])
+        self._paint_stages(painter, doc)
+        self._paint_used(painter, doc)
+        self._paint_table(painter, doc.shared[self._number])
 
     def _choose(self, number: int) -> None:
         self._number = number
@@ -113,116 +109,75 @@ class SharedMap(QWidget, Themed):
         tops = {True: SEGMENTS, False: AFTER}
         return [QRectF(SIDE + b.offset * scale, tops[b.in_loop], b.size * scale, STRIP) for b in self._doc.shared]
 
-    def _paint_stages(self, painter: QPainter, theme: Theme, doc: ChartDoc) -> None:
+    def _paint_stages(self, painter: ThemedPainter, doc: ChartDoc) -> None:
         """One segment for each stage of each buffer, in the order of their bytes."""
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text"))
         for top, text in ((SEGMENTS, f"{doc.loop} loop"), (AFTER, f"after {doc.loop}")) if doc.loop else ():
-            draw_text(painter, QRectF(MARGIN, top, SIDE - MARGIN, STRIP), text)
+            painter.text(QRectF(MARGIN, top, SIDE - MARGIN, STRIP), text, font=face(11))
         free = QRectF(SIDE, AFTER, self.width() - SIDE - MARGIN, STRIP)
-        painter.setPen(QPen(theme.colour("line"), 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(free.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        painter.box(free, "line", radius=3)
         if all(buffer.in_loop for buffer in doc.shared):
-            painter.setPen(theme.colour("text-3"))
-            painter.drawText(free, Qt.AlignmentFlag.AlignCenter, "free")
+            painter.word(free, "free", "text-3", face(11))
         for number, (buffer, box) in enumerate(zip(doc.shared, self._boxes(), strict=True)):
             width = box.width() / buffer.stages
             for stage in range(buffer.stages):
                 segment = QRectF(box.left() + stage * width + 0.5, box.top() + 0.5, width - 2, box.height() - 1)
-                chosen = stage == self._stage and buffer.in_loop
-                outline = "accent" if chosen else "text-2" if number == self._number else "edge"
-                painter.setPen(QPen(theme.colour(outline), 1.6 if chosen else 1))
-                painter.setBrush(theme.colour("accent-bg" if chosen else "raised"))
-                painter.drawRoundedRect(segment, 3, 3)
-                painter.setPen(theme.colour("accent" if chosen else "text"))
-                painter.setFont(code_face(10))
+                is_chosen = stage == self._stage and buffer.in_loop
+                line = "accent" if is_chosen else "text-2" if number == self._number else "edge"
+                back = "accent-bg" if is_chosen else "raised"
+                painter.ink(line, back, 1.6 if is_chosen else 1).drawRoundedRect(segment, 3, 3)
                 names = (f"{buffer.array}[{stage}]", f"{buffer.array[:1]}{stage}", f"{stage}")
-                for text in names if buffer.in_loop else (f"{buffer.name} {_reuse(buffer, doc)}", buffer.name):
-                    if text_width(painter, text) + 4 <= width:
-                        painter.drawText(segment, Qt.AlignmentFlag.AlignCenter, text)
-                        break
+                texts = names if buffer.in_loop else (f"{buffer.name} {_reuse(buffer, doc)}", buffer.name)
+                painter.fits(segment, texts, "accent" if is_chosen else "text", code_face(10), 2)
 
-    def _paint_used(self, painter: QPainter, theme: Theme, doc: ChartDoc) -> None:
-        """What is used of the limit, as a thin bar with its figures."""
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(MARGIN, USED - 6, SIDE - MARGIN, 18), "of limit")
+    def _paint_used(self, painter: ThemedPainter, doc: ChartDoc) -> None:
+        """What is used of the limit, as a thin bar."""
+        painter.text(QRectF(MARGIN, USED - 6, SIDE - MARGIN, 18), "of limit", "text-3", face(11))
         track = QRectF(SIDE, USED, self.width() - SIDE - MARGIN, THIN)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(theme.colour("raised"))
-        painter.drawRoundedRect(track, 2, 2)
         part = doc.shared_bytes / max(doc.shared_limit, 1)
-        painter.setBrush(theme.colour("worse" if part > 0.9 else "edge"))
-        painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * min(part, 1), THIN), 2, 2)
+        painter.box(track, fill="raised", radius=2)
+        track.setWidth(track.width() * min(part, 1))
+        painter.box(track, fill="worse" if part > 0.9 else "edge", radius=2)
 
-    def _paint_table(self, painter: QPainter, theme: Theme, buffer: SharedDoc) -> None:
+    def _paint_table(self, painter: ThemedPainter, buffer: SharedDoc) -> None:
         """Which chunk lies where, and what reading eight rows of one chunk costs."""
-        painter.setPen(QPen(theme.colour("line"), 1))
-        painter.drawLine(QLineF(0, TABLE - 26, self.width(), TABLE - 26))
-        painter.setFont(semibold(11))
-        painter.setPen(theme.colour("text"))
+        painter.line((0, TABLE - 26), (self.width(), TABLE - 26))
+        head = QRectF(MARGIN, TABLE - 22, self.width() - 2 * MARGIN, 18)
         title = f"{buffer.array}, stage 0" if buffer.in_loop else buffer.name
-        draw_text(painter, QRectF(MARGIN, TABLE - 22, 130, 18), title)
-        painter.setFont(face(10.5))
-        painter.setPen(theme.colour("text-3"))
-        left = MARGIN + text_width(painter, title) + 22
+        after = painter.text(head, title, font=semibold(11)) + 22
         note = "lines of 128 bytes; number = 16-byte chunk of its row" if buffer.chunks else buffer.swizzle
-        draw_text(painter, QRectF(left, TABLE - 22, self.width() - left - MARGIN, 18), note)
-        if not buffer.chunks:
-            return
-        together = _together(buffer)
+        painter.text(head.adjusted(after, 0, 0, 0), note, "text-3", face(10.5))
+        together, height = _together(buffer), self._pitch - GAP
         for line, chunks in enumerate(buffer.chunks):
-            top = TABLE + line * self._pitch
-            painter.setFont(face(10.5))
-            painter.setPen(theme.colour("text-3"))
-            rows = sorted(set(buffer.rows[line]))
+            top, rows = TABLE + line * self._pitch, sorted(set(buffer.rows[line]))
             name = f"{rows[0]}" if len(rows) == 1 else f"{rows[0]}–{rows[-1]}"
-            draw_text(painter, QRectF(MARGIN, top, SIDE - MARGIN - 8, self._pitch - GAP), name, right=True)
+            painter.text(QRectF(MARGIN, top, SIDE - MARGIN - 8, height), name, "text-3", face(10.5), RIGHT)
             for place, chunk in enumerate(chunks):
-                self._paint_cell(painter, theme, (line, place), chunk, (line, place) in together)
-        self._paint_banks(painter, theme)
-        self._paint_passes(painter, theme, buffer)
+                read, box = (line, place) in together, QRectF(SIDE + place * (CELL + 2), top, CELL, height)
+                outline, width = ("accent", 1.4) if read else ("line", 1)
+                painter.box(box, outline, "accent-bg" if read else "", 2, width)
+                painter.word(box, f"{chunk}", "accent" if read else "text-2", code_face(10))
+        if buffer.chunks:
+            self._paint_banks(painter)
+            self._paint_passes(painter, buffer)
 
-    def _paint_cell(
-        self, painter: QPainter, theme: Theme, at: tuple[int, int], chunk: int, read: bool
-    ) -> None:
-        box = QRectF(SIDE + at[1] * (CELL + 2), TABLE + at[0] * self._pitch, CELL, self._pitch - GAP)
-        painter.setBrush(theme.colour("accent-bg") if read else Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(theme.colour("accent" if read else "line"), 1.4 if read else 1))
-        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
-        painter.setFont(code_face(10))
-        painter.setPen(theme.colour("accent" if read else "text-2"))
-        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{chunk}")
-
-    def _paint_banks(self, painter: QPainter, theme: Theme) -> None:
+    def _paint_banks(self, painter: ThemedPainter) -> None:
         y = TABLE + PLACES * self._pitch + 2
-        painter.setFont(face(10.5))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(MARGIN, y, SIDE - MARGIN - 8, 16), "bank", right=True)
+        painter.text(QRectF(MARGIN, y, SIDE - MARGIN - 8, 16), "bank", "text-3", face(10.5), RIGHT)
         for place in range(PLACES):
-            box = QRectF(SIDE + place * (CELL + 2), y, CELL, 16)
-            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{place * 4}")
+            painter.word(QRectF(SIDE + place * (CELL + 2), y, CELL, 16), f"{place * 4}", "text-3", face(10.5))
 
-    def _paint_passes(self, painter: QPainter, theme: Theme, buffer: SharedDoc) -> None:
+    def _paint_passes(self, painter: ThemedPainter, buffer: SharedDoc) -> None:
         """In words, where there is room beside the table."""
         left = SIDE + PLACES * (CELL + 2) + 16
-        room = self.width() - left - MARGIN
-        if room < 90:
-            return
-        lost = buffer.passes_unpermuted - buffer.passes
+        room, lost = self.width() - left - MARGIN, buffer.passes_unpermuted - buffer.passes
         texts = (
-            ("text", True, "8 rows of chunk 0"),
-            ("text-2", False, _passes(buffer.passes)),
-            ("", False, ""),
-            ("text", True, "No swizzle"),
-            ("worse" if lost else "text-2", False, f"{'▲ ' if lost else ''}{_passes(buffer.passes_unpermuted)}"),
-        )
-        for number, (token, strong, text) in enumerate(texts):
+            ("text", "8 rows of chunk 0"), ("text-2", _passes(buffer.passes)), ("", ""), ("text", "No swizzle"),
+            ("worse" if lost else "text-2", f"{'▲ ' if lost else ''}{_passes(buffer.passes_unpermuted)}"),
+        )  # fmt: skip
+        for number, (token, text) in enumerate(texts if room >= 90 else ()):
             if text:
-                painter.setFont(semibold(11) if strong else face(11))
-                painter.setPen(theme.colour(token))
-                draw_text(painter, QRectF(left, TABLE + number * 18, room, 18), text)
+                font = semibold(11) if token == "text" else face(11)
+                painter.text(QRectF(left, TABLE + number * 18, room, 18), text, token, font)
 
 
 def _reuse(buffer: SharedDoc, doc: ChartDoc) -> str:

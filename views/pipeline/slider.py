@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtCore import QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 KNOB, TICK = 5.0, 2.2
 HEIGHT = 20
@@ -86,26 +87,17 @@ class ChoiceSlider(QWidget, Themed):
         """A track with a tick for each choice: a ring where the kernel stands, a disc where the slider does."""
         if self.theme is None or not self._choices:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        middle, theme = self.height() / 2, self.theme
+        painter, middle = ThemedPainter(self, self.theme), self.height() / 2
         now, then = self._x(self._now), self._x(self._value)
-        painter.setPen(QPen(theme.colour("edge"), 1.4))
-        painter.drawLine(QPointF(self._x(self._choices[0]), middle), QPointF(self._x(self._choices[-1]), middle))
-        painter.setPen(QPen(theme.colour("accent"), 2))
-        painter.drawLine(QPointF(self._x(self._choices[0]), middle), QPointF(then, middle))
-        painter.setPen(Qt.PenStyle.NoPen)
+        first, last = self._x(self._choices[0]), self._x(self._choices[-1])
+        painter.line((first, middle), (last, middle), "edge", 1.4)
+        painter.line((first, middle), (then, middle), "accent", 2)
         for choice in self._choices:
             x = self._x(choice)
-            painter.setBrush(theme.colour("accent" if x <= then else "edge"))
-            painter.drawEllipse(QPointF(x, middle), TICK, TICK)
+            painter.disc(QPointF(x, middle), TICK, "accent" if x <= then else "edge")
         if now != then:
-            painter.setPen(QPen(theme.colour("text"), 1.4))
-            painter.setBrush(theme.colour("panel"))
-            painter.drawEllipse(QPointF(now, middle), KNOB - 0.5, KNOB - 0.5)
-        painter.setPen(QPen(theme.colour("text"), 1.4) if self.hasFocus() else Qt.PenStyle.NoPen)
-        painter.setBrush(theme.colour("accent"))
-        painter.drawEllipse(QRectF(then - KNOB, middle - KNOB, 2 * KNOB, 2 * KNOB))
+            painter.disc(QPointF(now, middle), KNOB - 0.5, "panel", "text", 1.4)
+        painter.disc(QPointF(then, middle), KNOB, "accent", "text" if self.hasFocus() else "", 1.4)
 
     def _x(self, choice: int) -> float:
         """Choices stand at equal distances: they are powers of two, or few."""

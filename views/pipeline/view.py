@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from engine.documents.pipeline import ChartDoc
@@ -12,11 +12,12 @@ from views.answer import AnswerPage
 from views.format import duration, figure, origin_of, percent, plural
 from views.panel import Elided, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
-from views.pipeline.painting import hatch
+from views.pipeline.painting import paint_hatch
 from views.pipeline.shared import SharedMap
 from views.pipeline.what_if import WhatIf
 from views.theme import Theme
 from views.themed import Themed, restyle
+from views.themed_painter import ThemedPainter
 
 EMPTY = "Select a group to see how its copies and its arithmetic overlap"
 WIDE = 700
@@ -172,8 +173,6 @@ class _Swatch(QWidget, Themed):
         """A small bar of the chart."""
         if self.theme is None:
             return
-        painter, box = QPainter(self), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self.theme.colour("worse"), 1))
-        painter.drawRoundedRect(box, 3, 3)
-        hatch(painter, box, self.theme.colour("worse"), 1.2)
+        painter, box = ThemedPainter(self, self.theme), QRectF(self.rect())
+        painter.box(box, "worse", radius=3)
+        paint_hatch(painter, box.adjusted(0.5, 0.5, -0.5, -0.5), "worse", 1.2)

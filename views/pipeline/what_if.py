@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
@@ -14,10 +16,13 @@ from views.pipeline.slider import ChoiceSlider
 from views.pipeline.stages import StagePlot
 from views.theme import face, semibold
 from views.themed import Themed, restyle
+from views.themed_painter import LEFT, RIGHT, ThemedPainter
 
 NAME_WIDTH, VALUE_WIDTH = 104, 72
 HEADS, PITCH = 18, 17
 """Heights of the head and of the rows of the figures."""
+COLUMNS = (0.44, 0.64, 0.83, 1.0)
+"""Where their columns end, as parts of the width."""
 SAME = 5e-4
 """Part of a time below which a change is none."""
 UNTOUCHED = "Move a slider: the model answers at once, NVRTC when you let go"
@@ -253,31 +258,25 @@ class _FigureTable(QWidget, Themed):
         """Figures at the right of their columns."""
         if self.theme is None or not self._quantities:
             return
-        painter, theme = QPainter(self), self.theme
-        width = self.width() - 24.0
-        columns = (0.44, 0.64, 0.83, 1.0)
-        boxes = [(12 + width * (columns[n - 1] if n else 0), width * (c - (columns[n - 1] if n else 0)))
-                 for n, c in enumerate(columns)]  # fmt: skip
-        heads = ("", "now", "then" if self._compares else "", "limit")
-        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        for (x, wide), head in zip(boxes, heads, strict=True):
-            painter.drawText(QRectF(x, 1, wide, HEADS - 1), right, head)
+        painter, row = ThemedPainter(self, self.theme), QRectF(12, 1, self.width() - 24, HEADS - 1)
+        _paint_cells(painter, row, [(text, "text-3") for text in ("", "now", "then" * self._compares, "limit")])
         for number, quantity in enumerate(self._quantities):
-            y = HEADS + number * PITCH
             then = self._registers if self._registers and quantity.name.startswith("Registers") else quantity.then
-            changed = self._compares and then != quantity.now
-            cells = (
-                (quantity.name, "text", False), (quantity.now, "text", False),
-                (then if self._compares else "", "accent" if changed else "text", changed),
-                (quantity.limit, "worse" if quantity.binding else "text-3", False),
-            )  # fmt: skip
-            for place, ((x, wide), (text, token, strong)) in enumerate(zip(boxes, cells, strict=True)):
-                painter.setFont(semibold(11) if strong else face(11))
-                painter.setPen(theme.colour(token))
-                side = right if place else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-                painter.drawText(QRectF(x, y, wide, PITCH), side, text)
+            is_changed = self._compares and then != quantity.now
+            row = QRectF(12, HEADS + number * PITCH, self.width() - 24, PITCH)
+            _paint_cells(painter, row, [
+                (quantity.name, "text"), (quantity.now, "text"),
+                (then * self._compares, "accent" if is_changed else "text"),
+                (quantity.limit, "worse" if quantity.binding else "text-3"),
+            ])  # fmt: skip
+
+
+def _paint_cells(painter: ThemedPainter, row: QRectF, cells: Sequence[tuple[str, str]]) -> None:
+    """A name and its figures, which end at their columns; (text, token of its colour)."""
+    for number, ((text, token), end) in enumerate(zip(cells, COLUMNS, strict=True)):
+        box = QRectF(row.x(), row.y(), row.width() * end, row.height())
+        font = semibold(11) if token == "accent" else face(11)
+        painter.text(box, text, token, font, RIGHT if number else LEFT)
 
 
 def _colour(text: QLabel, sheet: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QWheelEvent
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPen, QWheelEvent
 
 from views.format import duration, figure
 from views.picture import ResizedPicture
 from views.pipeline.geometry import AXIS, HEAD, TOP, ChartGeometry
-from views.rows import text_width
-from views.theme import Theme, face
+from views.theme import face
+from views.themed_painter import ThemedPainter
 
 ZOOM = 0.8
 """Part of the span that a key, or one notch of the wheel, leaves."""
@@ -65,29 +65,25 @@ class ZoomedChart(ResizedPicture):
             return f"{self.plan.doc.folded[1]:,} more steps"
         return f"{figure(cycles)} cycles, {duration(cycles / self.plan.doc.clock)}"
 
-    def paint_pointer(self, painter: QPainter, theme: Theme) -> None:
+    def paint_pointer(self, painter: ThemedPainter) -> None:
         """A line through the pointer with its time, and the span that a drag marks."""
         plan, at, text = self.plan, self.pointer, self.readout()
         if plan is None or at is None:
             return
+        top = TOP + HEAD
         if self._is_marking and self._pressed is not None:
-            tint = theme.colour("accent")
+            tint = painter.colour("accent")
             tint.setAlpha(40)
             left, right = sorted((max(self._pressed.x(), plan.left), max(at.x(), plan.left)))
-            painter.fillRect(QRectF(left, TOP + HEAD, right - left, plan.bottom - TOP - HEAD), tint)
-        if not text:
-            return
-        painter.setPen(QPen(theme.colour("edge"), 1, Qt.PenStyle.DashLine))
-        painter.drawLine(QLineF(at.x(), TOP + HEAD, at.x(), plan.bottom))
-        painter.setFont(face(10.5))
-        wide = text_width(painter, text) + 12
-        left = min(max(at.x() - wide / 2, plan.left), self.width() - wide - 4)
-        box = QRectF(left, plan.bottom + 3, wide, AXIS - 7)
-        painter.setPen(QPen(theme.colour("line"), 1))
-        painter.setBrush(theme.colour("raised"))
-        painter.drawRoundedRect(box, 3, 3)
-        painter.setPen(theme.colour("text"))
-        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+            painter.area(QRectF(left, top, right - left, plan.bottom - top), tint)
+        if text:
+            pen = QPen(painter.colour("edge"), 1, Qt.PenStyle.DashLine)
+            painter.line((at.x(), top), (at.x(), plan.bottom), pen)
+            wide = painter.width(text, face(10.5)) + 12
+            left = min(max(at.x() - wide / 2, plan.left), self.width() - wide - 4)
+            box = QRectF(left, plan.bottom + 3, wide, AXIS - 7)
+            painter.box(box, "line", "raised", 3)
+            painter.word(box, text, font=face(10.5))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Zooms around the pointer, or pans by a sideways wheel; over the rows' names the page scrolls."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QPointF, Signal
 
 from engine.documents.model import ProblemDoc
 from views.panel import Panel
-from views.rows import RowState, RowView, TreeRow, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow
 from views.shapes import paint_verdict
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 
 
 class ProblemsView(Panel):
@@ -43,20 +43,14 @@ class ProblemsView(Panel):
             self.show_empty("No problems")
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    problem, box = row.value, state.box
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    problem, box = row.value, state.box.adjusted(36, 0, -12, 0)
     assert isinstance(problem, ProblemDoc)
-    paint_verdict(
-        painter, QPointF(20, box.center().y()), "infeasible" if problem.severity == "error" else "relaxed", theme, 4.5
-    )
-    left = 36.0
-    for text, token, font in (
+    verdict = "infeasible" if problem.severity == "error" else "relaxed"
+    paint_verdict(painter, QPointF(20, box.center().y()), verdict, 4.5)
+    painter.text(box, problem.stage, "text-3", face(11), RIGHT)
+    box = box.adjusted(0, 0, -68, 0)
+    for text, tint, font in (
         (problem.subject, "text", semibold()), (problem.reason, "text", face()), (problem.hint, "text-3", face()),
     ):  # fmt: skip
-        painter.setFont(font)
-        painter.setPen(theme.colour(token))
-        draw_text(painter, QRectF(left, box.y(), max(box.right() - 80 - left, 0.0), box.height()), text)
-        left += text_width(painter, text) + 14
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(box.right() - 90, box.y(), 78, box.height()), problem.stage, right=True)
+        box = box.adjusted(painter.text(box, text, tint, font) + 14, 0, 0, 0) if box.width() > 0 else box

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QRectF, Signal
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.format import amount, duration, figure, percent
 from views.panel import PADDING
 from views.roofline.canvas import RooflineCanvas
 from views.roofline.nodes import Point, Roofline
-from views.rows import draw_text
 from views.theme import face
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 LINE = 16
 HINT = "Point at a kernel, or walk with the arrow keys; small pale marks are the baseline"
@@ -80,13 +80,11 @@ class Readout(QWidget, Themed):
         """Lines from the top, a rule below."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setPen(QPen(self.theme.colour("line"), 1))
-        painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
-        painter.setFont(face(11))
-        painter.setPen(self.theme.colour("text-2"))
+        painter = ThemedPainter(self, self.theme)
+        painter.area(QRectF(0, self.height() - 1, self.width(), 1), "line")
         for number, line in enumerate(self._lines):
-            draw_text(painter, QRectF(PADDING, 5 + number * LINE, self.width() - 2 * PADDING, LINE), line)
+            box = QRectF(PADDING, 5 + number * LINE, self.width() - 2 * PADDING, LINE)
+            painter.text(box, line, "text-2", face(11))
 
 
 def _line(origin: str, point: Point) -> str:

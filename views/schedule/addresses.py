@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from PySide6.QtCore import QRectF, Signal
-from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.documents.exploration import BANK_BYTES, BANKS, SECTOR, LanesDoc, WarpDoc
 from views.answer import AnswerPage
 from views.format import plural
 from views.panel import bar, label
-from views.rows import RowState, RowView, TreeRow, draw_text
-from views.theme import Theme, code_face, face, semibold
+from views.rows import RowState, RowView, TreeRow
+from views.theme import code_face, face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 
 HEIGHT = 58
 SIDE = 168
@@ -152,21 +152,17 @@ class _Heads(QWidget, Themed):
         """Heads at the left of their columns; the scale from lane 0 to lane 31 at the right."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setFont(face(11))
-        painter.setPen(self.theme.colour("text-3"))
-        box = QRectF(0, 0, self.width(), self.height())
-        draw_text(painter, QRectF(12, 0, SIDE, self.height()), "Access")
+        painter, box = ThemedPainter(self, self.theme), QRectF(self.rect())
         heads = ("Baseline", "Now") if self._compared else ("Now",)
-        for head, column in zip(heads, _columns(box, self._compared), strict=True):
-            draw_text(painter, QRectF(column.x(), 0, 60, self.height()), head)
+        places = [(12.0, "Access"), *zip((c.x() for c in _columns(box, self._compared)), heads, strict=True)]
         right = box.right() - 12
-        draw_text(painter, QRectF(right - 42, 0, 42, self.height()), "lane 31", right=True)
-        draw_text(painter, QRectF(right - 154, 0, 40, self.height()), "lane 0", right=True)
+        for left, text in places:
+            painter.text(QRectF(left, 0, 60, box.height()), text, "text-3", face(11))
+        for end, text in ((right, "lane 31"), (right - 114, "lane 0")):
+            painter.text(QRectF(end - 60, 0, 60, box.height()), text, "text-3", face(11), RIGHT)
         for lane in range(32):
-            painter.fillRect(QRectF(right - 110 + lane * 2, 9, 2, 8), self.theme.cost_colour(lane / 31))
-        painter.setPen(self.theme.colour("line"))
-        painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
+            painter.area(QRectF(right - 110 + lane * 2, 9, 2, 8), self.theme.cost_colour(lane / 31))
+        painter.area(QRectF(0, box.height() - 1, box.width(), 1), "line")
 
 
 def _columns(box: QRectF, compared: bool) -> list[QRectF]:
@@ -177,85 +173,69 @@ def _columns(box: QRectF, compared: bool) -> list[QRectF]:
     return [QRectF(left + k * (width + 16), box.y(), width, box.height()) for k in range(2)]
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     access, box = row.value, state.box
     assert isinstance(access, AccessPair)
     lanes = access.lanes
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(12, box.y() + 8, SIDE - 24, 18), lanes.array)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    name = f"line {lanes.line}, {lanes.kind}"
-    draw_text(painter, QRectF(12, box.y() + 26, SIDE - 20, 18), name)
+    painter.text(QRectF(12, box.y() + 8, SIDE - 24, 18), lanes.array, font=code_face())
+    painter.text(QRectF(12, box.y() + 26, SIDE - 20, 18), f"line {lanes.line}, {lanes.kind}", "text-3", face(11))
     sides = (access.before, access.after) if access.compared else (access.after,)
     for side, column in zip(sides, _columns(box, access.compared), strict=True):
         if side is None:
-            painter.setFont(face(11))
-            painter.setPen(theme.colour("text-3"))
-            draw_text(painter, column, "no such access")
+            painter.text(column, "no such access", "text-3", face(11))
         else:
-            _paint_count(painter, QRectF(column.x(), box.y() + 4, column.width(), 18), side, theme)
+            _paint_count(painter, QRectF(column.x(), box.y() + 4, column.width(), 18), side)
             strip = QRectF(column.x(), box.y() + 26, column.width(), 22)
-            (_paint_banks if is_shared(side) else _paint_sectors)(painter, strip, side, theme)
-    painter.setPen(theme.colour("line"))
-    painter.drawLine(box.bottomLeft(), box.bottomRight())
+            (_paint_banks if is_shared(side) else _paint_sectors)(painter, strip, side)
+    painter.area(QRectF(box.x(), box.bottom() - 1, box.width(), 1), "line")
 
 
-def _paint_count(painter: QPainter, box: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+def _paint_count(painter: ThemedPainter, box: QRectF, lanes: LanesDoc) -> None:
     """What is touched against the least; more than that is amber with its factor."""
-    painter.setFont(semibold(11))
-    painter.setPen(theme.colour("text"))
-    text = count(lanes)
-    draw_text(painter, box, text)
-    left = box.x() + painter.fontMetrics().horizontalAdvance(text) + 8
     more = lanes.ideal > 0 and lanes.sectors > lanes.ideal
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("worse" if more else "text-3"))
     rest = f"▲ {lanes.sectors / lanes.ideal:.3g} × ideal {lanes.ideal}" if more else f"ideal {lanes.ideal}"
-    rest += f", {lanes.width} B a lane"
-    draw_text(painter, QRectF(left, box.y(), max(box.right() - left, 0.0), box.height()), rest)
+    after = painter.text(box, count(lanes), font=semibold(11)) + 8
+    painter.text(
+        box.adjusted(after, 0, 0, 0), f"{rest}, {lanes.width} B a lane", "worse" if more else "text-3", face(11)
+    )
 
 
-def _paint_sectors(painter: QPainter, strip: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+def _paint_sectors(painter: ThemedPainter, strip: QRectF, lanes: LanesDoc) -> None:
     """A box for each sector in the order of addresses, a gap where some lie between, a tick for each lane."""
     touched = sorted({address // SECTOR for address in lanes.addresses if address >= 0})
     gaps = sum(b - a > 1 for a, b in pairwise(touched))
-    if not touched:
-        return
-    room = strip.width() - gaps * 3
-    width = min(room / len(touched), WIDEST_BOX)
+    width = min((strip.width() - gaps * 3) / max(len(touched), 1), WIDEST_BOX)
     left, place = strip.x(), {}
     for number, sector in enumerate(touched):
         left += 3 if number and sector - touched[number - 1] > 1 else 0
         place[sector] = left
-        painter.setPen(QPen(theme.colour("edge"), 0.8))
-        painter.setBrush(theme.colour("raised"))
-        painter.drawRect(QRectF(left, strip.y(), width, strip.height()))
+        _paint_slot(painter, QRectF(left, strip.y(), width, strip.height()))
         left += width
-    tick = max(width * lanes.width / SECTOR - 0.6, 1.0)
+    tick = min(max(width * lanes.width / SECTOR - 0.6, 1.0), width)
     for lane, address in enumerate(lanes.addresses):
         if address >= 0:
             x = place[address // SECTOR] + width * (address % SECTOR) / SECTOR
-            inside = QRectF(x + 0.3, strip.y() + 3, min(tick, width), strip.height() - 6)
-            painter.fillRect(inside, theme.cost_colour(lane / 31))
+            inside = QRectF(x + 0.3, strip.y() + 3, tick, strip.height() - 6)
+            painter.area(inside, painter.theme.cost_colour(lane / 31))
 
 
-def _paint_banks(painter: QPainter, strip: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+def _paint_banks(painter: ThemedPainter, strip: QRectF, lanes: LanesDoc) -> None:
     """The 32 banks of shared memory; lanes that need different words of one bank stand above each other."""
     width = min(strip.width() / BANKS, WIDEST_BOX)
-    painter.setPen(QPen(theme.colour("edge"), 0.8))
-    painter.setBrush(theme.colour("raised"))
     for bank in range(BANKS):
-        painter.drawRect(QRectF(strip.x() + bank * width, strip.y(), width, strip.height()))
+        _paint_slot(painter, QRectF(strip.x() + bank * width, strip.y(), width, strip.height()))
     words = _words_by_bank(lanes)
-    deepest = max((len(each) for each in words.values()), default=1)
-    height = (strip.height() - 4) / max(deepest, 1)
+    height = (strip.height() - 4) / max(map(len, words.values()), default=1)
     for bank, wanted in words.items():
         for level, lane in enumerate(wanted.values()):
             top = strip.bottom() - 2 - (level + 1) * height
             inside = QRectF(strip.x() + bank * width + 1, top + 0.3, max(width - 2, 1.0), max(height - 0.6, 0.6))
-            painter.fillRect(inside, theme.cost_colour(lane / 31))
+            painter.area(inside, painter.theme.cost_colour(lane / 31))
+
+
+def _paint_slot(painter: ThemedPainter, box: QRectF) -> None:
+    """A sector or a bank, before anybody touched it."""
+    painter.ink("edge", "raised", 0.8).drawRect(box)
 
 
 def _words_by_bank(lanes: LanesDoc) -> dict[int, dict[int, int]]:

@@ -19,11 +19,11 @@ from PySide6.QtWidgets import (
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
 from views.answer import AnswerPage
 from views.panel import bar, label
-from views.rows import draw_text
 from views.shapes import paint_decision
 from views.tables import Cell, Table, Tabular, make_table
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
@@ -187,23 +187,23 @@ class DecisionLegend(QWidget, Themed):
         """Marks with their words, as many as fit."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        left, middle = 12.0, self.height() / 2
+        painter, middle = ThemedPainter(self, self.theme), self.height() / 2
+        box = QRectF(12, 0, self.width() - 12, self.height())
         for state, word in (*WORDS.items(), ("chosen", "framed: chosen")):
-            painter.setFont(face(11))
-            width = painter.fontMetrics().horizontalAdvance(word)
-            if left + 34 + width > self.width():
+            width = painter.width(word, face(11))
+            if 34 + width > box.width():
                 return
             if state == "chosen":
-                painter.setPen(QPen(self.theme.colour("accent"), 1.6))
-                painter.setBrush(self.theme.colour("accent-bg"))
-                painter.drawRoundedRect(QRectF(left, middle - 6, 16, 12), 3, 3)
+                _paint_frame(painter, QRectF(box.x(), middle - 6, 16, 12), 3)
             else:
-                paint_decision(painter, QPointF(left + 8, middle), state, self.theme)
-            painter.setPen(self.theme.colour("text-2"))
-            painter.drawText(QRectF(left + 22, 0, width + 2, self.height()), Qt.AlignmentFlag.AlignVCenter, word)
-            left += 22 + width + 18
+                paint_decision(painter, QPointF(box.x() + 8, middle), state)
+            painter.text(box.adjusted(22, 0, 0, 0), word, "text-2", face(11))
+            box = box.adjusted(22 + width + 18, 0, 0, 0)
+
+
+def _paint_frame(painter: ThemedPainter, box: QRectF, radius: float) -> None:
+    """Around what is chosen."""
+    painter.ink("accent", "accent-bg", 1.6).drawRoundedRect(box, radius, radius)
 
 
 class _DecisionGrid(QTableView, Themed, Tabular):
@@ -272,32 +272,24 @@ class _CellDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paints one cell."""
-        theme = self._table.theme
-        if theme is None:
+        if self._table.theme is None:
             return
         cell, box = self._model.cell_of(index), QRectF(option.rect)
         painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        themed = ThemedPainter(painter, self._table.theme)
         if self._model.row_of(index).statement in self._table.statements:
-            painter.fillRect(box, theme.colour("accent-bg"))
+            themed.area(box, "accent-bg")
         elif option.state & QStyle.StateFlag.State_MouseOver and cell.entry:
-            painter.fillRect(box, theme.colour("raised"))
+            themed.area(box, "raised")
         if self._model.begins(index.row()):
-            painter.setPen(theme.colour("line"))
-            painter.drawLine(box.topLeft(), box.topRight())
-        frame = box.adjusted(4.5, 3.5, -4.5, -3.5)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
+            themed.line((box.left(), box.top()), (box.right(), box.top()))
         if cell.chosen:
-            painter.setPen(QPen(theme.colour("accent"), 1.6))
-            painter.setBrush(theme.colour("accent-bg"))
-            painter.drawRoundedRect(frame, 4, 4)
+            _paint_frame(themed, box.adjusted(4.5, 3.5, -4.5, -3.5), 4)
         if index == self._table.currentIndex() and self._table.hasFocus():
-            painter.setPen(QPen(theme.colour("text-2"), 1, Qt.PenStyle.DotLine))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(box.adjusted(2, 1.5, -2, -1.5), 4, 4)
-        paint_decision(painter, QPointF(box.x() + 18, box.center().y()), cell.state, theme)
+            dotted = QPen(themed.colour("text-2"), 1, Qt.PenStyle.DotLine)
+            themed.ink(dotted).drawRoundedRect(box.adjusted(2, 1.5, -2, -1.5), 4, 4)
+        paint_decision(themed, QPointF(box.x() + 18, box.center().y()), cell.state)
         quiet = cell.state in ("impossible", "used")
-        painter.setFont(semibold(11) if cell.chosen else face(11))
-        painter.setPen(theme.colour("text-3" if quiet else "text"))
-        draw_text(painter, QRectF(box.x() + 31, box.y(), box.width() - 38, box.height()), WORDS[cell.state])
+        font = semibold(11) if cell.chosen else face(11)
+        themed.text(box.adjusted(31, 0, -7, 0), WORDS[cell.state], "text-3" if quiet else "text", font)
         painter.restore()

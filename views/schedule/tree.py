@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QPainter
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QMenu
 
 from engine.documents.model import ScheduleDoc, StatementDoc
-from views.rows import RowState, RowView, TreeRow, draw_text, text_width
+from views.rows import RowState, RowView, TreeRow
 from views.schedule.loops import fill_loop_menu, loop_commands
 from views.shapes import paint_pill, paint_pill_in
-from views.theme import Theme, code_face, face
+from views.theme import code_face, face
+from views.themed_painter import ThemedPainter
 
 PILL = 64
 ROW = 28
@@ -118,45 +119,31 @@ def _rows_of(rows: Iterable[TreeRow], wanted: frozenset[str], dimension: str) ->
     return found
 
 
-def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     node, box = row.value, state.box
     assert isinstance(node, ScheduleDoc)
     middle = box.center().y()
-    painter.setPen(theme.colour("line"))
-    for level in range(1, state.depth + 1):
-        x = box.x() + 8 + (level - 1) * INDENT + 8.5
-        painter.drawLine(int(x), int(box.top()), int(x), int(box.bottom()))
-    left = state.left + 4
-    pill = QRectF(left, middle - 8, PILL, 17)
-    paint_pill_in(painter, pill, node.kind, theme, outlined=node.kind in ("domain", "sequence"))
+    for level in range(state.depth):
+        painter.area(QRectF(int(box.x() + 16.5 + level * INDENT), box.y(), 1, box.height()), "line")
+    pill = QRectF(state.left + 4, middle - 8, PILL, 17)
+    paint_pill_in(painter, pill, node.kind, outlined=node.kind in ("domain", "sequence"))
     right = box.right() - 12
     for chip in reversed(node.chips):
-        right = paint_pill(painter, right, middle, chip, theme) - 5
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
-    text_left = pill.right() + 10
-    draw_text(painter, QRectF(text_left, box.y(), right - text_left - 4, box.height()), row.title)
+        right = paint_pill(painter, right, middle, chip) - 5
+    room = QRectF(pill.right() + 10, box.y(), right - pill.right() - 14, box.height())
+    used = painter.text(room, row.title, font=code_face())
     if node.parallel:
-        after = text_left + text_width(painter, row.title) + 10
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(after, box.y(), max(right - after - 4, 0.0), box.height()), "parallel")
+        painter.text(room.adjusted(used + 10, 0, 0, 0), "parallel", "text-3", face(11))
 
 
 def _placement(statement: StatementDoc) -> TreeRow:
     return TreeRow(statement.name, f"{statement.name}: {statement.placement}", statement)
 
 
-def _paint_placement(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    statement, box = row.value, state.box
+def _paint_placement(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    statement, box = row.value, state.box.adjusted(64, 0, -12, 0)
     assert isinstance(statement, StatementDoc)
     place, _, reason = statement.placement.partition(":")
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text-2"))
-    draw_text(painter, QRectF(12, box.y(), 60, box.height()), statement.name)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(64, box.y(), box.right() - 76, box.height()), place)
-    after = 64 + text_width(painter, place)
-    painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(after, box.y(), box.right() - 12 - after, box.height()), f" —{reason}" if reason else "")
+    painter.text(QRectF(12, box.y(), 60, box.height()), statement.name, "text-2", code_face())
+    after = painter.text(box, place)
+    painter.text(box.adjusted(after, 0, 0, 0), f" —{reason}" if reason else "", "text-3")

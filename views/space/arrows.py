@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtGui import QColor, QPainterPath, QPen
+
+from views.themed_painter import ThemedPainter
 
 THICK = 2.0
 """From this width on the head is filled."""
@@ -15,7 +17,7 @@ NEAR_HEAD = 8.0
 
 
 def paint_arrows(
-    painter: QPainter, ends: Iterable[tuple[QPointF, QPointF]], gap: float, pen: QPen, cell: float
+    painter: ThemedPainter, ends: Iterable[tuple[QPointF, QPointF]], gap: float, pen: QPen, cell: float
 ) -> None:
     """Thin arrows that leave `gap` at both marks; those longer than two cells bend out of the points' way.
 
@@ -36,14 +38,13 @@ def paint_arrows(
         heads.moveTo(x - u * head - v * head * 0.5, y - v * head + u * head * 0.5)
         heads.lineTo(x, y)
         heads.lineTo(x - u * head + v * head * 0.5, y - v * head - u * head * 0.5)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(pen)
-    painter.drawPath(shafts)
-    painter.setPen(QPen(pen.color(), 1.0))
-    painter.drawPath(heads)
+    painter.ink(pen).drawPath(shafts)
+    painter.ink(QPen(pen.color(), 1.0)).drawPath(heads)
 
 
-def paint_thick_arrow(painter: QPainter, start: QPointF, end: QPointF, gap: float, pen: QPen, cell: float) -> None:
+def paint_thick_arrow(
+    painter: ThemedPainter, start: QPointF, end: QPointF, gap: float, pen: QPen, cell: float
+) -> None:
     """An arrow with a filled head; between marks too close for it, it goes out and in at their sides."""
     length, width = math.dist(start.toTuple(), end.toTuple()), pen.widthF()
     middle = control(start, end, gap, width, cell)
@@ -52,13 +53,9 @@ def paint_thick_arrow(painter: QPainter, start: QPointF, end: QPointF, gap: floa
     tip = end - into * gap
     path = QPainterPath(start + out * gap)
     path.quadTo(middle, tip - into * head * 0.8)
-    painter.setPen(pen)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawPath(path)
+    painter.ink(pen).drawPath(path)
     side, back = QPointF(-into.y(), into.x()) * head * 0.6, tip - into * head
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(pen.color())
-    painter.drawPolygon(QPolygonF([back + side, tip, back - side]))
+    painter.shape([back + side, tip, back - side], pen.color())
 
 
 def arrow_pen(colour: QColor, width: float) -> QPen:

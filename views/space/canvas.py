@@ -26,6 +26,7 @@ from views.space.trial import AxisDrag, paint_trial, verdict
 from views.space.violation import ends
 from views.theme import Theme
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 Keys = Qt.Key
 ARROWS = (Keys.Key_Left, Keys.Key_Right, Keys.Key_Up, Keys.Key_Down)
@@ -102,10 +103,10 @@ class SpaceCanvas(ResizedPicture, Themed):
         """The picture, and what is in hand over it."""
         if self.theme is None:
             return
-        painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._picture(self.theme))
+        painter = ThemedPainter(self, self.theme)
+        painter.qt.drawPixmap(0, 0, self._picture(self.theme))
         if self.plan is not None and self.trial is not None:
-            paint_trial(painter, self.plan, self.trial, self._answer, self.theme)
+            paint_trial(painter, self.plan, self.trial, self._answer)
 
     def _picture(self, theme: Theme) -> QPixmap:
         """The space as it looks now.  A picture has some hundred marks: it is kept until something of it changes."""
@@ -119,7 +120,7 @@ class SpaceCanvas(ResizedPicture, Themed):
             made.fill(theme.colour("panel"))
             if self.plan is not None:
                 with QPainter(made) as painter:
-                    paint_space(painter, self.plan, look, theme)
+                    paint_space(ThemedPainter(painter, theme), self.plan, look)
             self._kept = key, made
         return self._kept[1]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtGui import QPen
 
 from engine.documents.exploration import OrderDoc, SpaceDoc
 from engine.documents.model import ProblemDoc
-from views.rows import draw_text
-from views.shapes import paint_verdict
+from views.shapes import paint_note
 from views.space.geometry import ACROSS, INTO, SpaceGeometry
 from views.space.painting import paint_axis_name
-from views.theme import Theme, face, semibold
+from views.theme import face
+from views.themed_painter import ThemedPainter
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,64 +66,49 @@ def verdict(trial: AxisDrag, answer: OrderDoc | ProblemDoc | None) -> tuple[str,
 
 
 def paint_trial(
-    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None, theme: Theme
+    painter: ThemedPainter, plan: SpaceGeometry, trial: AxisDrag, answer: OrderDoc | ProblemDoc | None
 ) -> None:
     """The axis in hand, where it would go, and a note with the verdict."""
     outcome, sentence = verdict(trial, answer)
-    colour = theme.colour({"honoured": "accent", "infeasible": "wrong"}.get(outcome, "edge"))
     line = Qt.PenStyle.SolidLine if outcome != "not reached" else Qt.PenStyle.DashLine
-    painter.setPen(QPen(colour, 2, line))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    if trial.target is not None:
-        painter.drawRoundedRect(plan.label_box(trial.target).adjusted(-4, -4, 4, 4), 6, 6)
-    elif trial.tile:
-        _paint_tile_edges(painter, plan, trial)
-    else:
-        for number in range(len(plan.doc.axes)):
-            if number != trial.axis:
-                painter.drawRoundedRect(plan.label_box(number).adjusted(-4, -4, 4, 4), 6, 6)
+    pen = QPen(painter.colour({"honoured": "accent", "infeasible": "wrong"}.get(outcome, "edge")), 2, line)
+    if trial.tile:
+        _paint_tile_edges(painter, plan, trial, pen)
+    others = (number for number in range(len(plan.doc.axes)) if number != trial.axis)
+    for number in () if trial.tile else others if trial.target is None else (trial.target,):
+        painter.ink(pen).drawRoundedRect(plan.label_box(number).adjusted(-4, -4, 4, 4), 6, 6)
     if trial.at is not None and not trial.tile:
         box = QRectF(trial.at.x() - 13, trial.at.y() - 10, 26, 20)
-        paint_axis_name(painter, box, plan.doc.axes[trial.axis].name, True, theme)
-    _paint_note(painter, plan, trial, outcome, sentence, theme)
+        paint_axis_name(painter, box, plan.doc.axes[trial.axis].name, True)
+    _paint_verdict(painter, plan, trial, outcome, sentence)
 
 
-def _paint_tile_edges(painter: QPainter, plan: SpaceGeometry, trial: AxisDrag) -> None:
+def _paint_tile_edges(painter: ThemedPainter, plan: SpaceGeometry, trial: AxisDrag, pen: QPen) -> None:
     """The ends of the tiles as they would be."""
-    shown = plan.shown[trial.axis]
-    for value in range(trial.tile, shown + 1, max(trial.tile, 1)):
-        cell = plan.cells(value, 0) if trial.axis == ACROSS else plan.cells(0, value)
+    area = plan.area
+    for value in range(trial.tile, plan.shown[trial.axis] + 1, max(trial.tile, 1)):
         if trial.axis == ACROSS:
-            painter.drawLine(QPointF(cell.left(), plan.area.top()), QPointF(cell.left(), plan.area.bottom() + 8))
+            x = plan.cells(value, 0).left()
+            painter.line((x, area.top()), (x, area.bottom() + 8), pen)
         elif trial.axis < INTO:
-            painter.drawLine(QPointF(plan.area.left() - 8, cell.top()), QPointF(plan.area.right(), cell.top()))
+            y = plan.cells(0, value).top()
+            painter.line((area.left() - 8, y), (area.right(), y), pen)
 
 
-def _paint_note(
-    painter: QPainter, plan: SpaceGeometry, trial: AxisDrag, outcome: str, sentence: str, theme: Theme
+def _paint_verdict(
+    painter: ThemedPainter, plan: SpaceGeometry, trial: AxisDrag, outcome: str, sentence: str
 ) -> None:
     """What would be asked for and whether it is legal, beside the pointer or in the middle, never outside."""
-    painter.setFont(face(11))
     keys = "" if trial.at is not None or not trial.is_change else "Return applies, Esc drops it"
     title = trial.title(plan.doc)
-    metrics, widest = painter.fontMetrics(), int(plan.area.width())
-    width = min(max(metrics.horizontalAdvance(text) for text in (title, sentence, keys)) + 48, widest)
+    widest = max(painter.width(text, face(11)) for text in (title, sentence, keys))
+    width = int(min(widest + 48, plan.area.width()))
+    metrics = painter.qt.fontMetrics()
     wrapped = metrics.boundingRect(QRect(0, 0, width - 38, 400), Qt.TextFlag.TextWordWrap, sentence).height()
-    height = 28.0 + wrapped + (18.0 if keys else 0.0)
+    height = 30.0 + wrapped + (18.0 if keys else 0.0)
     anchor = trial.at + QPointF(18, 16) if trial.at is not None else plan.area.center() - QPointF(width / 2, height / 2)
     right, bottom = plan.area.right() + 34 - width, plan.area.bottom() + 28 - height
-    left, top = max(min(anchor.x(), right), 6.0), max(min(anchor.y(), bottom), 6.0)
-    box = QRectF(left, top, width, height)
-    painter.setPen(QPen(theme.colour("wrong" if outcome == "infeasible" else "edge"), 1))
-    painter.setBrush(theme.colour("panel"))
-    painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
-    paint_verdict(painter, QPointF(left + 16, top + 14), outcome, theme, 4.5)
-    painter.setFont(semibold(11))
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(left + 30, top + 4, width - 38, 18), title)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("wrong" if outcome == "infeasible" else "text-2"))
-    painter.drawText(QRectF(left + 30, top + 21, width - 38, wrapped + 2), Qt.TextFlag.TextWordWrap, sentence)
-    if keys:
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(left + 30, top + 22 + wrapped, width - 38, 18), keys)
+    box = QRectF(max(min(anchor.x(), right), 6.0), max(min(anchor.y(), bottom), 6.0), width, height)
+    words = QRectF(box.x() + 28, box.y() + 23, width - 36, wrapped + 2)
+    paint_note(painter, box, words, outcome, (title, sentence))
+    painter.text(QRectF(words.x(), words.bottom(), words.width(), 18 if keys else 0), keys, "text-3", face(11))

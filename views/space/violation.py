@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
-from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QBrush, QFontMetricsF
 
 from engine.documents.exploration import ArrowDoc, SpaceDoc
 from views.shapes import paint_statement
 from views.space.arrows import arrow_pen, control, paint_thick_arrow
 from views.space.geometry import LEFT, RIGHT, SpaceGeometry
-from views.theme import Theme, face
+from views.theme import face
+from views.themed_painter import ThemedPainter
 
 DEEDS = {
     "flow": ("writes", "reads", "first"),
@@ -35,8 +36,8 @@ def ends(doc: SpaceDoc, arrow: ArrowDoc) -> tuple[str, str]:
     return f"{source} {first} {arrow.array}", f"{sink} {second} {arrow.array} {when}"
 
 
-def paint_hatch(painter: QPainter, plan: SpaceGeometry, named: ArrowDoc, theme: Theme) -> None:
-    """The cells between both ends, and those of its row in which the same dependence is violated."""
+def paint_violated_cells(painter: ThemedPainter, plan: SpaceGeometry, named: ArrowDoc) -> None:
+    """Hatches the cells between both ends, and those of its row in which the same dependence is violated."""
     boxes = [_cell(plan, end) for end in (named.source, named.sink)]
     hatched = boxes[0].united(boxes[1])
     for arrow in plan.doc.arrows:
@@ -44,26 +45,24 @@ def paint_hatch(painter: QPainter, plan: SpaceGeometry, named: ArrowDoc, theme: 
             own = _cell(plan, arrow.source).united(_cell(plan, arrow.sink))
             if own.top() >= hatched.top() and own.bottom() <= hatched.bottom():
                 hatched = hatched.united(own)
-    colour = theme.colour("wrong")
+    colour = painter.colour("wrong")
     colour.setAlpha(90)
-    painter.fillRect(hatched.adjusted(2, 2, -2, -2), QBrush(colour, Qt.BrushStyle.BDiagPattern))
+    painter.qt.fillRect(hatched.adjusted(2, 2, -2, -2), QBrush(colour, Qt.BrushStyle.BDiagPattern))
 
 
-def paint_violated(painter: QPainter, plan: SpaceGeometry, arrow: ArrowDoc, theme: Theme) -> None:
+def paint_violated(painter: ThemedPainter, plan: SpaceGeometry, arrow: ArrowDoc) -> None:
     """A thick arrow between two enlarged marks, each with its instance."""
-    wrong, large = theme.colour("wrong"), _large(plan)
+    large = _large(plan)
     numbers = {name: k for k, name in enumerate(plan.doc.statements)}
     start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
-    paint_thick_arrow(painter, start, end, large + 2, arrow_pen(wrong, ARROW), plan.cell.width())
+    pen = arrow_pen(painter.colour("wrong"), ARROW)
+    paint_thick_arrow(painter, start, end, large + 2, pen, plan.cell.width())
     for index in (arrow.source, arrow.sink):
         number = numbers[plan.doc.points[index].statement]
-        paint_statement(painter, plan.centres[index], number, wrong, theme, large)
-    painter.setFont(face(10.5))
+        paint_statement(painter, plan.centres[index], number, "wrong", large)
     for box, text in zip(label_boxes(plan, arrow), ends(plan.doc, arrow), strict=True):
-        painter.setPen(QPen(wrong, 1.2))
-        painter.setBrush(theme.colour("panel"))
-        painter.drawRoundedRect(box, 3, 3)
-        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+        painter.ink("wrong", "panel", 1.2).drawRoundedRect(box, 3, 3)
+        painter.word(box, text, "wrong", face(10.5))
 
 
 def label_boxes(plan: SpaceGeometry, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from views.format import duration, figure, moment, plural
 from views.moves.rows import gain_text
-from views.rows import draw_text, text_width
-from views.shapes import paint_time_mark
-from views.theme import Theme, face, semibold
+from views.shapes import paint_pill_in, paint_time_mark
+from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import RIGHT, ThemedPainter
 from views.timing.live import Live
 
 HEIGHT = 54
@@ -65,56 +65,33 @@ class SampleHeadline(QWidget, Themed):
         """Left what was found, right where it comes from."""
         if self.theme is None or self._live is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self.theme.colour("line"), 1))
-        painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
-        upper = QRectF(PADDING, 6, self.width() - 2 * PADDING, 22)
-        lower = QRectF(PADDING, 28, self.width() - 2 * PADDING, 20)
-        self._upper(painter, upper, self.theme, self._live)
-        self._lower(painter, lower, self.theme, self._live)
+        painter, live = ThemedPainter(self, self.theme), self._live
+        painter.area(QRectF(0, self.height() - 1, self.width(), 1), "line")
+        self._upper(painter, QRectF(PADDING, 6, self.width() - 2 * PADDING, 22), live)
+        self._lower(painter, QRectF(PADDING, 28, self.width() - 2 * PADDING, 20), live)
 
-    def _upper(self, painter: QPainter, row: QRectF, theme: Theme, live: Live) -> None:
-        painter.setFont(face(11))
-        width = text_width(painter, self.origin)
-        right = row.right() - width - 20
-        paint_time_mark(painter, QPointF(row.right() - width - 9, row.center().y() + 0.5), live.series.origin, theme)
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, row, self.origin, right=True)
+    def _upper(self, painter: ThemedPainter, row: QRectF, live: Live) -> None:
+        width = painter.text(row, self.origin, "text-2", face(11), RIGHT)
+        paint_time_mark(painter, QPointF(row.right() - width - 9, row.center().y() + 0.5), live.series.origin)
+        row = row.adjusted(0, 0, -width - 20, 0)
         if live.series.noise:
-            right = _noisy(painter, right, row.center().y(), theme) - 8
-        left = row.left()
-        for text, font, token in (
-            (live.series.title, semibold(), "text"),
-            (_time(live), semibold(16), "text"),
-        ):
-            painter.setFont(font)
-            painter.setPen(theme.colour(token))
-            room = max(right - left, 0.0)
-            draw_text(painter, QRectF(left, row.y(), room, row.height()), text)
-            left += min(text_width(painter, text), room) + 10
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        told = next((text for text in _spreads(live) if text_width(painter, text) <= right - left), "")
-        draw_text(painter, QRectF(left, row.y(), max(right - left, 0.0), row.height()), told)
+            width = painter.width("noisy", face(10.5)) + 12
+            chip = QRectF(row.right() - width, row.center().y() - 9, width, 18)
+            paint_pill_in(painter, chip, "noisy", outlined=True, tint="worse")
+            row = row.adjusted(0, 0, -width - 8, 0)
+        for text, font in ((live.series.title, semibold()), (_time(live), semibold(16))):
+            row = row.adjusted(painter.text(row, text, font=font) + 10, 0, 0, 0)
+        told = next((text for text in _spreads(live) if painter.width(text, face(11)) <= row.width()), "")
+        painter.text(row, told, "text-3", face(11))
 
-    def _lower(self, painter: QPainter, row: QRectF, theme: Theme, live: Live) -> None:
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, row, self.where, right=True)
-        room = row.width() - text_width(painter, self.where) - 16
+    def _lower(self, painter: ThemedPainter, row: QRectF, live: Live) -> None:
+        row = row.adjusted(0, 0, -painter.text(row, self.where, "text-2", face(11), RIGHT) - 16, 0)
         if live.comparison is None:
-            painter.setPen(theme.colour("text-3"))
-            draw_text(painter, QRectF(row.x(), row.y(), room, row.height()), NO_BASELINE)
+            painter.text(row, NO_BASELINE, "text-3", face(11))
             return
         token, verdict, because = _comparison_texts(live)
-        painter.setFont(semibold(11))
-        painter.setPen(theme.colour(token))
-        draw_text(painter, QRectF(row.x(), row.y(), room, row.height()), verdict)
-        left = text_width(painter, verdict) + 8
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(row.x() + left, row.y(), max(room - left, 0.0), row.height()), because)
+        after = painter.text(row, verdict, token, semibold(11)) + 8
+        painter.text(row.adjusted(after, 0, 0, 0), because, "text-3", face(11))
 
 
 def _time(live: Live) -> str:
@@ -139,14 +116,3 @@ def _comparison_texts(live: Live) -> tuple[str, str, str]:
         return "text", found.verdict, behind
     return "better" if found.gain > 0 else "worse", gain_text(found.gain), behind
 
-
-def _noisy(painter: QPainter, right: float, middle: float, theme: Theme) -> float:
-    """An outlined flag in the colour of losses; its left edge."""
-    painter.setFont(face(10.5))
-    width = text_width(painter, "noisy") + 12
-    box = QRectF(right - width, middle - 9, width, 18)
-    painter.setPen(QPen(theme.colour("worse"), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
-    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, "noisy")
-    return box.left()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QRectF
 
 from engine.documents.model import GroupDoc, ModelDoc, TermDoc, Time
 from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
-from views.rows import RowState, TreeRow, draw_text, text_width
-from views.shapes import paint_bar, paint_time_mark, paint_track
+from views.rows import RowState, TreeRow
+from views.shapes import paint_bar, paint_time, paint_track
 from views.tables import Cell
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 
 COLUMNS = (("×", 32), ("Predicted", 74), ("Measured", 76), ("Floor", 66), ("Share", 56))
 """Head and width of the columns right of the name."""
@@ -70,67 +70,40 @@ def term_rows(terms: Sequence[TermDoc]) -> tuple[TreeRow, ...]:
     return tuple(rows)
 
 
-def paint_kernel(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_kernel(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """Paints a kernel's row, columns from the right."""
-    item, box = row.value, state.box
+    item, box = row.value, state.box.adjusted(12, 0, -12, 0)
     assert isinstance(item, KernelRow)
-    right = box.right() - 12
-    cells = (f"{item.group.instances}", item.predicted, item.measured, item.group.floor, item.group.share)
+    group = item.group
+    cells = (f"{group.instances}", item.predicted, item.measured, duration(group.floor), percent(group.share))
     for (head, width), cell in zip(reversed(COLUMNS), reversed(cells), strict=True):
-        slot = QRectF(right - width, box.y(), width, box.height())
-        painter.setFont(face())
-        painter.setPen(theme.colour("text-3" if head in ("×", "Floor") else "text"))
-        if cell is None or isinstance(cell, Time):
-            _paint_time(painter, slot, cell, theme)
+        if isinstance(cell, Time):
+            paint_time(painter, box, duration(cell.microseconds), cell.origin, "text")
         else:
-            draw_text(
-                painter,
-                slot,
-                cell if isinstance(cell, str) else percent(cell) if head == "Share" else duration(cell),
-                right=True,
-            )
-        right -= width
-    painter.setFont(semibold() if state.marked else face())
-    painter.setPen(theme.colour("text"))
-    title = item.group.title
-    draw_text(painter, QRectF(12, box.y(), right - 16, box.height()), title)
-    after = 12 + text_width(painter, title) + 8
-    painter.setFont(face())
-    painter.setPen(theme.colour("text-3"))
-    name = row.title.removeprefix(title).strip()
-    if after + text_width(painter, name) <= right - 4:  # the tool tip has a name that is too long
-        draw_text(painter, QRectF(after, box.y(), right - 4 - after, box.height()), name)
+            quiet = cell is None or head in ("×", "Floor")
+            painter.text(box, cell or "—", "text-3" if quiet else "text", side=RIGHT)
+        box = box.adjusted(0, 0, -width, 0)
+    box = box.adjusted(0, 0, -4, 0)
+    font = semibold() if state.marked else face()
+    name = row.title.removeprefix(group.title).strip()
+    rest = box.adjusted(painter.text(box, group.title, font=font) + 8, 0, 0, 0)
+    if painter.width(name) <= rest.width():  # the tool tip has a name that is too long
+        painter.text(rest, name, "text-3")
 
 
-def paint_term(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_term(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """Paints a term: name, bar, value, why."""
-    term, part = row.value
-    box = state.box
-    painter.setFont(face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(12, box.y(), 128, box.height()), term.name)
+    (term, part), box = row.value, state.box
+    painter.text(QRectF(12, box.y(), 128, box.height()), term.name)
     track = QRectF(148, box.center().y() - 3.5, 90, 7)
     if part:
-        paint_track(painter, track, theme)
-        paint_bar(painter, track, part, theme.cost_colour(part), theme)
-    painter.setPen(theme.colour("text"))
+        paint_track(painter, track)
+        paint_bar(painter, track, part, painter.theme.cost_colour(part))
     value = f"{figure(term.value)} {term.unit}".strip()
-    draw_text(painter, QRectF(244, box.y(), 76, box.height()), value, right=True)
-    painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(334, box.y(), max(box.right() - 346, 0.0), box.height()), term.because)
+    painter.text(QRectF(244, box.y(), 76, box.height()), value, side=RIGHT)
+    painter.text(box.adjusted(334, 0, -12, 0), term.because, "text-3")
 
 
 def _is_time(term: TermDoc) -> bool:
     return term.unit == "µs"
 
-
-def _paint_time(painter: QPainter, slot: QRectF, time: Time | None, theme: Theme) -> None:
-    """A time with its origin's mark: ring, disc or dashed ring."""
-    if time is None:
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, slot, "—", right=True)
-        return
-    text = duration(time.microseconds)
-    draw_text(painter, slot, text, right=True)
-    left = slot.right() - painter.fontMetrics().horizontalAdvance(text) - 9
-    paint_time_mark(painter, QPointF(left, slot.center().y() + 0.5), time.origin, theme)

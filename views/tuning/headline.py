@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtCore import QPointF, QRectF, QSize
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from views.format import duration, figure, plural
 from views.moves.rows import gain_text
-from views.rows import draw_text, text_width
-from views.shapes import paint_time_mark
-from views.theme import Theme, face, semibold
+from views.shapes import gain_tint, paint_pill_in, paint_time_mark
+from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 from views.tuning.nodes import GroupProgress
 
 HEIGHT, PADDING, GAP = 32, 12.0, 16.0
@@ -55,50 +55,22 @@ class TuningHeadline(QWidget, Themed):
         """Title and facts from the left, the origin in an outlined chip at the right."""
         if self.theme is None or self._summary is None:
             return
-        painter, theme = QPainter(self), self.theme
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.colour("line"), 1))
-        painter.drawLine(QPointF(0, HEIGHT - 0.5), QPointF(self.width(), HEIGHT - 0.5))
-        right = self._origin(painter, theme) - GAP
-        left = PADDING
-        painter.setFont(semibold())
-        painter.setPen(theme.colour("text"))
-        width = min(text_width(painter, self._summary.title), max(right - left, 0))
-        draw_text(painter, QRectF(left, 0, width + 1, HEIGHT), self._summary.title)
-        left += width + GAP
+        painter, origin = ThemedPainter(self, self.theme), self._summary.origin
+        painter.area(QRectF(0, HEIGHT - 1, self.width(), 1), "line")
+        width = painter.width(origin, face(10.5)) + 26
+        chip = QRectF(self.width() - PADDING - width, 7, width, 18)
+        paint_pill_in(painter, chip, "", outlined=True)
+        paint_time_mark(painter, QPointF(chip.x() + 11, chip.center().y()), origin)
+        painter.text(chip.adjusted(18, 0, 2, 0), origin, "text-2", face(10.5))
+        box = QRectF(PADDING, 0, chip.x() - GAP - PADDING, HEIGHT)
+        box = box.adjusted(painter.text(box, self._summary.title, font=semibold()) + GAP, 0, 0, 0)
         for name, value in self.facts():
-            left = self._fact(painter, theme, left, right, name, value)
-
-    def _fact(self, painter: QPainter, theme: Theme, left: float, right: float, name: str, value: str) -> float:
-        """One fact; where the next one begins."""
-        painter.setFont(face())
-        after = text_width(painter, name) + 6 if name else 0.0
-        strong = name == "Best" or not name
-        painter.setFont(semibold() if strong else face())
-        width = text_width(painter, value)
-        if left + after + width > right:
-            return right
-        token = {"▼": "better", "▲": "worse"}.get(value[:1], "text")
-        painter.setPen(theme.colour(token))
-        draw_text(painter, QRectF(left + after, 0, width + 2, HEIGHT), value)
-        painter.setFont(face())
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(left, 0, after, HEIGHT), name)
-        return left + after + width + GAP
-
-    def _origin(self, painter: QPainter, theme: Theme) -> float:
-        """The chip with the origin of every time; its left edge."""
-        assert self._summary is not None
-        painter.setFont(face(10.5))
-        width = text_width(painter, self._summary.origin) + 26
-        box = QRectF(self.width() - PADDING - width, 7, width, 18)
-        painter.setPen(QPen(theme.colour("edge"), 1))
-        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
-        paint_time_mark(painter, QPointF(box.x() + 11, box.center().y()), self._summary.origin, theme)
-        painter.setFont(face(10.5))
-        painter.setPen(theme.colour("text-2"))
-        draw_text(painter, QRectF(box.x() + 18, box.y(), width - 20, 18), self._summary.origin)
-        return box.x()
+            font, after = semibold() if name in ("Best", "") else face(), painter.width(name) + 6 if name else 0.0
+            if after + painter.width(value, font) > box.width():
+                return
+            painter.text(box, name, "text-3")
+            box = box.adjusted(after, 0, 0, 0)
+            box = box.adjusted(painter.text(box, value, gain_tint(value, "text"), font) + GAP, 0, 0, 0)
 
 
 class PlotLegend(QWidget, Themed):
@@ -133,30 +105,21 @@ class PlotLegend(QWidget, Themed):
         """From the right; what finds no room is left out."""
         if self.theme is None or not self._origin:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(face(11))
-        right, middle = self.width() - 8.0, self.height() / 2
+        painter, box = ThemedPainter(self, self.theme), QRectF(0, 0, self.width() - 8, self.height())
         for number, text in reversed(list(enumerate(self.texts()))):
-            left = right - text_width(painter, text)
-            if left < 24:
+            box = box.adjusted(0, 0, -painter.width(text, face(11)), 0)
+            if box.width() < 24:
                 return
-            painter.setPen(self.theme.colour("text-2"))
-            draw_text(painter, QRectF(left, 0, right - left + 2, self.height()), text)
-            self._mark(painter, self.theme, number, QPointF(left - 9, middle))
-            right = left - (34 if number == 1 else 26)
+            painter.text(QRectF(box.right(), 0, self.width(), box.height()), text, "text-2", face(11))
+            self._mark(painter, number, QPointF(box.right() - 9, box.height() / 2))
+            box = box.adjusted(0, 0, -34 if number == 1 else -26, 0)
 
-    def _mark(self, painter: QPainter, theme: Theme, number: int, at: QPointF) -> None:
-        painter.save()
+    def _mark(self, painter: ThemedPainter, number: int, at: QPointF) -> None:
+        x, y = at.x(), at.y()
         if number == 0:
-            painter.setPen(QPen(theme.colour("accent"), 2))
-            x, y = at.x(), at.y()
             step = ((x - 14, y - 4), (x - 5, y - 4), (x - 5, y + 4), (x + 4, y + 4))
-            painter.drawPolyline([QPointF(*corner) for corner in step])
+            painter.strokes(step, tint="accent", width=2)
         elif number == 1:
-            paint_time_mark(painter, at, self._origin, theme)
+            paint_time_mark(painter, at, self._origin)
         else:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(theme.colour("text-2"))
-            painter.drawPolygon(QPolygonF([at + QPointF(-3.4, 3), at + QPointF(0, -3.4), at + QPointF(3.4, 3)]))
-        painter.restore()
+            painter.shape([at + QPointF(-3.4, 3), at + QPointF(0, -3.4), at + QPointF(3.4, 3)], "text-2")

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF
 
 from engine.documents.ablation import AblationDoc, FlipDoc
 from views.format import duration, percent
 from views.moves.rows import gain_text
-from views.rows import RowState, TreeRow, draw_text, text_width
-from views.shapes import paint_author, paint_gain
-from views.theme import Theme, code_face, face, semibold
+from views.rows import RowState, TreeRow
+from views.shapes import gain_tint, paint_author
+from views.theme import code_face, face, semibold
+from views.themed_painter import RIGHT, ThemedPainter
 from views.tuning.nodes import Cause, Cut, Importance, TrialShare
 
 NAME = 116.0
@@ -73,103 +73,70 @@ def flip_rows(found: AblationDoc) -> tuple[TreeRow, ...]:
     )
 
 
-def paint_cut(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_cut(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """Name, bar, what is left, why."""
     cut, part, last = row.value
-    _bar_row(painter, state.box, cut.rule, part, "accent" if last else "edge", theme)
-    _figure_and_note(painter, state.box, f"{cut.left:,}", cut.because, theme, strong=last)
+    _bar_row(painter, state.box, cut.rule, part, "accent" if last else "edge")
+    _figure_and_note(painter, state.box, f"{cut.left:,}", cut.because, strong=last)
 
 
-def paint_cause(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_cause(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """Name, bar, count, an example; a wrong result is red."""
     cause, part = row.value
-    _bar_row(painter, state.box, cause.kind, part, "wrong" if cause.wrong else "edge", theme)
-    _figure_and_note(painter, state.box, f"{cause.count:,}", cause.example, theme)
+    _bar_row(painter, state.box, cause.kind, part, "wrong" if cause.wrong else "edge")
+    _figure_and_note(painter, state.box, f"{cause.count:,}", cause.example)
 
 
-def paint_share(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
-    """Name, a tick for each round, their number, what they gained."""
-    share, total = row.value
-    box = state.box
+def paint_share(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
+    """Name, a tick for each round, their number, what they gained; of a mapping that is not searched, why."""
+    (share, total), box = row.value, state.box.adjusted(0, 0, -PADDING, 0)
+    track = box.adjusted(PADDING + NAME + 8, 0, -GAIN - COUNT, 0)
+    left = max(PADDING + (12.0 if state.depth else 0.0), state.left)
+    name = QRectF(left, box.y(), PADDING + NAME - left, box.height())
     if share.refused:
-        _paint_refused(painter, state, share, theme)
+        painter.text(name, share.title, "text-3", face(11))
+        painter.text(box.adjusted(PADDING + NAME + 8, 0, 0, 0), share.refused, "text-3", face(11))
         return
-    right = box.right() - PADDING
-    painter.setFont(semibold() if state.marked else face())
     text = gain_text(share.gain) if share.gain > 0.0005 else "0 %"
-    painter.setFont(face())
-    paint_gain(painter, QRectF(right - GAIN, box.y(), GAIN, box.height()), text, theme)
-    painter.setPen(theme.colour("text-2"))
-    count = QRectF(right - GAIN - COUNT, box.y(), COUNT - 8, box.height())
-    draw_text(painter, count, f"{len(share.rounds):,}", right=True)
-    track = QRectF(PADDING + NAME + 8, box.y(), right - GAIN - COUNT - PADDING - NAME - 8, box.height())
-    painter.setPen(QPen(theme.colour("line"), 1))
+    painter.text(box, text, gain_tint(text), side=RIGHT)
+    painter.text(box.adjusted(0, 0, -GAIN - 8, 0), f"{len(share.rounds):,}", "text-2", side=RIGHT)
     middle = round(box.center().y()) + 0.5
-    painter.drawLine(QPointF(track.x(), middle), QPointF(track.right(), middle))
-    colour = theme.colour("accent" if state.marked else "text-3")
+    painter.line((track.x(), middle), (track.right(), middle))
     width = min(max(track.width() / max(total, 1) - 1.0, 1.0), 4.0)
     places = np.asarray(share.rounds, float) - 1
     for x in np.unique(np.rint(track.x() + places / max(total - 1, 1) * (track.width() - width))):
-        painter.fillRect(QRectF(x, box.center().y() - 6, width, 12), colour)
-    painter.setFont(semibold() if state.marked else face(11 if state.depth else 12))
-    painter.setPen(theme.colour("text-2" if state.depth else "text"))
-    draw_text(painter, _name_box(state), share.title)
+        painter.area(QRectF(x, box.center().y() - 6, width, 12), "accent" if state.marked else "text-3")
+    font = semibold() if state.marked else face(11 if state.depth else 12)
+    painter.text(name, share.title, "text-2" if state.depth else "text", font)
 
 
-def _name_box(state: RowState) -> QRectF:
-    """Where the name of a group or mapping stands: beside its chevron."""
-    left = max(PADDING + (12.0 if state.depth else 0.0), state.left)
-    return QRectF(left, state.box.y(), PADDING + NAME - left, state.box.height())
-
-
-def _paint_refused(painter: QPainter, state: RowState, share: TrialShare, theme: Theme) -> None:
-    """A mapping that is not searched, and why."""
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    draw_text(painter, _name_box(state), share.title)
-    box, left = state.box, PADDING + NAME + 8
-    draw_text(painter, QRectF(left, box.y(), max(box.right() - PADDING - left, 0.0), box.height()), share.refused)
-
-
-def paint_importance(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_importance(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """Name, bar, part of the variance, the best value."""
     found = row.value
     assert isinstance(found, Importance)
-    _bar_row(painter, state.box, found.dimension.replace("_", " "), found.part, "edge", theme)
+    _bar_row(painter, state.box, found.dimension.replace("_", " "), found.part, "edge")
     note = f"best {found.best} of {found.values} values" if found.values > 1 else f"always {found.best}"
-    _figure_and_note(painter, state.box, percent(found.part), note, theme)
+    _figure_and_note(painter, state.box, percent(found.part), note)
 
 
-def paint_flip(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
+def paint_flip(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     """The author's mark and name, the entry, what stands there without it, what it gains."""
-    flip, worth, without = row.value
-    box = state.box
-    right = box.right() - PADDING
-    painter.setFont(face())
-    paint_gain(painter, QRectF(right - WORTH, box.y(), WORTH, box.height()), worth, theme)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    detail = min(text_width(painter, without), box.width() * 0.34)
-    draw_text(painter, QRectF(right - WORTH - 8 - detail, box.y(), detail, box.height()), without, right=True)
-    paint_author(painter, QPointF(PADDING + 6, box.center().y()), flip.author, theme)
-    painter.setFont(face())
-    painter.setPen(theme.colour("text-2"))
-    draw_text(painter, QRectF(PADDING + 18, box.y(), 70, box.height()), flip.author)
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
-    left = PADDING + 92
-    draw_text(painter, QRectF(left, box.y(), max(right - WORTH - 16 - detail - left, 0.0), box.height()), flip.entry)
+    (flip, worth, without), box = row.value, state.box.adjusted(PADDING, 0, -PADDING, 0)
+    painter.text(box, worth, gain_tint(worth), side=RIGHT)
+    paint_author(painter, QPointF(box.x() + 6, box.center().y()), flip.author)
+    painter.text(QRectF(box.x() + 18, box.y(), 70, box.height()), flip.author, "text-2")
+    detail = min(painter.width(without, face(11)), state.box.width() * 0.34)
+    box = box.adjusted(80, 0, -WORTH - 8, 0)
+    painter.text(box.adjusted(box.width() - detail, 0, 0, 0), without, "text-3", face(11), RIGHT)
+    painter.text(box.adjusted(0, 0, -detail - 8, 0), flip.entry, font=code_face())
 
 
-def _bar_row(painter: QPainter, box: QRectF, name: str, part: float, token: str, theme: Theme) -> None:
+def _bar_row(painter: ThemedPainter, box: QRectF, name: str, part: float, token: str) -> None:
     """A name and a bar of the token's colour; all but "edge" stand out."""
-    painter.setFont(face() if token == "edge" else semibold())
-    painter.setPen(theme.colour("wrong" if token == "wrong" else "text"))
-    draw_text(painter, QRectF(PADDING, box.y(), NAME, box.height()), name)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.colour(token))
+    font = face() if token == "edge" else semibold()
+    painter.text(QRectF(PADDING, box.y(), NAME, box.height()), name, "wrong" if token == "wrong" else "text", font)
     track = _track(box)
-    painter.drawRoundedRect(QRectF(track.x(), track.y(), max(track.width() * part, 1.5), BAR), 2, 2)
+    painter.box(QRectF(track.x(), track.y(), max(track.width() * part, 1.5), BAR), fill=token, radius=2)
 
 
 def _track(box: QRectF) -> QRectF:
@@ -177,17 +144,10 @@ def _track(box: QRectF) -> QRectF:
     return QRectF(PADDING + NAME + 8, box.center().y() - BAR / 2, width, BAR)
 
 
-def _figure_and_note(
-    painter: QPainter, box: QRectF, value: str, note: str, theme: Theme, strong: bool = False
-) -> None:
+def _figure_and_note(painter: ThemedPainter, box: QRectF, value: str, note: str, strong: bool = False) -> None:
     left = _track(box).right() + 4
-    painter.setFont(semibold() if strong else face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(left, box.y(), FIGURE, box.height()), value, right=True)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-3"))
-    left += FIGURE + 10
-    draw_text(painter, QRectF(left, box.y(), max(box.right() - PADDING - left, 0.0), box.height()), note)
+    painter.text(QRectF(left, box.y(), FIGURE, box.height()), value, font=semibold() if strong else face(), side=RIGHT)
+    painter.text(box.adjusted(left + FIGURE + 10, 0, -PADDING, 0), note, "text-3", face(11))
 
 
 def _share(share: TrialShare, total: int, key: str) -> TreeRow:

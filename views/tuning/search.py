@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from views.format import plural
 from views.panel import PADDING, Panel, bar, label
 from views.rows import RowState, RowView, TreeRow, set_role
-from views.theme import Theme
+from views.themed_painter import ThemedPainter
 from views.tuning.nodes import Cause, Cut, TrialShare
 from views.tuning.rows import (
     COUNT,
@@ -103,7 +102,7 @@ class SearchView(Panel):
 class _WholeRows(RowView):
     """Rows that are all in sight: the panel scrolls, not each part of it."""
 
-    def __init__(self, name: str, paint: Callable[[QPainter, TreeRow, RowState, Theme], None]) -> None:
+    def __init__(self, name: str, paint: Callable[[ThemedPainter, TreeRow, RowState], None]) -> None:
         super().__init__(name, paint)
         self.chevrons = False
         self.expanded.connect(lambda _: self._fit())

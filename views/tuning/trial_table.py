@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QRectF, Signal
+from PySide6.QtCore import QModelIndex, QPointF, QRectF, Signal
 from PySide6.QtGui import QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
 )
 
 from views.panel import Panel
-from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.tables import Table, Tabular, selected_lines
 from views.theme import face, semibold
 from views.themed import Themed
+from views.themed_painter import LEFT, RIGHT, ThemedPainter
 from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, SPREAD, TIME, TO_BEST, WORDS, Index, TrialModel
 from views.tuning.trials import NONE, Trials
 
@@ -208,23 +208,24 @@ class _TrialDelegate(QStyledItemDelegate):
         if theme is None or index.row() >= len(model.order):
             return
         box, column, row = QRectF(option.rect), model.columns[index.column()], model.row_at(index)
+        painter.save()
+        themed = ThemedPainter(painter, theme)
         if row == self._table.selected:
-            painter.fillRect(box, theme.colour("accent-bg"))
+            themed.area(box, "accent-bg")
             if index.column() == 0:
-                painter.fillRect(QRectF(box.x(), box.y(), 2, box.height()), theme.colour("accent"))
+                themed.area(QRectF(box.x(), box.y(), 2, box.height()), "accent")
         elif option.state & QStyle.StateFlag.State_Selected:  # one of several, to be copied
-            painter.fillRect(box, theme.colour("accent-bg"))
+            themed.area(box, "accent-bg")
         elif option.state & QStyle.StateFlag.State_MouseOver:
-            painter.fillRect(box, theme.colour("raised"))
-        cell = model.cell(row, column)
-        painter.setFont(semibold() if (cell.strong and not cell.failed) or cell.wrong else face())
+            themed.area(box, "raised")
+        cell, is_mark = model.cell(row, column), column == RESULT and model.cell(row, column).failed
+        font = semibold() if (cell.strong and not cell.failed) or cell.wrong else face()
         quiet = cell.failed or column in (SPREAD, TO_BEST, PROMISED)
-        painter.setPen(theme.colour("wrong" if cell.wrong else "text-3" if quiet else "text"))
-        left = 12.0
-        if column == RESULT and cell.failed:
-            painter.save()
-            paint_verdict(painter, box.center().__class__(box.x() + 18, box.center().y()), "infeasible", theme, 3.6)
-            painter.restore()
-            left = 30.0
-        words = column in WORDS
-        draw_text(painter, box.adjusted(left if words else 4, 0, -4 if words else -12, 0), cell.text, right=not words)
+        if is_mark:
+            paint_verdict(themed, QPointF(box.x() + 18, box.center().y()), "infeasible", 3.6)
+        if column in WORDS:
+            box, side = box.adjusted(30 if is_mark else 12, 0, -4, 0), LEFT
+        else:
+            box, side = box.adjusted(4, 0, -12, 0), RIGHT
+        themed.text(box, cell.text, "wrong" if cell.wrong else "text-3" if quiet else "text", font, side)
+        painter.restore()
