@@ -84,6 +84,22 @@ def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> st
     return kept.decode()
 
 
+def compile_ptx_and_cubin(text: str, architecture: str, options: Sequence[str] = ()) -> str:
+    """PTX of one kernel as `compile_ptx` gives it; `compile_cuda` then has the machine code of the same compilation.
+
+    Raises as `compile_cuda` does.
+    """
+    name = _entry_name("ptx", text, architecture, options)
+    kept = read_entry("ptx", name)
+    if kept is not None:
+        return kept.decode()
+    log, code = _compile(text, architecture, (*_REMARKS, *options), "ptx+cubin")
+    ptx, cubin = code[: (end := code.index(b"\0"))], code[end:].lstrip(b"\0")
+    write_entry("ptx", name, ptx)
+    write_entry("cubin", _entry_name("cubin", text, architecture, options), _pack(log, cubin))
+    return ptx.decode()
+
+
 @cache
 def _nvrtc() -> Any:
     """The binding, or None where it or its library cannot be loaded.
@@ -112,7 +128,7 @@ def _digest_of_includes() -> str:
 
 
 def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
-    """Log of the compilation, and the code: `wants` is "cubin" or "ptx"."""
+    """Log of the compilation, and the code: `wants` is "cubin", "ptx" or both, the text first: "ptx+cubin"."""
     arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
     try:
         answer = ask(text, arguments, wants)

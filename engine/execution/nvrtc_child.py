@@ -62,11 +62,11 @@ def _compile(nvrtc: Any, text: bytes, options: list[str], wants: str) -> tuple[s
         log = _bytes(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode()
         code = b""
         if status == nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            size, fill = {
+            parts = {
                 "cubin": (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN),
                 "ptx": (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX),
-            }[wants]
-            code = _bytes(size, fill, program)
+            }  # fmt: skip
+            code = b"".join(_bytes(*parts[one], program) for one in wants.split("+"))
         return status.name, log, code
     finally:
         nvrtc.nvrtcDestroyProgram(program)

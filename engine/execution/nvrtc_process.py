@@ -89,7 +89,7 @@ def ask(
     limits: NvrtcLimits = NvrtcLimits(),
     command: tuple[str, ...] | None = None,
 ) -> NvrtcAnswer:
-    """NVRTC's answer to one text.  wants: "cubin" or "ptx".
+    """NVRTC's answer to one text.  wants: "cubin", "ptx" or "ptx+cubin".
 
     Raises Ended where the text took more than `limits` or ended the process, MissingCapability where none can be
     started.

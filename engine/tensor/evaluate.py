@@ -6,7 +6,7 @@ from the graph; tests hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,8 +152,12 @@ class EvaluatedBox:
             case Access():
                 return self.access(scalar)
             case Apply(function, operands, dtype):
-                values = [_widen(self.value(operand)) for operand in operands]
-                return np.asarray(FUNCTION_OF[function](*values)).astype(_numpy(dtype, self.exact), copy=False)
+                return self.apply(function, [self.value(operand) for operand in operands], dtype)
+
+    def apply(self, function: str, operands: Sequence[np.ndarray], dtype: str) -> np.ndarray:
+        """A function of values, rounded to a type."""
+        made = np.asarray(FUNCTION_OF[function](*map(_widen, operands)))
+        return made.astype(_numpy(dtype, self.exact), copy=False)
 
     def index(self, index: Index) -> np.ndarray:
         """The value of an index at every point."""

@@ -20,6 +20,7 @@ from engine.target.hardware import VECTOR_BYTES
 from engine.target.nodes import Target
 from engine.target.occupancy import occupancy
 from engine.tile.source import CudaSource, KernelLaunch
+from engine.verify.levels import LINE_TABLE
 
 POINTER_BYTES = 8
 """Every parameter of a kernel is a pointer, and all launchers pack nothing else."""
@@ -29,7 +30,7 @@ LAYOUT = "layout"
 
 def check_layout(kernel: Kernel, found: Check) -> Check:
     """A check of a kernel with what is wrong with the layout of its machine code.  Raises as `compile_cuda` does."""
-    compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
+    compiled = compile_cuda(kernel.source.text, kernel.target.architecture, LINE_TABLE)  # that of the PTX that ran
     faults = layout_faults(kernel.source, compiled, kernel.target)
     if not faults:
         return found

@@ -17,7 +17,7 @@ import numpy as np
 from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Check, Emulation
-from engine.execution.nvrtc import compile_ptx, nvrtc_version
+from engine.execution.nvrtc import compile_ptx_and_cubin, nvrtc_version
 from engine.execution.ptx.execute import execute
 from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput
@@ -98,7 +98,7 @@ def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool =
         order: str = "late", timeout: float = 120,
     ) -> tuple[Emulation, Arrays, Arrays]:  # fmt: skip
         given = ptx if source == kernel.source else None
-        text = given or compile_ptx(source.text, kernel.target.architecture, LINE_TABLE)
+        text = given or compile_ptx_and_cubin(source.text, kernel.target.architecture, LINE_TABLE)
         return execute(source, text, arrays, blocks=blocks, order=order, timeout=timeout)
 
     return run

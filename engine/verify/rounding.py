@@ -186,15 +186,15 @@ class _FollowedStatement:
 
     def _follow(self, scalar: Scalar) -> tuple[np.ndarray, np.ndarray]:
         """The value of an expression and what it is off by."""
-        value = self.values.value(scalar)
         match scalar:
             case Access(array) if self.values.arrays[array].dtype != bool:
                 exact = None if scalar.otherwise is None else replace(scalar.otherwise, value=0.0)
                 # Indices that are read from other arrays have values still: they tell whose error is read.
                 box = replace(self.values, arrays={**self.values.arrays, array: self.errors[array]})
-                return value, box.access(replace(scalar, otherwise=exact))
+                return self.values.value(scalar), box.access(replace(scalar, otherwise=exact))
             case Apply(function, operands, dtype) if dtype != "bool":
                 parts = [self._follow(operand) for operand in operands]
+                value = self.values.apply(function, [own for own, _ in parts], dtype)
                 error = np.zeros(())
                 for place, (own, off) in enumerate(parts):
                     if function not in FOLLOWED or own.dtype == bool or not off.any():
@@ -216,7 +216,7 @@ class _FollowedStatement:
                     rounding = np.where(is_whole, 0, rounding)
                 return value, error + (0 if function in STEPS else rounding)
             case _:
-                return value, np.zeros(())
+                return self.values.value(scalar), np.zeros(())
 
 
 def _sides(dtype: str, kernel: KernelRounding) -> int:

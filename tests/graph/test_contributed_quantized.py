@@ -16,6 +16,7 @@ import engine
 from engine.graph.contributed import write_out_contributed
 from engine.graph.contributed_quantized import BODIES, COMPILED, DOMAIN
 from engine.graph.functions import write_out
+from engine.tensor.operators import RULES
 from tests.support.needs import needs_compiler
 
 U8, I8, F32 = np.uint8, np.int8, np.float32
@@ -164,6 +165,15 @@ def test_what_is_written_out_is_what_onnx_runtime_computes(case: str, opset: int
     else:  # half a code is rounded by either; sigmoids and exponentials of ONNX Runtime's own are tables
         assert np.abs(got.astype(int) - expected.astype(int)).max() <= 1
         assert (got != expected).mean() <= 0.02
+
+
+@pytest.mark.parametrize("case", [name for name, case in CASES.items() if case.kind == "MatMulNBits"])
+def test_the_numpy_meaning_is_what_onnx_runtime_computes(case: str, tmp_path: Path) -> None:
+    onnx.save(model(case), tmp_path / "model.onnx")
+    (op,) = engine.load(tmp_path / "model.onnx").operators
+    operands = [np.empty(0) if value is None else value for value in CASES[case].operands.values()]
+    (got,) = RULES[f"onnx.{op.kind}"].meaning(op, operands)
+    np.testing.assert_allclose(got, run(model(case), case), rtol=1e-4, atol=1e-4)
 
 
 def test_every_operator_has_a_case() -> None:

@@ -26,18 +26,21 @@ JUMPS = frozenset(
 """Operators whose results jump where an operand moves a little: they read values that are exact."""
 LARGEST = 20_000
 """Elements of an operand that is drawn."""
+NEAR_ONE = (0.8, 1.25)
+"""What ReduceProd multiplies: of larger numbers, some hundred leave the range of float32."""
 
 
 class OperatorChain:
-    """A graph of two to four cases of one operator set."""
+    """A graph of two to four cases of one operator set; each operator is as likely as another."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, most: int = 4) -> None:
+        """most: cases."""
         self.random = random.Random(seed)
         usable = [case for case in CASES if is_chained(case)]
-        first = self.random.choice(usable)
+        first = self._draw(usable)
         alike = [case for case in usable if case.opset == first.opset]
         self.cases = [first]
-        self.cases += [self.random.choice(alike) for _ in range(self.random.randint(1, 3))]
+        self.cases += [self._draw(alike) for _ in range(self.random.randint(1, most - 1))]
         self.opset = first.opset
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
@@ -47,6 +50,10 @@ class OperatorChain:
         self.outputs: list[str] = []
         for number, case in enumerate(self.cases):
             self.outputs += self._add(number, case)
+
+    def _draw(self, cases: Sequence[Case]) -> Case:
+        kind = self.random.choice(sorted({case.kind for case in cases}))
+        return self.random.choice([case for case in cases if case.kind == kind])
 
     def write(self, path: Path) -> Path:
         """Write the graph as a model."""
@@ -69,7 +76,8 @@ class OperatorChain:
         for at, operand in enumerate(case.operands):
             name = f"n{number}_{at}" if operand is not None else ""
             if operand is not None and is_drawn(case, at):
-                self._connect(name, operand, case.kind in JUMPS)
+                low, high = NEAR_ONE if case.kind == "ReduceProd" else (float(operand.min()), float(operand.max()))
+                self._connect(name, operand, (low, high), case.kind in JUMPS)
             elif operand is not None:
                 self.constants[name] = operand
             names.append(name)
@@ -78,14 +86,14 @@ class OperatorChain:
         self.floats.append((results[0], False))
         return results
 
-    def _connect(self, name: str, like: np.ndarray, is_exact: bool) -> None:
-        """A tensor like an operand, of one that is there."""
+    def _connect(self, name: str, like: np.ndarray, within: tuple[float, float], is_exact: bool) -> None:
+        """A tensor like an operand, of one that is there, moved into a range unless it is exact."""
         exact = [one for one in self.floats if one[1]]
         source, _ = self.random.choice(exact) if is_exact else self.floats[-1]
         length = self._size(source)
         if not length:
             source, length = "x", math.prod(self.shape)
-        size, low, high = like.size, float(like.min()), float(like.max())
+        size, (low, high) = like.size, within
         flat = self._node("Reshape", f"{name}_flat", self._node("Cast", f"{name}_float", source, to=1), self._ints(-1))
         copies = self._node("Tile", f"{name}_copies", flat, self._ints(-(-size // length)))
         whole = self._node("Slice", f"{name}_cut", copies, self._ints(0), self._ints(size), self._ints(0))
