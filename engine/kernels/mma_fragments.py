@@ -94,6 +94,15 @@ class Lanes:
             into = Slot(sums, (r, p * 2 + h))
             emitter.add(MatrixMultiply(self.intrinsic.name, into, first(r), Slot(second, (p, h)), link))
 
+    def multiply_pair(
+        self, sums: str, rows: int, pair: Index, first: Callable[[Index], Slot], second: Slot, link: Line
+    ) -> None:
+        """Every fragment of the first factor times both of a pair of the second, which `second` holds."""
+        emitter = self.emitter
+        with emitter.loop("r", rows, link) as r, emitter.loop("h", 2, link) as h:
+            into, factor = Slot(sums, (r, pair * 2 + h)), Slot(second.buffer, (*second.indices, h))
+            emitter.add(MatrixMultiply(self.intrinsic.name, into, first(r), factor, link))
+
     def owned_sums(self, sums: str, count: tuple[int, int], start: tuple[Index, Index]) -> Owned:
         """The sums of a lane.  count: instructions down and across.  start: first row and column of the warp."""
         extents = self.emitter.extents

@@ -35,6 +35,8 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
 _TWO_PRODUCTS = "queries and keys lie along the depth of the scores, values along the results"
+MOST_HELD = 192
+"""Registers of a thread for queries, scores and results: addresses and fragments want the others."""
 SMALL_TILE = 64
 """Queries of a block below which few threads copy a tile, and each holds many addresses."""
 
@@ -98,17 +100,27 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> TileChoi
     is_wide, is_crooked = max(sizes) > WIDE_HEAD, any(size & (size - 1) for size in sizes)
     keys, is_large = KEYS, queries >= SMALL_TILE and not is_wide
     own = (8 if is_large else 4) if found.queries else 1
-    if intrinsic is not None:
-        own = 32 if is_large and queries > SMALL_TILE else 16
-    if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
-        keys //= 2
     is_paired = intrinsic is not None and intrinsic.element_bytes == DTYPES["float32"]
+    if intrinsic is not None:
+        own = 32 if queries > SMALL_TILE and max(sizes) <= (WIDE_HEAD if is_paired else WIDE) else 16
+    if own == 32:
+        keys = _keys_beside(*sizes)
+    elif is_wide and (intrinsic is None or queries < SMALL_TILE):
+        keys //= 2
     if max(sizes) > WIDE or (is_paired and max(sizes) >= WIDE_HEAD and queries < SMALL_TILE):
         keys //= 2
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
         own = 2 if max(sizes) > WIDE else own
     return TileChoice(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
+
+
+def _keys_beside(depth: int, heads: int) -> int:
+    """Keys of a tile whose scores of 32 queries find room in the registers of a warp beside queries and results."""
+    keys = KEYS // 2
+    while keys > TILES[-1] and depth // 2 + heads + keys > MOST_HELD:
+        keys //= 2
+    return keys
 
 
 def _fitting(

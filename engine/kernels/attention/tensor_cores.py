@@ -23,7 +23,7 @@ from engine.tile.source import Line
 PACK = {"float16": "pack_f16", "bfloat16": "pack_bf16"}
 """Function that rounds two floats and puts them into one word."""
 MOST_RESIDENT = 32
-"""Registers of a thread that queries may take throughout."""
+"""Registers of a thread that 16 queries may take throughout: those of 128 halves each."""
 
 
 class TensorCores:
@@ -40,16 +40,19 @@ class TensorCores:
         self.origin = emitter.bind("warp_query", thread.floordiv(WARP, emitter.extents) * rows, link)
         self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT_SIZE, tiles.keys // 8, tiles.heads // 8
         steps = tiles.depth // intrinsic.k
-        self.is_resident = self.fragments * steps * 4 <= MOST_RESIDENT
+        self.is_resident = steps * 4 <= MOST_RESIDENT
         """Whether the queries stay in registers; else every tile of keys brings them again, a step at a time."""
         shape = (self.fragments, steps, 4) if self.is_resident else (self.fragments, 4)
         word = self.lanes.word
         self.query_part = emitter.register("query_part", word, shape)
         self.key_part = emitter.register("key_part", word, (self.key_tiles // 2, 2, 2))
         self.weight_part = emitter.register("weight_part", word, (self.fragments, 4))
-        self.value_part = emitter.register("value_part", word, (self.head_tiles // 2, 2, 2))
-        self.fragments_of_loops = (self.key_part,), (self.value_part,)
-        """Registers that the loops over the depth and over the keys of a tile load."""
+        self.is_full = self.fragments > 1
+        """Whether queries, scores and results leave few registers: values then come two fragments at a time."""
+        value_tiles = 1 if self.is_full else self.head_tiles // 2
+        self.value_part = emitter.register("value_part", word, (value_tiles, 2, 2))
+        self.fragments_of_loops = ((self.key_part,),) if self.is_full else ((self.key_part,), (self.value_part,))
+        """Registers that the loops over the depth and over the keys of a tile load ahead."""
         self.score_sums = emitter.register("scores", "float32", (self.fragments, self.key_tiles, 2, 2))
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
@@ -125,17 +128,38 @@ class TensorCores:
         emitter, link, k = self.block.emitter, self.block.values_link, self.intrinsic.k
         emitter.add(Comment("weights, rounded where they are, times one tile of values", link))
         with emitter.loop("step", self.block.tiles.keys // k, link, always=True) as step:
-            emitter.declare(self.value_part)
-            with emitter.loop("p", self.head_tiles // 2, link) as p:
-                self._load_value(Slot(self.value_part, (p,)), p, step)
-            self._map_all(2, self.value_part, self.head_tiles // 2, "value_element")
+            if not self.is_full:
+                self._load_values(step)
             emitter.declare(self.weight_part)
             with emitter.loop("r", self.fragments, link) as r, emitter.loop("c", 2, link) as c, emitter.loop(
                 "h", 2, link
             ) as h:
                 emitter.assign(Slot(self.weight_part, (r, c * 2 + h)), self._weight(r, step, c, h), link)
+            if self.is_full:
+                self._multiply_by_pairs(step)
+                return
             count = (self.fragments, self.head_tiles)
-            self.lanes.multiply(self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link)
+            self.lanes.multiply(self.result_sums, count, self._weights_of, self.value_part, link)
+
+    def _weights_of(self, fragment: Index) -> Slot:
+        return Slot(self.weight_part, (fragment,))
+
+    def _load_values(self, step: Index) -> None:
+        """All fragments of a step, before any is multiplied: registers may then load the next one's ahead."""
+        emitter, link = self.block.emitter, self.block.values_link
+        emitter.declare(self.value_part)
+        with emitter.loop("p", self.head_tiles // 2, link) as p:
+            self._load_value(Slot(self.value_part, (p,)), p, step)
+        self._map_all(2, self.value_part, self.head_tiles // 2, "value_element")
+
+    def _multiply_by_pairs(self, step: Index) -> None:
+        """The weights of a step times its values, of which two fragments are in registers at a time."""
+        emitter, link, pair = self.block.emitter, self.block.values_link, Slot(self.value_part, (Index(),))
+        with emitter.loop("p", self.head_tiles // 2, link) as p:
+            emitter.declare(self.value_part)
+            self._load_value(pair, p, step)
+            self._map(2, pair, "value_element")
+            self.lanes.multiply_pair(self.result_sums, self.fragments, p, self._weights_of, pair, link)
 
     # Fragments
 
