@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from engine.graph.functions import write_out
 from engine.graph.limits import checked_name
+from engine.graph.other_formats import other_format
 from engine.graph.weights import read_inner_tensors
 from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
@@ -24,8 +25,10 @@ def read_model(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, RuntimeError):
+        _refuse_other(path, data)
         raise BadInput("graph", str(path), "is no ONNX model, or a damaged one", "export it again") from None
     if not model.HasField("graph") or not model.opset_import:
+        _refuse_other(path, data)
         raise BadInput("graph", str(path), "is no ONNX model: it has no graph or no operator set", "export it again")
     if len(model.graph.node) > MAX_OPERATORS:
         raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
@@ -33,6 +36,13 @@ def read_model(path: Path) -> onnx.ModelProto:
         checked_name(str(path), name)
     read_inner_tensors(model, path.parent)
     return write_out(model, str(path))
+
+
+def _refuse_other(path: Path, data: bytes) -> None:
+    """BadInput for a format that is known, and how to convert it."""
+    found = other_format(data)
+    if found is not None:
+        raise BadInput("graph", str(path), f"is {found.name}; that is not read", found.way) from None
 
 
 def _names(model: onnx.ModelProto) -> Iterator[str]:
