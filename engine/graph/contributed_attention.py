@@ -35,14 +35,15 @@ _GROUPED_OPERANDS = 11
 def multi_head_attention(body: Expansion) -> bool:
     """Of queries, keys and values [batch, length, heads * size], with a bias of all three and one of the scores.
 
-    Keys and values may follow those of earlier steps, [batch, heads, length, size], or be all of that form.
+    Keys and values may follow those of earlier steps, [batch, heads, length, size], or be all of that form.  A mask is
+    one of keys or scores, or says where the keys of each row end.
     """
     queries, keys, values, bias, mask = (body.operand(place) for place in range(5))
     heads, before = int(body.attribute("num_heads", 0)), (body.operand(6), body.operand(7))
     rest = [body.operand(place) for place in (8, 9)]
     if not (heads and keys and values) or any(rest) or not body.has_results_only((0, 1, 2)):
         return False
-    if (mask and body.rank(mask) not in (2, 3)) or any(before) != all(before) or body.rank(keys) not in (None, 3):
+    if (mask and not _is_known_mask(body, mask, 1)) or any(before) != all(before) or body.rank(keys) not in (None, 3):
         return False
     if bias:
         # Sizes of heads may differ: the bias of each operand is as long as its last axis.
@@ -87,7 +88,7 @@ def _attend_itself(body: Expansion, product: str, given: _SelfOperands) -> bool:
         return False
     if not body.has_results_only((0, 1)) or (sizes and body.opset < SINCE_AXES_OPERAND):
         return False
-    if given.mask and not _is_known_mask(body, given.mask):
+    if given.mask and not _is_known_mask(body, given.mask, 2):
         return False
     x = body.add("Add", product, body.operand(2)) if body.operand(2) else product
     lengths = [body.constant(np.array(sizes))] if sizes else []
@@ -108,12 +109,12 @@ def _part(body: Expansion, x: str, place: int) -> str:
     return body.add("Gather", x, body.constant(np.array(place)), axis=0)
 
 
-def _is_known_mask(body: Expansion, mask: str) -> bool:
-    """Whether a mask is one of keys or scores, or one number or two for each row of a batch."""
+def _is_known_mask(body: Expansion, mask: str, most: int) -> bool:
+    """Whether a mask is one of keys or scores, or one number for each row of a batch, or as many as `most`."""
     shape, rows = body.shape(mask), (body.shape(body.operand(0)) or (None,))[0]
     if shape is None:
         return False
-    return len(shape) in (2, 3) or (len(shape) == 1 and shape[0] in _counts_of(rows))
+    return len(shape) in (2, 3) or (len(shape) == 1 and shape[0] in _counts_of(rows)[:most])
 
 
 def _counts_of(rows: int | str | None) -> tuple[int | str, ...]:
@@ -149,11 +150,14 @@ def rotary_embedding(body: Expansion) -> bool:
 
 
 def group_query_attention(body: Expansion) -> bool:
-    """Causal attention whose heads of queries share heads of keys, behind the keys of earlier steps."""
+    """Attention, causal or not, whose heads of queries share heads of keys, behind the keys of earlier steps."""
     heads, shared = int(body.attribute("num_heads", 0)), int(body.attribute("kv_num_heads", 0))
     before, bias = (body.operand(3), body.operand(4)), body.operand(10)
-    if not heads or not shared or any(body.node.input[_GROUPED_OPERANDS:]) or body.attribute("causal", 1) != 1:
+    if not heads or not shared or any(body.node.input[_GROUPED_OPERANDS:]):
         return False
+    window, is_causal = int(body.attribute("local_window_size", -1)), bool(body.attribute("causal", 1))
+    if window >= 0 and not is_causal:
+        return False  # ONNX Runtime has none
     if any(_is_set(one) for one in body.node.attribute if one.name not in _GROUPED):
         return False
     if any(before) != all(before) or not body.operand(6) or not body.has_results_only((0, 1, 2)):
@@ -173,8 +177,9 @@ def group_query_attention(body: Expansion) -> bool:
         k, v = (_behind(body, old, new, past, name) for old, new, name in zip(before, (k, v), results, strict=True))
     else:
         k, v = (body.add("Identity", x, result=name) for x, name in zip((k, v), results, strict=True))
-    seen = body.add("Min", positions, body.unsqueeze(lengths, 1))  # queries of padding see no keys of padding
-    mask = _CausalMask(seen, _range(body, _size(body, k, 2)), int(body.attribute("local_window_size", -1)))
+    last = body.unsqueeze(lengths, 1)
+    seen = body.add("Min", positions, last) if is_causal else last  # queries of padding see no keys of padding
+    mask = _CausalMask(seen, _range(body, _size(body, k, 2)), window)
     if heads != shared:
         k, v = (_repeat(body, x, heads // shared) for x in (k, v))
     scores = _scores(body, q, k)
@@ -191,7 +196,7 @@ class _CausalMask:
     """Keys that a query may see: those up to its own position, or the last few of them."""
 
     positions: str
-    """Of queries, [batch, length]."""
+    """Of queries, [batch, length]; [batch, 1] where all of a row see the same."""
     keys: str
     """Of keys, [length]."""
     window: int

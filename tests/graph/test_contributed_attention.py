@@ -129,6 +129,12 @@ CASES = {
                        "zw": np.full(36, 125, np.uint8)}, {"num_heads": 3, "unidirectional": 1},
     ),
     "codes behind earlier keys": AttentionCase("QAttention", {**CODED, **PAST}, {"num_heads": 3}, ("y", "kept")),
+    "heads with ends of keys": AttentionCase(
+        "MultiHeadAttention", {**THREE, "m": np.array([5, 3], np.int32)}, {"num_heads": 3}
+    ),
+    "heads with ends of keys, causal": AttentionCase(
+        "MultiHeadAttention", {**THREE, "m": np.array([2, 4], np.int32)}, {"num_heads": 3, "unidirectional": 1}
+    ),
     "rotated": AttentionCase("RotaryEmbedding", ROTATED),
     "half of each head rotated": AttentionCase(
         "RotaryEmbedding", {"x": normal(2, 5, 36), "p": POSITIONS, "cos": normal(9, 3), "sin": normal(9, 3)},
@@ -144,6 +150,11 @@ CASES = {
     "a step of unequal rows": replace(group_query(grouped(2, 1, 5, [2, 5], 6, **WIDE), *KEPT, do_rotary=1), compared=1),
     "the next part of a prompt": group_query(grouped(1, 4, 3, [6], 7), *KEPT),
     "a window and a cap": group_query(grouped(2, 5, None, [4, 4], 5), local_window_size=2, softcap=5.0, scale=0.5),
+    "all keys of a prompt": group_query(PROMPT, *KEPT, causal=0),
+    "all keys of unequal rows": group_query(grouped(2, 4, None, [2, 3], 4), causal=0),
+    "all keys of a step": replace(group_query(grouped(2, 1, 5, [2, 5], 6, **WIDE), *KEPT, do_rotary=1, causal=0),
+                                  compared=1),
+    "all keys of the next part": group_query(grouped(1, 4, 3, [6], 7), *KEPT, causal=0, softcap=3.0),
     "half of a head rotated": group_query(
         {**PROMPT, "q": normal(2, 4, 128), "k": normal(2, 4, 64), "v": normal(2, 4, 64), **WIDE}, do_rotary=1
     ),
@@ -174,7 +185,8 @@ def test_what_is_written_out_is_what_onnx_runtime_computes(case: str, opset: int
 @needs_compiler
 @pytest.mark.parametrize(
     "case",
-    ["a step of unequal rows", "rotated, interleaved", "heads with a mask", "half of a head rotated",
+    ["a step of unequal rows", "all keys of unequal rows", "heads with ends of keys", "rotated, interleaved",
+     "heads with a mask", "half of a head rotated",
      "ends and starts of keys", "codes behind earlier keys"],
 )
 def test_kernels_of_what_is_written_out_are_right(case: str, tmp_path: Path) -> None:
@@ -215,7 +227,7 @@ def test_half_precision_is_near(case: str) -> None:
     [
         ("rotated", {"rotary_embedding_dim": 4}),
         ("a prompt", {"smooth_softmax": 1}),
-        ("a prompt", {"causal": 0}),
+        ("a window and a cap", {"causal": 0}),
         ("a prompt", {"sliding_window_cache": 1}),
         ("a prompt", {"k_quant_type": "PER_TENSOR"}),
         ("a mask of keys", {"do_rotary": 1}),
