@@ -173,10 +173,10 @@ def test_verify_counts_memory_events_by_line() -> None:
     assert counts.keys() == {"global load", "shared store", "shared load", "global store"}
     for count in counts.values():
         assert count.keys() == {"line", "kind", "width", "requests", "sectors", "conflicts", "passes"}
-        assert count["requests"] * count["width"] == 4 * 2 * 12 * 64 * 64 // 32
-        coalesced = 4 * count["requests"] if count["kind"].startswith("global") else 0
-        assert (count["width"], count["sectors"], count["conflicts"]) == (4, coalesced, 0)
-        assert count["passes"] == (count["requests"] if count["kind"] == "shared load" else 0)
+        assert count["requests"] == 2 * 12 * 64 * 64 // (32 * 4)
+        coalesced = 16 * count["requests"] if count["kind"].startswith("global") else 0
+        assert (count["width"], count["sectors"], count["conflicts"]) == (16, coalesced, 0)
+        assert count["passes"] == (4 * count["requests"] if count["kind"] == "shared load" else 0)
 
 
 def test_verify_of_one_group_prints_the_counts_beside_their_lines() -> None:

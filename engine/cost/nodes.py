@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
@@ -101,6 +101,20 @@ def total_work(launches: Sequence[Work]) -> Work:
     largest = ("threads", "shared_bytes", "stages", "again_set")
     most = {name: max(getattr(one, name) for one in launches) for name in largest}
     return Work(**sums, **most, registers=launches[0].registers, launches=tuple(launches))
+
+
+def side_by_side(parts: Sequence[Work], moved: tuple[int, int]) -> Work:
+    """Parts of one launch, each with blocks of its own: counts are sums, sizes those of the part that has most.
+
+    moved: bytes that they read from and write to DRAM together, where several may read the same.
+    """
+    sums = {name: sum(getattr(one, name) for one in parts) for name in _SUMS if name != "serial_steps"}
+    largest = ("threads", "shared_bytes", "stages", "again_set", "serial_steps")
+    most = {name: max(getattr(one, name) for one in parts) for name in largest}
+    known = [one.registers for one in parts if one.registers is not None]
+    registers = max(known) if len(known) == len(parts) else None
+    together = replace(parts[0], **sums, **most, registers=registers)
+    return replace(together, dram_bytes_read=moved[0], dram_bytes_written=moved[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
     y = relu(x) over 4096 elements,  m = row sums of z    ->    blocks 0 to 3 make y, blocks 4 to 35 make m
 
-Element-wise parts over boxes of one size are merged: one thread makes an element of each.
+Element-wise parts over boxes of one size are merged: one thread makes an element of each.  Matrix products share a
+launch with each other alone, where they have a factor in common: blocks that run together read it from L2 once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.fusion.disjoint_writes import disjointly_written
-from engine.fusion.kinds import ELEMENTWISE, PACKED, STITCHED
+from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, PACKED, STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import MOST_AXES, stitched_shape
@@ -31,6 +32,8 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     parts = parts_of(statements)
     if len(parts) < 2:
         return ONE_PART
+    if refusal := _refuse_products(parts):
+        return refusal
     axes: dict[tuple[str, str], int] = {}
     extents: dict[int, int] = {}
     inlined: list[str] = []
@@ -51,14 +54,30 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
 
 
 def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
-    """The loop space of one part: a simple one where there is one, never that of a matrix product."""
-    product = next((s for s in part if is_contraction(s)), None)
-    if product is not None:
-        return f"{product.operator} is a matrix product: its tiles fill a kernel of their own"
+    """The loop space of one part: a simple one where there is one."""
     shape = common_shape(part, kept)
-    if isinstance(shape, Shape) and shape.kind.is_elementwise:
+    if any(map(is_contraction, part)) or (isinstance(shape, Shape) and shape.kind.is_elementwise):
         return shape
     return stitched_shape(part, kept)
+
+
+def _refuse_products(parts: Sequence[Sequence[Statement]]) -> str:
+    """Why parts, some of which are matrix products, share no launch; "" where they may."""
+    products = [next((s for s in part if is_contraction(s)), None) for part in parts]
+    first = next((s for s in products if s is not None), None)
+    if first is None:
+        return ""
+    shared = frozenset[str].intersection(*(factors_of(s) if s is not None else frozenset() for s in products))
+    if not shared:
+        what = f"{first.operator} is a matrix product: its tiles fill a kernel of their own"
+        return f"{what}, or one of products with a factor in common"
+    reducing = next((s for part in parts for s in part if s.reduction is not None and s not in products), None)
+    return f"{reducing.operator} reduces rows of a product, which takes a kernel of its own" if reducing else ""
+
+
+def factors_of(product: Statement) -> frozenset[str]:
+    """The arrays that a product multiplies."""
+    return frozenset(access.array for access in product.reads())
 
 
 def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -83,7 +102,7 @@ def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
 
 
 def part_groups(group: FusionGroup) -> tuple[FusionGroup, ...]:
-    """The parts of a packed group as groups of their own: element-wise or stitched."""
+    """The parts of a packed group as groups of their own: products, element-wise or stitched."""
     return tuple(part_group(group, part) for part in parts_of(group.program.statements))
 
 
@@ -93,4 +112,5 @@ def part_group(group: FusionGroup, part: Sequence[Statement]) -> FusionGroup:
     program = group.program.restrict(part, tuple(n for n in group.program.outputs if n in made))
     shape = common_shape(part, frozenset(program.outputs))
     is_elementwise = isinstance(shape, Shape) and shape.kind.is_elementwise
-    return replace(group, program=program, kind=(ELEMENTWISE if is_elementwise else STITCHED).name)
+    kind = CONTRACTION if any(map(is_contraction, part)) else ELEMENTWISE if is_elementwise else STITCHED
+    return replace(group, program=program, kind=kind.name)

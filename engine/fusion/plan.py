@@ -14,6 +14,7 @@ from engine.fusion.group_times import Saving
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
+from engine.fusion.product_packs import with_product_packs
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
 from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
@@ -59,14 +60,17 @@ def plan(
 
 
 def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
-    """The kernels of a program whose layout statements are folded: of the search, then with attentions, and products
-    with the reductions of their rows, as one kernel where that pays.
+    """The kernels of a program whose layout statements are folded: of the search, then with attentions, products
+    with the reductions of their rows, and products that share a factor, as one kernel where that pays.
 
     without_kernel: operators of the graph that the program lacks.  Raises BadInput, naming operators and figures, where
     what is fixed cannot be.
     """
     parts, fixed = partition(program, without_kernel, request), request.fixed
-    return with_rows(with_attention(parts, parts.program, fixed), parts, fixed) if request.policy == STITCH else parts
+    if request.policy != STITCH:
+        return parts
+    found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
+    return with_product_packs(found, parts, fixed) if request.packing else found
 
 
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:

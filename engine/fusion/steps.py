@@ -13,8 +13,9 @@ from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
 from engine.fusion.user_groups import UserGroups, opaque, step
 from engine.graph.nodes import Operator
+from engine.support.grouping import group_by
 from engine.tensor.nodes import Statement, TensorProgram, writers_of
-from engine.tensor.scatter import match_scatter
+from engine.tensor.scatter import is_scatter, match_scatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,11 @@ class _Maker:
         Their kernels take nothing else in: models of fusion see the search, of which nothing is left.
         """
         found = []
-        for statement in [s for s in self.program.statements if s.reduction is not None and s.name in self.left]:
-            own = [s for s in self.program.statements if s.operator == statement.operator and s.name in self.left]
-            for statements in (own[:n] for n in range(len(own), 0, -1)):
+        free = [s for s in self.program.statements if s.name in self.left]
+        for own in group_by(free, lambda s: s.operator).values():
+            first = next((n for n, s in enumerate(own) if is_scatter(s)), None)
+            for end in range(len(own), first or 0, -1) if first is not None else ():
+                statements = own[first:end]
                 kept = self.program.needed_outside(statements)
                 if match_scatter(self.program.cut_out(statements, kept)) is None:
                     continue

@@ -31,6 +31,7 @@ from engine.target import Target
 from engine.tensor.index import Index
 from engine.tile.nodes import (
     Barrier,
+    BlockRanges,
     Buffer,
     Comment,
     Commit,
@@ -55,6 +56,8 @@ def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
     Raises Unsupported where a block of the machine has not enough shared memory even without.
     """
     program = in_turns(program) if program.turns > 1 else program
+    if program.requests and isinstance(program.body[0], BlockRanges):
+        return _pipeline_parts(program, program.body[0], machine)
     decisions = detect(program, machine)
     shared = [d for d in decisions if d.request.mark == SHARED]
     registers = [d for d in decisions if d.request.mark == REGISTER]
@@ -80,6 +83,27 @@ def pipeline_loops(program: TileProgram, machine: Target) -> TileProgram:
         because = f"needs {needed:,} bytes of shared memory, {limit}"
         raise Unsupported("pipeline", program.name, because, "ask for less")
     return result
+
+
+def _pipeline_parts(program: TileProgram, ranges: BlockRanges, machine: Target) -> TileProgram:
+    """The same of a packed kernel: each part as if it were alone."""
+    made = []
+    for blocks, body in ranges.parts:
+        used = {name for op in operations(body) for name in op.buffers}
+        requests = tuple(request for request in program.requests if used.issuperset(request.buffers))
+        made.append(pipeline_loops(replace(program, body=body, grid=blocks, requests=requests), machine))
+    own = [({name for op in operations(part.body) for name in op.buffers}, part.buffers) for part in made]
+    buffers = dict(program.buffers)
+    for used, changed in own:
+        buffers |= {name: buffer for name, buffer in changed.items() if name in used or name not in program.buffers}
+    first = made[0]
+    return replace(
+        first,
+        body=(replace(ranges, parts=tuple((part.grid, part.body) for part in made)),),
+        grid=program.grid,
+        buffers=buffers,
+        notes={path: note for part in made for path, note in part.notes.items()},
+    )
 
 
 def _notes(decisions: Sequence[Decision]) -> dict[Path, Note]:

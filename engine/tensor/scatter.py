@@ -29,12 +29,15 @@ WORTH_SORTING = 2**20
 """Comparisons of a search below which it takes less time than a second launch does."""
 
 
+Places = tuple[tuple[str, Scalar], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """A search for updates, and what is computed from each of its results."""
 
     statement: Statement
-    places: tuple[tuple[str, Scalar], ...]
+    places: Places
     """(iterator of the result, the integer that names its value) of each comparison."""
     columns: tuple[Iterator, ...]
     """Other iterators of the result on which these integers depend: each of their points has updates of its own."""
@@ -72,29 +75,45 @@ class Scatter:
         return "float" in reduction.accumulate and reduction.operation in ("sum", "prod")
 
 
+def is_scatter(statement: Statement) -> bool:
+    """Whether a statement searches for updates, many enough to be sorted."""
+    return _search_of(statement) is not None
+
+
 def match_scatter(program: TensorProgram) -> Scatter | None:
     """The scatter that a program computes by search; None for other programs, and where the search is short."""
     first, *rest = program.statements
-    reduction = first.reduction
-    if reduction is None or reduction.operation not in OPERATIONS or first.guards or not is_element_wise(first):
+    found = _search_of(first)
+    if found is None or not all(follows(program, first, statement) for statement in rest):
         return None
-    found = _choice(first.expression, reduction)
-    if found is None or math.prod(i.extent for i in first.iterators) < WORTH_SORTING:
-        return None
-    condition, update, neutral = found
-    parallel = {i.name: i for i in first.parallel}
-    places = tuple(_places(condition, parallel))
-    if not places or len({name for name, _ in places}) < len(places) or len(places) != _comparisons(condition):
-        return None
-    keys = {name for name, _ in places}
-    used = {n for _, place in places for n in _iterators(place)} - {i.name for i in first.reduced}
-    if keys & (used | _iterators(update)):
-        return None
+    places, update, neutral = found
+    keys, used = {name for name, _ in places}, _indexed_by(first, places)
     columns = tuple(i for i in first.parallel if i.name in used)
     features = tuple(i for i in first.parallel if i.name not in keys | used)
-    if not all(follows(program, first, statement) for statement in rest):
-        return None
     return Scatter(first, places, columns, features, update, neutral, tuple(rest))
+
+
+def _search_of(statement: Statement) -> tuple[Places, Scalar, Literal] | None:
+    """(places, update, neutral) of a statement that searches for updates, as `Scatter` has them."""
+    reduction = statement.reduction
+    if reduction is None or reduction.operation not in OPERATIONS or statement.guards or not is_element_wise(statement):
+        return None
+    found = _choice(statement.expression, reduction)
+    if found is None or math.prod(i.extent for i in statement.iterators) < WORTH_SORTING:
+        return None
+    condition, update, neutral = found
+    places = tuple(_places(condition, {i.name: i for i in statement.parallel}))
+    keys = {name for name, _ in places}
+    if not places or len(keys) < len(places) or len(places) != _comparisons(condition):
+        return None
+    if keys & (_indexed_by(statement, places) | _iterators(update)):
+        return None
+    return places, update, neutral
+
+
+def _indexed_by(statement: Statement, places: Places) -> set[str]:
+    """Iterators of the result that the indices depend on."""
+    return {n for _, place in places for n in _iterators(place)} - {i.name for i in statement.reduced}
 
 
 def _choice(value: Scalar, reduction: Reduction) -> tuple[Scalar, Scalar, Literal] | None:

@@ -16,6 +16,11 @@ class KernelConfig:
     copies_tiles: ClassVar[bool] = False
     """As `Work.copies_tiles`."""
 
+    @property
+    def product(self) -> GemmConfig | None:
+        """The tiles of the products that the kernel computes, alike in all of them; None where it computes none."""
+        return None
+
     def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
         """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
         return self
@@ -81,6 +86,11 @@ class GemmConfig(KernelConfig):
     def with_stages(self, stages: int, register_stages: int) -> GemmConfig:
         """As the base says."""
         return replace(self, stages=stages, register_stages=register_stages)
+
+    @property
+    def product(self) -> GemmConfig:
+        """As the base says."""
+        return self
 
     @property
     def parts(self) -> int:

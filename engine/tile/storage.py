@@ -34,17 +34,25 @@ def workspaces(program: TileProgram) -> tuple[GlobalWorkspace, ...]:
 
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
-    """Byte offset of every shared buffer in the block's arena, and the arena's size."""
+    """Byte offset of every shared buffer in the block's arena, and the arena's size.
+
+    Parts of a launch have blocks of their own: their buffers lie at the same bytes, those of no part behind them.
+    """
     shared = [buffer for buffer in buffers.values() if buffer.scope == "shared"]
-    end = max((b.offset + shared_bytes_of(b) for b in shared if b.offset is not None), default=0)
     offsets: dict[str, int] = {}
-    for buffer in shared:
-        if buffer.offset is None:
-            offsets[buffer.name] = end
-            end += shared_bytes_of(buffer)
-        else:
-            offsets[buffer.name] = buffer.offset
-    return offsets, end
+    end = 0
+    for part in sorted({b.part for b in shared}, reverse=True):
+        own = [b for b in shared if b.part == part]
+        begin = 0 if part else end
+        last = max([begin, *(b.offset + shared_bytes_of(b) for b in own if b.offset is not None)])
+        for buffer in own:
+            if buffer.offset is None:
+                offsets[buffer.name] = last
+                last += shared_bytes_of(buffer)
+            else:
+                offsets[buffer.name] = buffer.offset
+        end = max(end, last)
+    return {buffer.name: offsets[buffer.name] for buffer in shared}, end
 
 
 def shared_bytes_of(buffer: Buffer) -> int:

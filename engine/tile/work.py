@@ -76,12 +76,13 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         flops, read, written = tile.needs.flops, tile.needs.read, tile.needs.written
     intrinsic = INTRINSICS.get(tile.intrinsic)
     products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
-    on_cores = isinstance(tile.config, GemmConfig) and not intrinsic
+    multiplied = tile.config.product if tile.config else None
+    on_cores = multiplied is not None and not intrinsic
     """Whether it is a product on CUDA cores."""
     if intrinsic or on_cores:
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    if isinstance(tile.config, GemmConfig) and on_cores:
-        flops += _padded_flops(tile, tile.config)
+    if multiplied is not None and on_cores:
+        flops += _padded_flops(tile, multiplied)
     if isinstance(tile.config, GemmConfig) and not tile.needs:
         flops += sum(_unpacking_flops(tile, tile.config, s, program) for s in products)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
@@ -163,8 +164,10 @@ def _unpacking_flops(tile: TileProgram, config: GemmConfig, product: Statement, 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
-    products = sum(times for op, times in trip_counts(tile.body) if op.tensor_instruction)
-    return tile.grid * tile.threads // WARP * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
+    products = sum(
+        times for blocks, body in _ranges(tile) for op, times in trip_counts(body, blocks) if op.tensor_instruction
+    )
+    return tile.threads // WARP * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
 @dataclass(frozen=True, slots=True)

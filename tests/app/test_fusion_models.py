@@ -93,6 +93,12 @@ SIDES: list[Node] = [
 """n0 beside all others; n2 and n3 are one kernel."""
 
 
+NOT_LEGAL = (
+    "Not legal: n1 is a matrix product: its tiles fill a kernel of their own, "
+    "or one of products with a factor in common"
+)
+
+
 @pytest.mark.slow(sentinel=True)
 def test_what_nothing_connects_is_packed_by_keys(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     shapes = {"x": (FLOAT, (64, 96)), "z": (FLOAT, (32, 64)), "w": (FLOAT, (64, 320))}
@@ -108,7 +114,7 @@ def test_what_nothing_connects_is_packed_by_keys(make: Callable[..., Window], qt
     qtbot.waitUntil(lambda: fusing.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
     offered = {key: chosen.rows.row_at(chosen.rows.index_of(key)) for key in chosen.rows}
     told = {row.title.split("  ·  ")[1]: (key, row.value.outcome, row.value.sentence) for key, row in offered.items()}
-    assert told["n1"][1:] == ("infeasible", "Not legal: n1 is a matrix product: its tiles fill a kernel of their own")
+    assert told["n1"][1:] == ("infeasible", NOT_LEGAL)
     assert told["n3"][1] == "honoured" and "1 kernel fewer" in told["n3"][2]
     for _ in range(list(offered).index(told["n3"][0])):
         QTest.keyClick(chosen, K.Key_Down)

@@ -10,14 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
+from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import side_by_side
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.problem import gemm_axes, reaches
-from engine.kernels.gemm.promise import promise_of
+from engine.kernels.gemm.promise import fused_gemm, promise_of
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
+from engine.kernels.gemm.work import work
 from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
 from engine.support.errors import Unsupported
@@ -91,6 +94,30 @@ def advise_tiles(
     """
     choice = _BlockTiles.of(program, intrinsic, machine)
     return (*choice.common(), *choice.entries(choice.best)), choice.best
+
+
+def advise_products(
+    programs: Sequence[TensorProgram], moved: tuple[int, int], numerics: Mapping[str, str], machine: Target
+) -> list[Entry]:
+    """Entries for products of one launch: the tiles that the model promises most of for all of them together.
+
+    moved: bytes that they read from and write to DRAM.
+    """
+    intrinsics = [intrinsic_of(program, numerics) for program in programs]
+    intrinsic = intrinsics[0] if len(set(intrinsics)) == 1 else None
+    choices = [_BlockTiles.of(program, intrinsic, machine) for program in programs]
+    common = [c for c in choices[0].choices if c.split_k == 1 and all(c in one.choices for one in choices)]
+    gemms = [fused_gemm(program, intrinsic) for program in programs]
+
+    def promise(config: GemmConfig) -> float:
+        return model_microseconds(side_by_side([work(gemm, config, machine) for gemm in gemms], moved), machine)
+
+    best, _ = promised_best(common, promise)
+    entries: list[Entry] = []
+    for program, choice in zip(programs, choices, strict=True):
+        entries += [*choice.common(), *choice.entries(best)]
+        entries += advise_pipeline(program, best, intrinsic).scenario.entries
+    return entries
 
 
 def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> tuple[Scenario, GemmConfig]:

@@ -39,7 +39,7 @@ from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction, element_of, multiplied_dtype
 from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, PipelineRequest, TileProgram
+from engine.tile.nodes import Barrier, Buffer, PipelineRequest, TileProgram
 from engine.tile.source import Line
 
 Multiply = Callable[[Index], None]
@@ -64,8 +64,10 @@ class Owned:
 class GemmLowering:
     """A contraction and its loops.  One instance makes one kernel, once `begin` has given it a tile."""
 
-    def __init__(self, group: FusionGroup, nest: Nest) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, taken: Mapping[str, Buffer] | None = None) -> None:
+        """taken: buffers of other parts of a packed kernel."""
         self.group, self.nest, self.program = group, nest, group.program
+        self._taken = taken
         self.loop, self.statement = self._contraction_loop()
         self.after = tuple(s for s in nest.statements if s is not self.statement)
         """Statements after the contraction, in order."""
@@ -129,7 +131,7 @@ class GemmLowering:
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
         self.steps = math.ceil(-(-self.depth // tiling.tile) / config.split_k)
         self.tiles = self.tiles_of(block)
-        self.emitter = Emitter(self.program, self.tiles * config.split_k, threads)
+        self.emitter = Emitter(self.program, self.tiles * config.split_k, threads, self._taken)
         start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
         found = []

@@ -5,6 +5,8 @@ Where slices of the block share the depth of the tile, a thread of each owns the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
@@ -24,13 +26,15 @@ from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import rewrite_scalar
 from engine.tensorize.space import GemmConfig
 from engine.tile.emit import Emitter, at
-from engine.tile.nodes import Slot, TileProgram
+from engine.tile.nodes import Buffer, Slot, TileProgram
 from engine.tile.source import Line
 
 
-def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks, machine: Target) -> TileProgram:
-    """One kernel for a contraction and the element-wise statements after it."""
-    gemm = GemmLowering(group, nest)
+def lower_contraction(
+    group: FusionGroup, nest: Nest, marks: Marks, machine: Target, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """One kernel for a contraction and the element-wise statements after it.  taken: buffers of other parts of it."""
+    gemm = GemmLowering(group, nest, taken)
     config, raster = choose_for_cuda_cores(gemm, marks, machine)
     return marks.describe(_emit(gemm, config, raster), config)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from engine.fusion.kinds import CONTRACTION
@@ -28,7 +29,7 @@ from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tensorize.bind import contraction_misfit
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tile.nodes import TileProgram
+from engine.tile.nodes import Buffer, TileProgram
 
 
 class GemmFamily(KernelFamily):
@@ -50,16 +51,7 @@ class GemmFamily(KernelFamily):
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
-        anchor = next(s for s in group.program.statements if is_contraction(s))
-        if row_reductions(group.program.statements, anchor):
-            nest = row_nest(group.program, tree, anchor)
-        else:
-            nest = loop_nest(group.program, tree)
-        marks = Marks(nest)
-        intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
-        if intrinsic:
-            return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine)
-        return lower_contraction(group, nest, marks, setting.machine)
+        return lower_product(group, tree, setting)
 
     def registers(self, program: TensorProgram, tile: TileProgram, machine: Target) -> int | None:
         """As `KernelFamily` says."""
@@ -76,6 +68,22 @@ class GemmFamily(KernelFamily):
         """As `KernelFamily` says."""
         found, refused = product_tasks(group, kernel, compile_group)
         return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
+
+
+def lower_product(
+    group: FusionGroup, tree: ScheduleTree, setting: Setting, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """The tile program of a product under a schedule.  taken: buffers of other parts of its kernel."""
+    anchor = next(s for s in group.program.statements if is_contraction(s))
+    if row_reductions(group.program.statements, anchor):
+        nest = row_nest(group.program, tree, anchor)
+    else:
+        nest = loop_nest(group.program, tree)
+    marks = Marks(nest)
+    intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
+    if intrinsic:
+        return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine, taken)
+    return lower_contraction(group, nest, marks, setting.machine, taken)
 
 
 GEMM_FAMILY = GemmFamily()

@@ -95,6 +95,8 @@ class GemmTemplate:
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
+    blocks_may_share: bool = True
+    """Whether several blocks may share the depth of a tile."""
     decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
@@ -194,7 +196,7 @@ def _shares(template: GemmTemplate, now: GemmConfig | None = None) -> Choices:
     slices = SLICES if template.problem.unit else CORE_SLICES
     offered = {
         "slices": {1, sliced, *(slices if depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS else ())},
-        "split_k": {1, split, *(FEW_SPLITS if depth >= 2 * FEWEST_DEPTHS else ())},
+        "split_k": {1, split, *(FEW_SPLITS if template.blocks_may_share and depth >= 2 * FEWEST_DEPTHS else ())},
     }
     return {name: tuple(sorted(values)) for name, values in offered.items() if len(values) > 1}
 

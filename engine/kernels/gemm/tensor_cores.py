@@ -8,6 +8,8 @@ different banks.  Where a tile keeps the depth outside, the load transposes on t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
@@ -27,15 +29,19 @@ from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.emit import LANE_OF_VECTOR
-from engine.tile.nodes import Comment, Slot, TileProgram
+from engine.tile.nodes import Buffer, Comment, Slot, TileProgram
 from engine.tile.source import Line
 
 
 def lower_tensor_cores(
-    group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
-) -> TileProgram:
-    """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
-    gemm = GemmLowering(group, nest)
+    group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target,
+    taken: Mapping[str, Buffer] | None = None,
+) -> TileProgram:  # fmt: skip
+    """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it.
+
+    taken: buffers of other parts of it.
+    """
+    gemm = GemmLowering(group, nest, taken)
     config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
     return marks.describe(_emit(gemm, config, raster, intrinsic), config)
 

@@ -9,19 +9,27 @@ from engine.fusion.packing import part_groups
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import short_entries
 from engine.kernels.elementwise.plans import plans
+from engine.kernels.family import Setting
+from engine.kernels.gemm.advise import advise_products
+from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.stitched.advise import stitch_group
 from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.target import Target
+from engine.tensor.traffic import compulsory_bytes
 
 
-def pack_group(group: FusionGroup, machine: Target) -> Advice:
-    """Cut the parts from each other, and advise each as if it were alone."""
-    parts = part_groups(group)
+def pack_group(group: FusionGroup, setting: Setting) -> Advice:
+    """Cut the parts from each other, and advise each as if it were alone; products get tiles that suit all of them."""
+    parts, machine = part_groups(group), setting.machine
     names = tuple(tuple(s.name for s in part.program.statements) for part in parts)
     cut = entry(cut=names, at="outermost", because="no value leads from one part to another: each has its own blocks")
-    inside = [e for part in parts for e in _of_part(part, machine)]
+    if all(map(GEMM_FAMILY.recognises, parts)):
+        moved = compulsory_bytes(group.program)
+        inside = advise_products([part.program for part in parts], moved, setting.numerics, machine)
+    else:
+        inside = [e for part in parts for e in _of_part(part, machine)]
     return Advice("stitch", Scenario((cut, *inside)))
 
 

@@ -11,6 +11,7 @@ from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.elementwise.plans import widest
+from engine.kernels.family import Setting
 from engine.kernels.marks import DEFAULT_THREADS, WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import pack_group
@@ -163,7 +164,7 @@ def _open(parts: Sequence[_PackedPart]) -> tuple[_PackedPart, ...]:
 
 def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """The one task of a packed group."""
-    advice = pack_group(group, kernel.target)
+    advice = pack_group(group, Setting(kernel.target))
     found = parts_of(group, kernel.schedule.root)
     parts = tuple(_part(n, part, node, advice.scenario.entries) for n, (part, node) in enumerate(found))
     family = Packed(group, kernel, parts)

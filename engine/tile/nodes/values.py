@@ -26,6 +26,8 @@ class Buffer:
     """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
     offset: int | None = None
     """Of shared memory: its first byte in the block's arena; None puts it behind the others, at bytes of its own."""
+    part: int = 0
+    """Of shared memory: which range of the launch's blocks uses it, from 1; 0 where all do."""
     is_raw: bool = False
     """Of registers: they hold elements as they lie in memory, which are moved alone, not widened to compute with."""
 
