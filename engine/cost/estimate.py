@@ -215,7 +215,8 @@ def _compute(work: Work, machine: Target) -> _Numbers:
     issue = instructions(work) * share / issue_rate * MICROSECONDS
     # A load has come when the last byte of the block's step has: its SM's port to L2 brings one after another.
     port_rate = machine.l2_bandwidth.value / machine.sms.value
-    step_bytes = work.l2_traffic / (work.blocks * work.serial_steps)
+    steps = work.mean_steps
+    step_bytes = work.l2_traffic / (work.blocks * steps)
     latency = (machine.dram_latency.value + step_bytes / port_rate) * MICROSECONDS
     port = work.l2_traffic * share / port_rate * MICROSECONDS
     overlap = PRODUCT_OVERLAP + OVERLAP_OF_WARP * warps if work.shared_passes else OVERLAP
@@ -225,7 +226,7 @@ def _compute(work: Work, machine: Target) -> _Numbers:
         pipes = max(issue, _combined_time((fp32, shared), overlap))
     else:
         pipes = max(issue, shared, _combined_time((fp32, tensor, special), overlap))
-    step = pipes / (rounds * work.serial_steps)
+    step = pipes / (rounds * steps)
     meeting = 2 * SHARED_LATENCY.value / machine.clock.value * MICROSECONDS if work.copies_tiles else 0.0
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
@@ -243,8 +244,11 @@ def _compute(work: Work, machine: Target) -> _Numbers:
         special=special,
         issue=issue,
         port=port,
-        loop=full * _wave(work, room.blocks, latency, (step, meeting))
-        + (_wave(work, last, latency, (step, meeting)) if last else 0.0),
+        loop=max(
+            full * _wave(work, room.blocks, latency, (step, meeting))
+            + (_wave(work, last, latency, (step, meeting)) if last else 0.0),
+            _longest_block(work, latency, step + meeting),
+        ),
         pipes=pipes,
         team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
     )  # fmt: skip
@@ -276,9 +280,15 @@ def _lost_bytes(work: Work, places: int, machine: Target) -> float:
 def _wave(work: Work, blocks: int, latency: float, of_step: tuple[float, float]) -> float:
     """Microseconds in which so many blocks of an SM go through their steps.  of_step: its work, and the meeting."""
     step, meeting = of_step
+    steps = work.mean_steps
     if _starves(work, blocks, latency, step):
-        return work.serial_steps * max((latency + step) / work.stages, step + meeting)
-    return latency + work.serial_steps * max(blocks * step, step + meeting)
+        return steps * max((latency + step) / work.stages, step + meeting)
+    return latency + steps * max(blocks * step, step + meeting)
+
+
+def _longest_block(work: Work, latency: float, step: float) -> float:
+    """Microseconds of the block with most steps, where blocks differ: others come and go beside it."""
+    return work.serial_steps * max((latency + step) / work.stages, step) if work.block_steps else 0.0
 
 
 def _starves(work: Work, blocks: int, latency: float, step: float) -> bool:
@@ -354,9 +364,11 @@ def _loop_text(work: Work, numbers: _Numbers) -> str:
     blocks = numbers.resident.blocks if numbers.full_waves else numbers.last_wave
     starves = _starves(work, blocks, numbers.latency, numbers.step)
     outcome = "do not hide the load" if starves else "hide every load but the first"
-    waves = numbers.full_waves + (numbers.last_wave > 0)
+    waves, steps = numbers.full_waves + (numbers.last_wave > 0), _several(work.serial_steps, "step")
+    if work.block_steps:
+        steps = f"{work.mean_steps:.3g} steps a block, {steps} of the longest"
     return (
-        f"{_several(waves, 'wave')} of {_several(work.serial_steps, 'step')}; "
+        f"{_several(waves, 'wave')} of {steps}; "
         f"a load takes {numbers.latency:.2g} µs, a step's work {numbers.step:.2g} µs: "
         f"{_several(work.stages, 'stage')} and {_several(blocks, 'block')} an SM {outcome}"
     )

@@ -53,7 +53,10 @@ class Work:
     stages: int = 1
     """Buffers in flight in the main loop: 1 loads, waits and computes in turn; n keeps n - 1 loads ahead."""
     serial_steps: int = 1
-    """Steps of one block that each wait for their own load from global memory (k-steps, passes over a row)."""
+    """Steps of one block that each wait for their own load from global memory (k-steps, passes over a row); of the one
+    that has most, where blocks differ."""
+    block_steps: int = 0
+    """Those of all blocks together, where they differ; 0 where each has `serial_steps`."""
     team: int = 1
     """Blocks that hand sums to the last of them, which alone does what follows."""
     team_bytes: int = 0
@@ -76,6 +79,11 @@ class Work:
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
 
     @property
+    def mean_steps(self) -> float:
+        """Steps of a block."""
+        return self.block_steps / self.blocks if self.block_steps else self.serial_steps
+
+    @property
     def shared_traffic(self) -> int:
         """Bytes that the banks of shared memory could move meanwhile: a whole pass for each pass of a load."""
         return self.shared_bytes_moved - self.shared_bytes_loaded + self.shared_passes * PASS_BYTES
@@ -91,7 +99,7 @@ class Work:
 _SUMS = (
     "blocks", "flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved",
     "shared_bytes_loaded", "shared_passes", "tensor_flops", "serial_steps", "global_requests", "global_sectors",
-    "shared_requests", "bank_conflicts", "again_bytes",
+    "shared_requests", "bank_conflicts", "again_bytes", "block_steps",
 )  # fmt: skip
 
 

@@ -88,6 +88,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
     again = _read_again(program, tile)
+    ranges = _ranges(tile)
+    steps = [_serial_steps(tile, body) for _, body in ranges]
     return Work(
         blocks=tile.grid,
         threads=tile.threads,
@@ -104,7 +106,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
-        serial_steps=max(_serial_steps(tile, body) for _, body in _ranges(tile)),
+        serial_steps=max(steps),
+        block_steps=sum(blocks * n for (blocks, _), n in zip(ranges, steps, strict=True)) if len(set(steps)) > 1 else 0,
         team=tile.team,
         team_bytes=_team_bytes(tile),
         global_requests=sum(one.count for one in asked if one.is_global),

@@ -132,12 +132,15 @@ class Packed(KernelTemplate):
         walked = [(p.blocks(threads, n), p.walks.under(threads, n)) for p, n in shares if p.walks]
         # Parts never run in one block: the thread that holds most decides the registers of all.
         values = [part.alive * part.now for part in self.parts if not part.walks]
+        steps = [max(1, part.longest_loop(threads, share, self.machine)) for part, share in shares]
+        blocks = [part.blocks(threads, share) for part, share in shares]
         visited = sum(part.points_visited(threads, share) for part, share in shares)
         return replace(
             facts,
-            blocks=sum(part.blocks(threads, share) for part, share in shares),
+            blocks=sum(blocks),
             threads=threads,
-            serial_steps=max((p.longest_loop(threads, n, self.machine) for p, n in shares), default=1),
+            serial_steps=max(steps),
+            block_steps=sum(n * many for n, many in zip(blocks, steps, strict=True)) if len(set(steps)) > 1 else 0,
             shared_bytes=max((parts.scratch_bytes for _, parts in walked), default=0),
             shared_bytes_moved=sum(blocks * parts.met_bytes for blocks, parts in walked),
             registers=STITCHED_BASE + max((*(parts.elements_held for _, parts in walked), *values)),
