@@ -117,7 +117,14 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
-    return _with_copies(program, steps, choose(assessor, request.policy, request.packing), request)
+
+    def pays(parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
+        def group(kernel: CandidateKernel) -> Group:
+            return steps.flow.statements(kernel.members), _shape(assessor, kernel)
+
+        return times.saving(group(whole), map(group, parts)).pays
+
+    return _with_copies(program, steps, choose(assessor, request.policy, pays if request.packing else None), request)
 
 
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, request: FusionRequest) -> Partition:

@@ -6,11 +6,12 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
+from engine.fusion.stitching.nodes import CandidateKernel
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
 from engine.support.grouping import group_by
 
@@ -20,18 +21,27 @@ MOST_PACKED = 64
 """Kernels looked at together."""
 
 
-def pack_kernels(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
-    """The kernels, independent ones of one depth in one launch where that saves time."""
+PackJudge = Callable[[Sequence[CandidateKernel], CandidateKernel], bool]
+"""Whether one kernel in the place of several independent ones is quicker, by the estimate of what they compile to."""
+
+
+def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: PackJudge) -> KernelGraph:
+    """The kernels, independent ones of one depth in one launch where that saves time.
+
+    The search's model proposes packs; it knows nothing of blocks that are busy for long beside others, so what it
+    proposes is `pays` to confirm.
+    """
     joins = Joins(graph)
     for level in _levels(graph):
         ordered = _by_size(graph, level)
         for start in range(0, len(ordered), MOST_PACKED):
-            _pack(assessor, joins, ordered[start : start + MOST_PACKED])
+            _pack(assessor, joins, ordered[start : start + MOST_PACKED], pays)
     return joins.joined_graph()
 
 
-def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
-    """Join the best pack, then the best of what is left, and so on."""
+def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: PackJudge) -> None:
+    """Join the best pack, then the best of what is left, and so on; the largest kernel of one that does not pay stays
+    alone."""
     graph = joins.graph
     left = list(kernels)
 
@@ -47,7 +57,12 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
         alone = {n: (ScoredPattern(frozenset((n,)), 0.0),) for n in left}
         best = of_consumers(VIRTUAL, left, alone, score)[0]
         pack = best.pattern - {VIRTUAL}
-        if len(pack) < 2 or best.score <= 0 or not joins.join(pack):
+        if len(pack) < 2 or best.score <= 0:
+            return
+        if not pays([graph.kernels[n] for n in sorted(pack)], graph.merge(pack)):
+            left.remove(next(n for n in reversed(left) if n in pack))
+            continue
+        if not joins.join(pack):
             return
         left = [n for n in left if n not in pack]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.horizontal_fusion import pack_kernels
+from engine.fusion.stitching.horizontal_fusion import PackJudge, pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Why
 from engine.fusion.stitching.rematerialize import read_stored_values
@@ -61,8 +61,8 @@ class ChosenKernels:
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
 
 
-def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKernels:
-    """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
+def choose(assessor: Assessor, policy: str, packing: PackJudge | None) -> ChosenKernels:
+    """The kernels of a policy.  packing: what confirms that independent kernels share a launch; None where none does."""
     flow = assessor.flow
     if policy == NONE:
         graph = _by_operator(assessor)
@@ -71,7 +71,7 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKerne
     if policy == STITCH:
         # The rules copy freely: the first pass drops copies that cost more than a load, the second those of the search.
         graph = read_stored_values(assessor, stitch_kernels(assessor, read_stored_values(assessor, graph)))
-        graph = pack_kernels(assessor, graph) if packing else graph
+        graph = pack_kernels(assessor, graph, packing) if packing else graph
     return ChosenKernels(assessor, graph, Joins(graph), policy)
 
 
