@@ -74,7 +74,9 @@ def over_floor(plan: engine.FusionPlan) -> tuple[float, str]:
     moved = sum(DTYPES[t.dtype] * math.prod(t.shape) for t in (source.tensors[n] for n in _ends(source)))
     machine = target(plan.target)
     floor = max(moved / machine.dram_bandwidth.value, machine.launch_overhead.value) * MICROSECONDS
-    return sum(_microseconds(group) for group in plan.groups) / floor, _peers(plan)
+    empty = machine.empty_kernel * MICROSECONDS / floor
+    told = f"a launch of nothing takes {empty:.2f} times the floor" if empty > 0.1 else ""
+    return sum(_microseconds(group) for group in plan.groups) / floor, "; ".join(filter(None, (told, _peers(plan))))
 
 
 def _ends(source: OperatorGraph) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ VIRTUAL = -1
 """The vertex before all."""
 MOST_PACKED = 64
 """Kernels looked at together."""
+MOST_REFUSED = 1
+"""Packs of these that may turn out not to pay: each takes a compilation to find out."""
 
 
 PackJudge = Callable[[Sequence[CandidateKernel], CandidateKernel], bool]
@@ -41,9 +43,9 @@ def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: PackJudge) -> Ker
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: PackJudge) -> None:
     """Join the best pack, then the best of what is left, and so on; the largest kernel of one that does not pay stays
-    alone."""
+    alone, and where that does not help, all that are left do."""
     graph = joins.graph
-    left = list(kernels)
+    left, refused = list(kernels), 0
 
     @cache
     def score(pattern: Pattern) -> float | None:
@@ -60,6 +62,9 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: PackJu
         if len(pack) < 2 or best.score <= 0:
             return
         if not pays([graph.kernels[n] for n in sorted(pack)], graph.merge(pack)):
+            refused += 1
+            if refused > MOST_REFUSED:
+                return
             left.remove(next(n for n in reversed(left) if n in pack))
             continue
         if not joins.join(pack):

@@ -62,7 +62,7 @@ class ChosenKernels:
 
 
 def choose(assessor: Assessor, policy: str, packing: PackJudge | None) -> ChosenKernels:
-    """The kernels of a policy.  packing: what confirms that independent kernels share a launch; None where none does."""
+    """The kernels of a policy.  packing: what confirms that independent kernels share a launch; None where none do."""
     flow = assessor.flow
     if policy == NONE:
         graph = _by_operator(assessor)

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from engine.fusion.stitching.beam_search import plans
-from engine.fusion.stitching.horizontal_fusion import pack_kernels
+from engine.fusion.stitching.dataflow import Flow
+from engine.fusion.stitching.horizontal_fusion import PackJudge, pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import CandidateKernel
 from engine.fusion.stitching.pattern_reduction import ScoredPattern
@@ -44,13 +45,13 @@ DIAMOND = made(element(0, "x"), element(1, "t0"), element(2, "t0"), element(3, "
 )
 def test_a_pattern_that_something_outside_leads_back_to_is_a_cycle(pattern: tuple[int, ...], cycle: bool) -> None:
     flow = flow_of(DIAMOND)
-    assert Joins(KernelGraph(flow, alone(flow)), lambda parts, whole: True).closes_cycle(pattern) is cycle
+    assert Joins(KernelGraph(flow, alone(flow))).closes_cycle(pattern) is cycle
 
 
 def test_two_patterns_may_not_wait_for_each_other() -> None:
     """0 -> 1 and 2 -> 3: {0, 3} and {1, 2} are no cycle each, and one together."""
     flow = flow_of(made(element(0, "x"), element(1, "t0"), element(2, "y"), element(3, "t2"), outputs="t1 t3"))
-    joins = Joins(KernelGraph(flow, alone(flow)), lambda parts, whole: True)
+    joins = Joins(KernelGraph(flow, alone(flow)))
     assert joins.join((0, 3)) and not joins.join((1, 2))
     assert [joins.group(n) for n in (0, 1)] == [{0, 3}, {1}]
 
@@ -111,15 +112,28 @@ def test_a_result_that_nobody_reads_any_more_is_not_written() -> None:
     assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*"]
 
 
+def packed(flow: Flow, pays: PackJudge = lambda parts, whole: True) -> KernelGraph:
+    """Each statement alone, then packed where the search's model and `pays` agree."""
+    return pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), pays)
+
+
 def test_independent_kernels_of_one_depth_share_a_launch() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "y"), element(2, "t0"), outputs="t0 t1 t2"), closed=["S2"])
-    kernels = pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), lambda parts, whole: True).kernels
+    kernels = packed(flow).kernels
     assert sorted(names(flow, kernels)) == ["S0* S1*", "S2*"]
+
+
+def test_a_pack_that_the_estimate_does_not_gain_by_is_not_made() -> None:
+    """Two pay together, three do not: the largest of the three, the last by its points, stays alone."""
+    flow = flow_of(made(element(0, "x"), element(1, "y"), element(2, "x"), outputs="t0 t1 t2"))
+    kernels = packed(flow, lambda parts, whole: len(parts) < 3).kernels
+    assert sorted(names(flow, kernels)) == ["S0* S1*", "S2*"]
+    assert sorted(names(flow, packed(flow, lambda parts, whole: False).kernels)) == ["S0*", "S1*", "S2*"]
 
 
 def test_kernels_that_wait_for_each_other_are_not_packed() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), element(2, "t1"), outputs="t0 t2"), closed=["S1"])
-    assert names(flow, pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), lambda parts, whole: True).kernels) == ["S0*", "S1*", "S2*"]
+    assert names(flow, packed(flow).kernels) == ["S0*", "S1*", "S2*"]
 
 
 def test_the_best_disjoint_patterns_are_chosen() -> None:
@@ -149,7 +163,7 @@ def test_a_softmax_is_one_kernel_and_two_parts_that_a_product_divides_are_two() 
     arrays = {"x": (256, 512), "m": (256,), "e": (256, 512), "s": (256,), "y": (256, 512)}
     for closed, expected in (((), ["S0 S1 S2 S3*"]), (("S2",), ["S0 S1*", "S2*", "S3*"])):
         flow = flow_of(program("softmax", arrays, softmax, "y"), closed)
-        assert names(flow, stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), lambda parts, whole: True).kernels) == expected
+        assert names(flow, stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels) == expected
 
 
 @pytest.mark.parametrize("operators", [1, 2])
@@ -161,7 +175,7 @@ def test_the_smallest_graphs(operators: int) -> None:
 
 def test_parts_that_nothing_connects_are_explored_apart() -> None:
     flow = flow_of(made(element(0, "x"), element(1, "t0"), element(2, "y"), element(3, "t2"), outputs="t1 t3"))
-    kernels = stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), lambda parts, whole: True).kernels
+    kernels = stitch_kernels(assessor_of(flow), KernelGraph(flow, alone(flow))).kernels
     assert names(flow, kernels) == ["S0 S1*", "S2 S3*"]
 
 
