@@ -122,7 +122,9 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
         def group(kernel: CandidateKernel) -> Group:
             return steps.flow.statements(kernel.members), _shape(assessor, kernel)
 
-        return times.saving(group(whole), map(group, parts)).pays
+        written = [s.write.array for s in group(whole)[0]]
+        # Writers of parts of one array get names of their own once the kernels are chosen: until then none compiles.
+        return len(set(written)) < len(written) or times.saving(group(whole), map(group, parts)).pays
 
     return _with_copies(program, steps, choose(assessor, request.policy, pays if request.packing else None), request)
 
