@@ -54,7 +54,7 @@ from typing import NamedTuple
 from engine.cost.calibration import calibrated_target, calibration_of
 from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, SHARED_LATENCY, UNCALIBRATED, Prediction, Work
 from engine.documents.model import TermDoc
-from engine.support.units import MICROSECONDS
+from engine.support.units import MICROSECONDS, bytes_text, count_text, several
 from engine.target import Target
 from engine.target.hardware import SCHEDULERS, VECTOR_BYTES, WARP
 from engine.target.occupancy import Occupancy, occupancy
@@ -308,29 +308,29 @@ def _limiting_kind(numbers: _Numbers) -> str:
 
 def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...]:
     dram, n = machine.dram_bandwidth, numbers
-    again = f", {_bytes(n.lost)} again that {_bytes(machine.l2_bytes.value)} of L2 lost," if n.lost else ""
+    again = f", {bytes_text(n.lost)} again that {bytes_text(machine.l2_bytes.value)} of L2 lost," if n.lost else ""
     passed = "128 of each pass of a load over its banks" if work.shared_passes else "no bank conflicts"
     busiest = "on the busiest SM at"
     terms = [
         TermDoc("launch", n.launch, "µs", machine.launch_overhead.source),
         TermDoc("ramp", n.ramp, "µs", machine.ramp.source),
-        TermDoc("DRAM traffic", n.dram, "µs", f"{_bytes(work.dram_bytes_read)} read{again} and "
-             f"{_bytes(work.dram_bytes_written)} written at {_bytes(dram.value)}/s ({dram.source})"),
+        TermDoc("DRAM traffic", n.dram, "µs", f"{bytes_text(work.dram_bytes_read)} read{again} and "
+             f"{bytes_text(work.dram_bytes_written)} written at {bytes_text(dram.value)}/s ({dram.source})"),
         TermDoc("L2 traffic", n.l2, "µs",
-             f"{_bytes(work.l2_traffic)} requested by {n.busy} SMs at {_bytes(n.l2_rate)}/s together "
+             f"{bytes_text(work.l2_traffic)} requested by {n.busy} SMs at {bytes_text(n.l2_rate)}/s together "
              f"({machine.l2_bandwidth.source})"),
-        TermDoc("shared memory", n.shared, "µs", f"{_bytes(work.shared_traffic * n.share)} through the "
-             f"busiest SM at {_bytes(n.shared_rate)}/s, {passed}"),
-        TermDoc("FP32 arithmetic", n.fp32, "µs", f"{_count(work.flops * n.share)} operations {busiest} "
-             f"{_count(n.fp32_rate)}/s, multiply and add counted as two"),
+        TermDoc("shared memory", n.shared, "µs", f"{bytes_text(work.shared_traffic * n.share)} through the "
+             f"busiest SM at {bytes_text(n.shared_rate)}/s, {passed}"),
+        TermDoc("FP32 arithmetic", n.fp32, "µs", f"{count_text(work.flops * n.share)} operations {busiest} "
+             f"{count_text(n.fp32_rate)}/s, multiply and add counted as two"),
     ]  # fmt: skip
     if work.tensor_flops:
         figure = machine.tensor_core_rate(work.tensor_type)
-        because = f"{_count(work.tensor_flops * n.share)} operations {busiest} {_count(n.tensor_rate)}/s"
+        because = f"{count_text(work.tensor_flops * n.share)} operations {busiest} {count_text(n.tensor_rate)}/s"
         terms.append(TermDoc("tensor cores", n.tensor, "µs", f"{because} ({figure.source})"))
-    because = f"{_count(work.special * n.share)} results {busiest} {_count(n.special_rate)}/s"
+    because = f"{count_text(work.special * n.share)} results {busiest} {count_text(n.special_rate)}/s"
     terms.append(TermDoc("special functions", n.special, "µs", because))
-    because = f"{_count(instructions(work) * n.share)} instructions of warps {busiest} {_count(n.issue_rate)}/s"
+    because = f"{count_text(instructions(work) * n.share)} instructions of warps {busiest} {count_text(n.issue_rate)}/s"
     terms.append(TermDoc("instruction issue", n.issue, "µs", f"{because}, those of addresses not counted"))
     p = f"{n.overlap:.4g}"
     together = f"the longest, and part of those that hinder it: |a, b| = (a^{p} + b^{p})^(1/{p})"
@@ -343,8 +343,8 @@ def _terms(work: Work, machine: Target, numbers: _Numbers) -> tuple[TermDoc, ...
     if work.team > 1:
         waited = f"{machine.dram_latency.value * MICROSECONDS:.2g} µs to know that it is, as long for the first sums"
         because = (
-            f"{work.team} blocks leave {_bytes(work.team_bytes)} in global memory; the last one waits {waited}, and "
-            "reads them all"
+            f"{work.team} blocks leave {bytes_text(work.team_bytes)} in global memory; the last one waits {waited}, "
+            "and reads them all"
         )
         terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))
@@ -364,13 +364,13 @@ def _loop_text(work: Work, numbers: _Numbers) -> str:
     blocks = numbers.resident.blocks if numbers.full_waves else numbers.last_wave
     starves = _starves(work, blocks, numbers.latency, numbers.step)
     outcome = "do not hide the load" if starves else "hide every load but the first"
-    waves, steps = numbers.full_waves + (numbers.last_wave > 0), _several(work.serial_steps, "step")
+    waves, steps = numbers.full_waves + (numbers.last_wave > 0), several(work.serial_steps, "step")
     if work.block_steps:
         steps = f"{work.mean_steps:.3g} steps a block, {steps} of the longest"
     return (
-        f"{_several(waves, 'wave')} of {steps}; "
+        f"{several(waves, 'wave')} of {steps}; "
         f"a load takes {numbers.latency:.2g} µs, a step's work {numbers.step:.2g} µs: "
-        f"{_several(work.stages, 'stage')} and {_several(blocks, 'block')} an SM {outcome}"
+        f"{several(work.stages, 'stage')} and {several(blocks, 'block')} an SM {outcome}"
     )
 
 
@@ -379,29 +379,8 @@ def _placement_terms(work: Work, numbers: _Numbers) -> tuple[TermDoc, TermDoc]:
     limits = ", ".join(f"{name} {blocks}" for name, blocks in room.limits)
     unknown = "" if work.registers is not None else "; registers unknown before compiling"
     fits = f"{room.blocks} blocks of {work.threads} threads an SM"
-    rounds = f"{work.blocks:,} blocks on {places:,} places: {_several(-(-work.blocks // places), 'round')}"
+    rounds = f"{work.blocks:,} blocks on {places:,} places: {several(-(-work.blocks // places), 'round')}"
     return (
         TermDoc("occupancy", room.share * 100, "%", f"{fits}, limited by {room.limiter} ({limits}){unknown}"),
         TermDoc("waves", work.blocks / places, "waves", rounds),
     )
-
-
-def _bytes(count: float) -> str:
-    """Three significant digits with a decimal unit."""
-    return f"{_with_prefix(count)}B"
-
-
-def _count(value: float) -> str:
-    return _with_prefix(value).strip()
-
-
-def _with_prefix(value: float) -> str:
-    for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= scale:
-            return f"{value / scale:.3g} {prefix}"
-    return f"{value:.3g} "
-
-
-def _several(number: int, noun: str) -> str:
-    """A number with its noun: "1 wave", "3 waves"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

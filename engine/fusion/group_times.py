@@ -13,6 +13,7 @@ from engine.fusion.group_programs import GroupBuilder
 from engine.fusion.group_signature import ShapeCache
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
+from engine.support.units import bytes_text
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.traffic import compulsory_bytes
@@ -45,7 +46,7 @@ class Saving:
         return f"{self.fused:.3g} µs predicted in place of {self.separate:.3g}"
 
     def __str__(self) -> str:
-        return f"{_bytes(self.fused_bytes)} moved in place of {_bytes(self.separate_bytes)}, {self.times}"
+        return f"{bytes_text(self.fused_bytes)} moved in place of {bytes_text(self.separate_bytes)}, {self.times}"
 
 
 class GroupTimes:
@@ -105,10 +106,3 @@ class GroupTimes:
             )
             self._known[built.structure] = self._time_of(group)
         return self._known[built.structure], sum(compulsory_bytes(built.program))
-
-
-def _bytes(count: float) -> str:
-    for scale, prefix in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.3g} {prefix}"
-    return f"{count:.0f} B"
