@@ -29,7 +29,7 @@ def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> Cp
     writer = ProductText(product, config, kernel, machine)
     writer.constants()
     writer.functions()
-    writer.tile_function()
+    writer.tile_functions()
     prepared = _prepared_memory(product, config, writer)
     with kernel.function([(name, kind) for name, kind, _ in prepared]):
         writer.loops()

@@ -41,34 +41,41 @@ class ProductText(PanelText):
         """Of the sums."""
         return "float" if self.product.instruction.sums == "float32" else "int"
 
-    def tile_function(self) -> None:
-        """The depths of a tile, then the statements that use its sums."""
+    def tile_functions(self) -> None:
+        """All depths of a tile; then the statements that use its sums."""
+        self._multiply_function()
         text, product = self.text, self.product
         arguments = [*self.kernel.parameters(), *(f"i64 {i.name}" for i in product.batch), "i64 m0", "i64 n0"]
-        arguments += ["i64 unit", "i64 units", "const u32* __restrict__ rows", "const u32* __restrict__ columns"]
         arguments += ["const int* __restrict__ row_sums"] * self.shifts
-        arguments += [f"{self.sum_type}* __restrict__ partial"] * self.is_blocked
-        text.add("// The tile of HEIGHT rows from m0 and WIDTH vectors of columns from n0.")
-        text.add("// IN_PLACE: its columns lie in their array, not in a panel.")
-        text.add("template <int HEIGHT, int WIDTH, bool IN_PLACE>")
-        with text.block(f"static LOOM void tile({', '.join(arguments)})", self.link), text.scope():
-            text.add(f"Tile<{product.instruction.struct}, HEIGHT, WIDTH> sums;", self.link)
-            if self.is_blocked:
-                text.add("if (unit > 0) sums.read(partial, COLUMNS);", self.link)
-                text.add("else sums.clear();", self.link)
-            else:
-                text.add("sums.clear();", self.link)
-            self._main_loop()
-            if self.is_blocked:
-                text.add("if (units < UNITS) return sums.write(partial, COLUMNS);", self.link)
-            text.add(f"alignas(64) {self.sum_type} found[HEIGHT * COLUMNS];", self.link)
-            text.add("sums.write(found, COLUMNS);", self.link)
+        arguments += [f"const {self.sum_type}* __restrict__ found"]
+        text.add("// What follows the sums of a tile.")
+        text.add("template <int HEIGHT, int WIDTH>")
+        with text.block(f"static void finish({', '.join(arguments)})", self.link), text.scope():
             if product.columns.size % self.machine.lanes:
                 text.add("const int width = n0 + WIDTH * LANES <= N ? WIDTH * LANES : int(N - n0);", self.link)
             else:
                 text.add("constexpr int width = WIDTH * LANES;", self.link)
             with text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
                 self._epilogue()
+        text.add("")
+
+    def _multiply_function(self) -> None:
+        """A function of its own: what follows the sums would take registers from them."""
+        text = self.text
+        text.add("// The sums of HEIGHT rows and WIDTH vectors of columns over some depths, added to those found so far.")
+        text.add("// IN_PLACE: columns lie in their array, not in a panel.")
+        text.add("template <int HEIGHT, int WIDTH, bool IN_PLACE>")
+        arguments = ["const u32* __restrict__ rows", "const u32* __restrict__ columns", "i64 unit", "i64 units"]
+        arguments.append(f"{self.sum_type}* __restrict__ found")
+        with text.block(f"static NOT_INLINE void multiply({', '.join(arguments)})", self.link):
+            text.add(f"Tile<{self.product.instruction.struct}, HEIGHT, WIDTH> sums;", self.link)
+            if self.is_blocked:
+                text.add("if (unit > 0) sums.read(found, COLUMNS);", self.link)
+                text.add("else sums.clear();", self.link)
+            else:
+                text.add("sums.clear();", self.link)
+            self._main_loop()
+            text.add("sums.write(found, COLUMNS);", self.link)
         text.add("")
 
     def _main_loop(self) -> None:
@@ -269,29 +276,34 @@ class ProductText(PanelText):
             text.add(f"const int* const row_sums = {sums};", self.link)
         if self.is_blocked:
             place = "((panel - panel_block) * ROW_BLOCK + number - tile_block) * ROWS * COLUMNS"
-            text.add(f"{self.sum_type}* const partial = waiting.data + {place};", self.link)
+            text.add(f"{self.sum_type}* const found = waiting.data + {place};", self.link)
+        else:
+            text.add(f"alignas(64) {self.sum_type} found[ROWS * COLUMNS];", self.link)
 
     def _call_tiles(self) -> None:
         """The whole tile, or what is left of it at the edges."""
         text, config, product = self.text, self.config, self.product
         m, n = product.rows.size, product.columns.size
         rest_vectors = -(-(n % self.width) // self.machine.lanes)
-        names = [*self.kernel.names_of(), *(i.name for i in product.batch)]
-        names += ["m0", "n0", "unit", "units", "rows", "columns"]
-        names += ["row_sums"] * self.shifts + ["partial"] * self.is_blocked
-        arguments = ", ".join(names)
+        names = [*self.kernel.names_of(), *(i.name for i in product.batch), "m0", "n0"]
+        arguments = ", ".join([*names, *["row_sums"] * self.shifts, "found"])
         in_place = "true" if self.columns.mode == DIRECT else "false"
 
+        def call(height: int, width: int, place: str) -> None:
+            text.add(f"multiply<{height}, {width}, {place}>(rows, columns, unit, units, found);", self.link)
+            condition = "if (units == UNITS) " if self.is_blocked else ""
+            text.add(f"{condition}finish<{height}, {width}>({arguments});", self.link)
+
         def widths(height: int) -> None:
-            whole = f"tile<{height}, {config.vectors}, {in_place}>({arguments});"
-            rest = f"tile<{height}, {rest_vectors}, false>({arguments});"
             if n >= self.width and rest_vectors:
                 with text.block("if (n0 + COLUMNS <= N)", self.link):
-                    text.add(whole, self.link)
+                    call(height, config.vectors, in_place)
                 with text.block("else", self.link):
-                    text.add(rest, self.link)
+                    call(height, rest_vectors, "false")
+            elif n >= self.width:
+                call(height, config.vectors, in_place)
             else:
-                text.add(whole if n >= self.width else rest, self.link)
+                call(height, rest_vectors, "false")
 
         if m < config.rows or m % config.rows == 0:
             widths(min(m, config.rows))

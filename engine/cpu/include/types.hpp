@@ -18,6 +18,7 @@ using u64 = std::uint64_t;
 using bool8 = u8;  // 0 or 1
 
 #define LOOM inline __attribute__((always_inline))
+#define NOT_INLINE __attribute__((noinline))
 
 constexpr float INF = __builtin_inff(), NEG_INF = -INF, NAN_F = __builtin_nanf("");
 
