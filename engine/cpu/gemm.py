@@ -7,7 +7,7 @@ import math
 from engine.cpu.marks import CpuMarks
 from engine.cpu.nodes import CppProgram, CpuWork
 from engine.cpu.panels import batches_of
-from engine.cpu.product import PIPES, CpuProduct, match_product, tile_clocks
+from engine.cpu.product import PIPES, CpuProduct, bringing_clocks, match_product, tile_clocks
 from engine.cpu.product_text import ProductText
 from engine.cpu.source import KernelText
 from engine.cpu.tiles import PACKED, PREPARED, ProductConfig, choose_config
@@ -65,7 +65,7 @@ def _prepared_memory(
 
 def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> CpuWork:
     """What the tiles do, those at the edges as large as they are."""
-    m, n, words = product.rows.size, product.columns.size, product.words
+    m, n, words = product.rows.size, product.column_count, product.words
     batches = math.prod(i.extent for i in product.batch)
     width = config.vectors * machine.lanes
     tiles, panels = -(-m // config.rows), -(-n // width)
@@ -74,10 +74,9 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     useful = batches * words * m * n * 2
     packing = 0
     row_blocks, column_blocks = -(-tiles // config.row_block), -(-panels // config.column_block)
-    if config.row_mode == PACKED:
-        packing += batches * column_blocks * m * words * 3
-    if config.column_mode == PACKED:
-        packing += batches * row_blocks * n * words * 3 // machine.lanes * (2 if len(product.columns.loops) > 1 else 1)
+    if PACKED in (config.row_mode, config.column_mode) or product.staging is not None:
+        again = column_blocks if config.row_mode == PACKED else row_blocks if config.column_mode == PACKED else 1
+        packing += int(bringing_clocks(product) * PIPES * again)
     after = sum(vector_operations(s, machine) for s in product.after)
     moved = sum(compulsory_bytes(product.program))
     streamed = 4 * batches * words * (panels * m + row_blocks * n)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.cpu.instructions import SIGN, is_shifted
 from engine.cpu.product import CpuProduct, ProductSide
 from engine.cpu.ranges import declare_range
 from engine.cpu.source import KernelText
-from engine.cpu.text import Expressions, element
-from engine.cpu.tiles import DIRECT, ProductConfig, depth_units
+from engine.cpu.staging import Staging
+from engine.cpu.text import Expressions, element, held_type, literal
+from engine.cpu.tiles import DIRECT, STAGED, ProductConfig, depth_units
 from engine.target.cpu import CpuTarget
-from engine.tensor.index import Index, delinearize
-from engine.tensor.nodes import Access, Literal, Scalar, accesses, map_leaves
+from engine.tensor.index import Index, delinearize, linear
+from engine.tensor.nodes import Access, Literal, Position, Scalar, accesses, map_leaves
 from engine.tensor.nodes import Iterator as Loop
 from engine.tile.emit import at
-from engine.tile.nodes.expressions import index_text
+from engine.tile.nodes.expressions import condition_text, index_text, scalar_text
+
+FEW_WORDS = 16 * 1024
+"""Words that one thread stages alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,8 @@ class PanelText:
     def functions(self) -> None:
         """A function for each factor that is not always multiplied where it lies."""
         for side in (self.rows, self.columns):
-            if side.mode != DIRECT or (side is self.columns and side.is_ragged):
+            is_packed_at_edge = side is self.columns and side.mode == DIRECT and side.is_ragged
+            if side.mode not in (DIRECT, STAGED) or is_packed_at_edge:
                 self._pack(side)
         if self.shifts:
             self._sum_rows()
@@ -90,7 +96,7 @@ class PanelText:
                 text.add(f"    for (i64 at = 0; at < (units - unit) * UNIT_WORDS * {side.width}; ++at) panel[at] = 0;")
                 full = f"{full} < {side.size} ? {full} : {side.size}"
             text.add(f"const i64 end = {full};", self.link)
-            with self._runs(own.loops, side.first) as (where, count, offset), self.depth_loops() as (word, deep):
+            with self.runs(own.loops, side.first) as (where, count, offset), self.depth_loops() as (word, deep):
                 batches = {i.name: Index.of(i.name) for i in self.product.batch}
                 target = f"panel[({word}) * {side.width} + {offset}lane]"
                 self._pack_run(own, {**batches, **where, **deep}, count, target)
@@ -124,7 +130,7 @@ class PanelText:
         return not any(last in guard.index.iterators() for guard in access.guards)
 
     @contextmanager
-    def _runs(self, loops: Sequence[Loop], first: str) -> Iterator[tuple[dict[str, Index], str, str]]:
+    def runs(self, loops: Sequence[Loop], first: str) -> Iterator[tuple[dict[str, Index], str, str]]:
         """(values of a side's loops, how many neighbours there are, where they begin in the panel) in loops over runs
         of neighbours: values of the last loop at one value of the others."""
         text, last = self.text, loops[-1]
@@ -146,6 +152,64 @@ class PanelText:
             text.add(f"count = {left} < end - run ? {left} : end - run;", self.link)
             where[last.name] = where[last.name] + Index.of("lane")
             yield where, "int(count)", f"run - {first} + "
+
+    def stage(self, staging: Staging) -> None:
+        """The copy that all tiles read columns from: a word for each element, those beyond the edges filled up."""
+        text, link, shape = self.text, self.link, staging.shape
+        text.add(f"static Scratch<u32> staged_kept({staging.words} + COLUMNS);  // {' x '.join(map(str, shape))}", link)
+        text.add("u32* const staged = staged_kept.data;", link)
+        names = [f"axis_{n}" for n in range(len(shape) - 1)]
+        if staging.words > FEW_WORDS:
+            text.pragma(f"omp parallel for collapse({max(1, min(2, len(names)))})", link)
+        with text.scope(), ExitStack() as inside:
+            for name, size in zip(names, shape, strict=False):
+                inside.enter_context(text.block(f"for (i64 {name} = 0; {name} < {size}; ++{name})", link))
+            extents = {**dict(zip(names, shape, strict=False)), "lane": shape[-1]}
+            variables = [Index.of(name) for name in (*names, "lane")]
+            places = self._staged_places(staging, variables)
+            declared = declare_range(text, self._all_inside(staging, places), "lane", str(shape[-1]), extents, link)
+            assert declared is not None
+            target, begin, end = f"staged[{index_text(linear(variables, shape))}]", declared.begin, declared.end
+            rest = f"fn_max({begin}, {end})"
+            for first, last, is_inside in (("0", begin, False), (begin, end, True), (rest, str(shape[-1]), False)):
+                text.pragma("omp simd", link)
+                with text.block(f"for (int lane = {first}; lane < {last}; ++lane)", link):
+                    text.add(f"{target} = {self._staged_word(staging, places, None if is_inside else extents)};", link)
+
+    def _staged_places(self, staging: Staging, variables: Sequence[Index]) -> list[Index]:
+        """The index of each axis of the array at a staged element."""
+        count = len(staging.phases)
+        phases = iter(variables[:count])
+        phase = {id(axis): next(phases) if axis.stride > 1 else Index() for axis in staging.axes}
+        own = dict(zip(map(id, staging.ordered), variables[count:], strict=True))
+        return [own[id(axis)] * (axis.stride * axis.words) + phase[id(axis)] + axis.low for axis in staging.axes]
+
+    def _all_inside(self, staging: Staging, places: Sequence[Index]) -> list[Index]:
+        """What must be >= 0 for all elements of a word to be inside the array."""
+        more, found = self.product.instruction.depth - 1, []
+        shape = self.program.arrays[staging.access.array].shape
+        for axis, place, size in zip(staging.axes, places, shape, strict=True):
+            reach = (axis.word + (axis.words > 1)) * more
+            found += [place, Index((), size - 1 - reach) + place * -1]
+        return found
+
+    def _staged_word(self, staging: Staging, places: Sequence[Index], extents: dict[str, int] | None) -> str:
+        """A word of the staged copy.  extents: of the variables, where some of it may be outside the array."""
+        array, step = self.program.arrays[staging.access.array], self.product.instruction.depth
+        padding = staging.access.otherwise or Literal(0, array.dtype)
+        parts = []
+        for n in range(step):
+            at = [p + n * (axis.word + (axis.words > 1)) for axis, p in zip(staging.axes, places, strict=True)]
+            text = f"{held_type(array.dtype)}({element(array.name, array, at)})"
+            if extents is not None:
+                ends = [c for p, size in zip(at, array.shape, strict=True) for c in (p, Index((), size - 1) + p * -1)]
+                condition = " && ".join(condition_text(c) for c in ends if c.bounds(extents)[0] < 0)
+                text = f"({condition} ? {text} : {literal(padding.value, array.dtype)})" if condition else text
+            value = scalar_text(map_leaves(self.product.columns.factor, partial(_as_read, staging.access, text)))
+            parts.append(f"{value} + {SIGN}" if self.shifts else value)
+        if step == 1:
+            return f"word(float({parts[0]}))"
+        return f"{'word_bf16' if self.product.instruction.sums == 'float32' else 'word'}({', '.join(parts)})"
 
     @contextmanager
     def depth_loops(self) -> Iterator[tuple[str, dict[str, Index]]]:
@@ -249,3 +313,8 @@ def _size(loops: Sequence[Loop]) -> int:
     for loop in loops:
         total *= loop.extent
     return total
+
+
+def _as_read(access: Access, text: str, leaf: Literal | Access | Position) -> Scalar:
+    """A leaf, the access itself as the C++ that reads it."""
+    return Access(text, ()) if leaf == access else leaf

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.cpu.instructions import CpuInstruction, choose_instruction
+from engine.cpu.staging import Staging, stage_columns
 from engine.fusion.row_sides import factors_of
 from engine.fusion.shape import is_contraction
 from engine.kernels.loop_nest import loop_nest, without_loops
@@ -16,13 +17,15 @@ from engine.scheduling.tiling import fold_tiles
 from engine.support.errors import Unsupported
 from engine.target.cpu import CpuTarget
 from engine.tensor.index import linear
-from engine.tensor.nodes import Apply, Iterator, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction, multiplied_dtype
 
 LATENCY, PIPES, LOADS = 4, 2, 1.2
 """Clocks of a fused multiply-add; how many begin in a clock, and how many loads of rows and columns beside them
 (measured on Zen 5: tiles of 28 x 1 vectors reach 0.6 of the rate of 14 x 2)."""
+PACKING, STAGING = 0.9, 0.4
+"""Clocks of a word that is packed, and the part of them that one takes to be staged (measured on Zen 5)."""
 SCATTERED = 20.0
 """Clocks of storing the lanes of a vector one by one."""
 
@@ -62,6 +65,13 @@ class CpuProduct:
     instruction: CpuInstruction
     iterators: Mapping[str, Mapping[str, str]]
     """Statement -> its iterators -> those of the product."""
+    staging: Staging | None = None
+    """How columns are copied once for all tiles; None where they are not."""
+
+    @property
+    def column_count(self) -> int:
+        """Columns that tiles have, those that staging puts between others included."""
+        return self.staging.count if self.staging else self.columns.size
 
     @property
     def words(self) -> int:
@@ -122,6 +132,11 @@ def _sides(
             made = tuple(depth) if step > 1 else axes.depth
             one = CpuProduct(program, anchor, after, axes.batch, rows, columns, made, instruction, iterators)
             found.append((least_clocks(one, machine), len(found), one))
+            inside = (*axes.batch, *made)
+            staging = stage_columns(columns.factor, columns.loops, inside, program.arrays, instruction.depth)
+            if staging is not None and not columns.is_constant:
+                one = replace(one, staging=staging)
+                found.append((least_clocks(one, machine), len(found), one))
     if not found:
         types = " and ".join(side.dtype for side in sides)
         raise _misfit(program, f"no instruction of {machine.name} sums products of {types} in {sums}")
@@ -139,9 +154,28 @@ def tile_limits(machine: CpuTarget) -> Sequence[tuple[int, int]]:
 
 def least_clocks(product: CpuProduct, machine: CpuTarget) -> float:
     """Clocks of all tiles of the best shape, and of what is stored of them."""
-    m, n = product.rows.size, product.columns.size
-    words = product.words
-    return min(tile_clocks(tile, m, n, machine) for tile in tile_limits(machine)) * words + _storing(product, machine)
+    m, n = product.rows.size, product.column_count
+    batches = math.prod(i.extent for i in product.batch)
+    tiles = min(tile_clocks(tile, m, n, machine) for tile in tile_limits(machine)) * product.words * batches
+    return tiles + _storing(product, machine) * batches + bringing_clocks(product)
+
+
+def bringing_clocks(product: CpuProduct) -> float:
+    """Clocks of bringing factors to panels, or of staging."""
+    batches, each = math.prod(i.extent for i in product.batch), PACKING * (1 + product.instruction.depth) / 2
+    total = 0.0
+    if not product.rows.is_constant and not _is_plain(product, product.rows):
+        total += batches * product.words * product.rows.size * each
+    if product.staging is not None:
+        total += product.staging.words * each * STAGING
+    elif not product.columns.is_constant and not _is_plain(product, product.columns):
+        total += batches * product.words * product.columns.size * each
+    return total
+
+
+def _is_plain(product: CpuProduct, side: ProductSide) -> bool:
+    """Whether a factor's elements are words as they lie in their array."""
+    return product.instruction.depth == 1 and isinstance(side.factor, Access) and not side.factor.guards
 
 
 def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> float:

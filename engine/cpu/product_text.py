@@ -10,8 +10,8 @@ from engine.cpu.instructions import SIGN
 from engine.cpu.panels import PanelText, SideText
 from engine.cpu.product import ProductSide
 from engine.cpu.text import element, round_text
-from engine.cpu.tiles import DIRECT, PACKED, PREPARED, direct_position, flat_step
-from engine.tensor.index import Index, delinearize
+from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED, direct_position, flat_step
+from engine.tensor.index import Atom, Index, delinearize
 from engine.tensor.nodes import accesses
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
@@ -24,7 +24,7 @@ class ProductText(PanelText):
         """Named sizes, before all functions."""
         add, config, product = self.text.add, self.config, self.product
         step = product.instruction.depth
-        add(f"constexpr i64 M = {product.rows.size}, N = {product.columns.size};  // rows and columns")
+        add(f"constexpr i64 M = {product.rows.size}, N = {product.column_count};  // rows and columns")
         add(f"constexpr i64 WORDS = {product.words};  // of a row's or column's depth, {step} in each")
         add(f"constexpr i64 UNITS = {self.units}, UNIT_WORDS = {self.each};  // what blocks divide the depth into")
         add(f"constexpr int ROWS = {config.rows}, VECTORS = {config.vectors}, COLUMNS = VECTORS * LANES;  // of a tile")
@@ -51,18 +51,14 @@ class ProductText(PanelText):
         text.add("// What follows the sums of a tile.")
         text.add("template <int HEIGHT, int WIDTH>")
         with text.block(f"static void finish({', '.join(arguments)})", self.link), text.scope():
-            if product.columns.size % self.machine.lanes:
-                text.add("const int width = n0 + WIDTH * LANES <= N ? WIDTH * LANES : int(N - n0);", self.link)
-            else:
-                text.add("constexpr int width = WIDTH * LANES;", self.link)
-            with text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
-                self._epilogue()
+            text.add("const i64 end = n0 + WIDTH * LANES < N ? n0 + WIDTH * LANES : N;", self.link)
+            self._epilogue()
         text.add("")
 
     def _multiply_function(self) -> None:
         """A function of its own: what follows the sums would take registers from them."""
         text = self.text
-        text.add("// The sums of HEIGHT rows and WIDTH vectors of columns over some depths, added to those found so far.")
+        text.add("// Sums of HEIGHT rows and WIDTH vectors of columns over some depths, added to those found so far.")
         text.add("// IN_PLACE: columns lie in their array, not in a panel.")
         text.add("template <int HEIGHT, int WIDTH, bool IN_PLACE>")
         arguments = ["const u32* __restrict__ rows", "const u32* __restrict__ columns", "i64 unit", "i64 units"]
@@ -82,7 +78,7 @@ class ProductText(PanelText):
         """One step for each word of the depth."""
         text = self.text
         if self.columns.mode != DIRECT:
-            self._steps(in_place=False)
+            self._steps(in_place=self.columns.mode == STAGED)
             return
         with text.block("if constexpr (IN_PLACE)", self.link):
             self._steps(in_place=True)
@@ -105,10 +101,18 @@ class ProductText(PanelText):
         """The place of a depth's word, from the first row or column on."""
         if not is_direct:
             return f"({word}) * {side.width}"
+        names = {i.name for i in self.product.depth}
+        position = self._position(side)
+        return index_text(Index.sum((a, c) for a, c in position.terms if _names(a) & names))
+
+    def _position(self, side: SideText) -> Index:
+        """Where a side's words lie, as its array or its staged copy has them."""
+        if side.mode == STAGED:
+            assert self.product.staging is not None
+            return self.product.staging.position(self.extents)
         position = direct_position(self.product, side.side)
         assert position is not None
-        names = {i.name for i in self.product.depth}
-        return index_text(Index.sum((a, c) for a, c in position.terms if a in names))
+        return position
 
     def _row_step(self) -> int:
         if self.rows.mode != DIRECT:
@@ -119,32 +123,40 @@ class ProductText(PanelText):
 
     def _start(self, side: SideText) -> str:
         """The address of a side's first row or column where the array has it."""
-        position = direct_position(self.product, side.side)
-        assert position is not None
-        step = flat_step(side.side, position)
+        position = self._position(side)
+        step = 1 if side.mode == STAGED else flat_step(side.side, position)
         names = {i.name for i in (*self.product.depth, *side.side.loops)}
-        rest = Index.sum(((a, c) for a, c in position.terms if a not in names), position.constant)
+        rest = Index.sum(((a, c) for a, c in position.terms if not _names(a) & names), position.constant)
         start = f"{side.first} * {step}" if step != 1 else side.first
         offset = f" + {index_text(rest)}" if rest != Index() else ""
+        if side.mode == STAGED:
+            return f"staged + {start}{offset}"
         return f"reinterpret_cast<const u32*>({accesses(side.side.factor)[0].array} + {start}{offset})"
 
     def _epilogue(self) -> None:
-        """The statements after the sum, for each column of a row."""
+        """The statements after the sum, for each row and column of a tile."""
         text, product = self.text, self.product
-        text.add("const i64 at_row = m0 + tile_row;", self.link)
-        self.extents |= {"at_row": product.rows.size, "n0": product.columns.size, "tile_column": self.width}
-        where = self._side_values(product.rows, Index.of("at_row"))
-        text.pragma("omp simd", self.link)
-        with text.block("for (int tile_column = 0; tile_column < width; ++tile_column)", self.link):
-            flat = Index.of("n0") + Index.of("tile_column")
-            if len(product.columns.loops) > 1:
-                text.add("const int at_column = int(n0) + tile_column;", self.link)
-                flat = Index.of("at_column")
-                self.extents["at_column"] = product.columns.size
-            where |= self._side_values(product.columns, flat)
-            where |= {i.name: Index.of(i.name) for i in product.batch}
-            total = "found[tile_row * COLUMNS + tile_column]"
-            self._statements(where, f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total)
+        self.extents |= {"at_row": product.rows.size}
+        batch = {i.name: Index.of(i.name) for i in product.batch}
+        virtual = product.staging.columns if product.staging else product.columns.loops
+        with self.runs(virtual, "n0") as (where, count, offset):
+            last, real = virtual[-1], product.columns.loops[-1].extent
+            if real < last.extent:  # what lies between two rows of an image is left out
+                begin = index_text(where[last.name] + Index.of("lane") * -1)
+                text.add(f"const i64 valid = {real} - {begin} < count ? {real} - {begin} : count;", self.link)
+                count = "int(valid)"
+                self.extents["lane"] = real
+            for n, loop in enumerate(product.columns.loops[:-1]):
+                if n and loop.extent < virtual[n].extent:
+                    text.add(f"if ({index_text(where[loop.name])} >= {loop.extent}) continue;", self.link)
+            with text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
+                text.add("const i64 at_row = m0 + tile_row;", self.link)
+                rows = self._side_values(product.rows, Index.of("at_row"))
+                text.pragma("omp simd", self.link)
+                with text.block(f"for (int lane = 0; lane < {count}; ++lane)", self.link):
+                    total = f"found[tile_row * COLUMNS + {offset}lane]"
+                    total = f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total
+                    self._statements({**batch, **rows, **where}, total)
 
     def _side_values(self, side: ProductSide, flat: Index) -> dict[str, Index]:
         """The value of each loop of a side at a row or column."""
@@ -178,7 +190,7 @@ class ProductText(PanelText):
     def tasks(self) -> int:
         """Blocks of tiles that threads share."""
         config, product = self.config, self.product
-        tiles, panels = -(-product.rows.size // config.rows), -(-product.columns.size // self.width)
+        tiles, panels = -(-product.rows.size // config.rows), -(-product.column_count // self.width)
         batches = math.prod(i.extent for i in product.batch)
         return batches * -(-tiles // config.row_block) * -(-panels // config.column_block)
 
@@ -188,6 +200,8 @@ class ProductText(PanelText):
         loops = [f"for (i64 {i.name} = 0; {i.name} < {i.extent}; ++{i.name})" for i in product.batch]
         loops.append("for (i64 tile_block = 0; tile_block < TILES; tile_block += ROW_BLOCK)")
         loops.append("for (i64 panel_block = 0; panel_block < PANELS; panel_block += COLUMN_BLOCK)")
+        if product.staging is not None:
+            self.stage(product.staging)
         if self.tasks > 1:
             text.pragma(f"omp parallel for collapse({len(loops)}) schedule(dynamic)", self.link)
         with ExitStack() as inside:
@@ -250,7 +264,7 @@ class ProductText(PanelText):
         if side.mode == PACKED:
             text.add(pack, self.link)
             text.add("const u32* const columns = column_panel.data;", self.link)
-        elif not side.is_ragged:
+        elif side.mode == STAGED or not side.is_ragged:
             text.add(f"const u32* const columns = {self._start(side)};", self.link)
         else:
             text.add("const bool is_whole = n0 + COLUMNS <= N;", self.link)
@@ -283,11 +297,12 @@ class ProductText(PanelText):
     def _call_tiles(self) -> None:
         """The whole tile, or what is left of it at the edges."""
         text, config, product = self.text, self.config, self.product
-        m, n = product.rows.size, product.columns.size
+        m, n = product.rows.size, product.column_count
         rest_vectors = -(-(n % self.width) // self.machine.lanes)
         names = [*self.kernel.names_of(), *(i.name for i in product.batch), "m0", "n0"]
         arguments = ", ".join([*names, *["row_sums"] * self.shifts, "found"])
-        in_place = "true" if self.columns.mode == DIRECT else "false"
+        in_place = "true" if self.columns.mode in (DIRECT, STAGED) else "false"
+        rest_in_place = "true" if self.columns.mode == STAGED else "false"
 
         def call(height: int, width: int, place: str) -> None:
             text.add(f"multiply<{height}, {width}, {place}>(rows, columns, unit, units, found);", self.link)
@@ -299,11 +314,11 @@ class ProductText(PanelText):
                 with text.block("if (n0 + COLUMNS <= N)", self.link):
                     call(height, config.vectors, in_place)
                 with text.block("else", self.link):
-                    call(height, rest_vectors, "false")
+                    call(height, rest_vectors, rest_in_place)
             elif n >= self.width:
                 call(height, config.vectors, in_place)
             else:
-                call(height, rest_vectors, "false")
+                call(height, rest_vectors, rest_in_place)
 
         if m < config.rows or m % config.rows == 0:
             widths(min(m, config.rows))
@@ -312,3 +327,7 @@ class ProductText(PanelText):
             widths(config.rows)
         with text.block("else", self.link):
             widths(m % config.rows)
+
+
+def _names(atom: Atom) -> set[str]:
+    return set(Index.of(atom).iterators())

@@ -13,9 +13,9 @@ from engine.target.cpu import CpuTarget
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 
-PREPARED, DIRECT, PACKED = "prepared", "direct", "packed"
+PREPARED, DIRECT, PACKED, STAGED = "prepared", "direct", "packed", "staged"
 """A factor's words lie in panels since the graph was loaded, as it is fixed; where the array has them; or are brought
-to panels by each block of tiles."""
+to panels by each block of tiles; or are copied once for all, so that vectors read them in place."""
 PAGE = 4096
 """Bytes apart of which rows fall into the same places of the first cache."""
 LEAST_WORDS = 256
@@ -53,7 +53,7 @@ class ProductConfig:
 
 def choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
     """The tile that wastes least and keeps the pipes full, and blocks for all cores; marks go before."""
-    m, n = product.rows.size, product.columns.size
+    m, n = product.rows.size, product.column_count
     rows_dim, columns_dim = product.rows.loops[-1].name, product.columns.loops[-1].name
     allowed = sorted(tile_limits(machine))
     rows, vectors = min(allowed, key=lambda tile: (tile_clocks(tile, m, n, machine), -tile[0] * tile[1]))
@@ -69,7 +69,7 @@ def _with_blocks(
     product: CpuProduct, config: ProductConfig, machine: CpuTarget, marks: CpuMarks
 ) -> ProductConfig:
     """Blocks of tiles whose rows stay in the second cache, with as many of them as cores ask for."""
-    m, n, width = product.rows.size, product.columns.size, config.vectors * machine.lanes
+    m, n, width = product.rows.size, product.column_count, config.vectors * machine.lanes
     tiles, panels, second = -(-m // config.rows), -(-n // width), machine.l2_bytes.value
     outer, each = depth_units(product)
     words = max(LEAST_WORDS, int(second / 2) // (4 * m))
@@ -133,5 +133,7 @@ def _row_mode(product: CpuProduct, rows: int) -> str:
 def _column_mode(product: CpuProduct) -> str:
     if product.columns.is_constant:
         return PREPARED
+    if product.staging is not None:
+        return STAGED
     position = direct_position(product, product.columns)
     return DIRECT if position is not None and flat_step(product.columns, position) == 1 else PACKED

@@ -1,0 +1,167 @@
+"""A copy of a product's columns that vectors can read in place: windows of an image with its edges filled up.
+
+    x[l, j + m - 1, k + n - 1]             ->   staged[l][j + m][k + n]     of shape [L][J + 2][K + 2]
+    x[l, 2 * j + m, k]                     ->   staged[m % 2][l][j + m / 2][k]       one part for each phase of a stride
+
+Columns are then neighbours along the whole plane, rows of the image with what lies beside them included: those between
+two rows of the image are computed, too, and left out.  Each word of a depth is found at an offset that is the same for
+all columns, so nothing is packed for each of a window's elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.tensor.index import Index, linear
+from engine.tensor.nodes import Access, Array, Iterator, Scalar, accesses
+
+MOST_BYTES = 64 << 20
+"""Of a staged copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedAxis:
+    """One axis of the array that is copied."""
+
+    column: Iterator | None
+    """The column loop that moves along it."""
+    stride: int
+    """Elements that the column loop moves at a time; 1 where there is none."""
+    low: int
+    """The first element that is read; below 0 for one beyond the edge."""
+    size: int
+    """Staged elements, of each phase."""
+    inner: Index
+    """What else moves along it: loops of the depth, or of batches."""
+    word: int = 0
+    """Elements between the neighbouring depths of a word, where they lie along this axis."""
+    words: int = 1
+    """Elements of this axis that one word holds side by side, where these are all that it is indexed by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How columns are staged."""
+
+    access: Access
+    axes: tuple[StagedAxis, ...]
+    columns: tuple[Iterator, ...]
+    """The column loops with the extents that they have in the staged copy."""
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """Strides of the axes that have several phases."""
+        return tuple(axis.stride for axis in self.axes if axis.stride > 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Phases first, then the axes without a column loop, then those with one, in their order."""
+        return (*self.phases, *(axis.size for axis in self.ordered))
+
+    @property
+    def ordered(self) -> tuple[StagedAxis, ...]:
+        """The axes as they lie in memory."""
+        names = [loop.name for loop in self.columns]
+        alone = [axis for axis in self.axes if axis.column is None]
+        moved = [axis for axis in self.axes if axis.column is not None]
+        return (*alone, *sorted(moved, key=lambda axis: names.index(axis.column.name if axis.column else "")))
+
+    @property
+    def words(self) -> int:
+        """Of the copy."""
+        return math.prod(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Columns in the staged copy, those between rows of the image included."""
+        last = self.columns[-1]
+        return math.prod(i.extent for i in self.columns) - (last.extent - self.real(last.name))
+
+    def real(self, name: str) -> int:
+        """The extent of a column loop itself."""
+        return next(axis.column.extent for axis in self.axes if axis.column and axis.column.name == name)
+
+    def position(self, extents: Mapping[str, int]) -> Index:
+        """Where a word lies, over column loops, batches and the depth's loops.  extents: of the last two."""
+        phases: list[Index] = []
+        places: dict[int, Index] = {}
+        for axis in self.axes:
+            inside = axis.inner + -axis.low
+            if axis.words > 1:
+                inside = inside.floordiv(axis.words, extents)
+            if axis.stride > 1:
+                phases.append(inside.mod(axis.stride, extents))
+                inside = inside.floordiv(axis.stride, extents)
+            own = Index.of(axis.column.name) if axis.column else Index()
+            places[id(axis)] = own + inside
+        return linear([*phases, *(places[id(axis)] for axis in self.ordered)], self.shape)
+
+
+def stage_columns(
+    factor: Scalar, columns: Sequence[Iterator], inside: Sequence[Iterator], arrays: Mapping[str, Array], step: int
+) -> Staging | None:
+    """How a factor's columns can be staged; None where they cannot.
+
+    inside: loops of batches, then those of the depth.  step: neighbouring depths of a word.
+    """
+    found = accesses(factor)
+    if len(found) != 1:
+        return None
+    (access,) = found
+    array = arrays[access.array]
+    names = {i.name: i for i in columns}
+    extents = {i.name: i.extent for i in inside}
+    if columns[-1].name not in access.indices[-1].iterators():
+        return None  # neighbours are far apart in memory
+    if not all(_is_edge(g.index, access.indices, array.shape) for g in access.guards):
+        return None
+    axes = []
+    for index in access.indices:
+        axis = _axis(index, names, extents, inside[-1], step)
+        if axis is None:
+            return None
+        axes.append(axis)
+    own = [axis.column.name for axis in axes if axis.column]
+    if sorted(own) != sorted(names) or len(set(own)) != len(own):
+        return None
+    if step > 1 and not any(axis.word or axis.words > 1 for axis in axes):
+        return None
+    sizes = {axis.column.name: axis.size for axis in axes if axis.column}
+    virtual = [replace(loop, extent=sizes[loop.name] if n else loop.extent) for n, loop in enumerate(columns)]
+    staging = Staging(access, tuple(axes), tuple(virtual))
+    return staging if 4 * staging.words <= MOST_BYTES else None
+
+
+def _is_edge(guard: Index, indices: Sequence[Index], shape: Sequence[int]) -> bool:
+    """Whether a guard says that an index is inside its array."""
+    return any(
+        guard == index or guard == Index((), size - 1) - index for index, size in zip(indices, shape, strict=True)
+    )
+
+
+def _axis(
+    index: Index, columns: dict[str, Iterator], extents: dict[str, int], last: Iterator, step: int
+) -> StagedAxis | None:
+    """One axis; None where its index is none that a copy has."""
+    if not index.is_affine or any(c < 0 for _, c in index.terms):
+        return None
+    moving = [name for name in index.iterators() if name in columns]
+    if len(moving) > 1:
+        return None
+    stride = index.coefficient(moving[0]) if moving else 1
+    inner = Index.sum(((a, c) for a, c in index.terms if a not in moving), index.constant)
+    low, high = inner.bounds(extents)
+    words, word = 1, 0
+    if step > 1 and last.name in inner.iterators():
+        if inner.terms == ((last.name, 1),) and not moving:
+            words = step
+        else:
+            word = inner.coefficient(last.name)
+    column = columns[moving[0]] if moving else None
+    reach = high - low + (stride * (column.extent - 1) if column else 0)
+    size = -(-(reach + 1) // (stride * words))
+    if stride > 1:
+        size = (reach // stride) + 1
+    return StagedAxis(column, stride, low, size, inner, word, words)
