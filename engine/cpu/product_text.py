@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import ExitStack
 
-from engine.cpu.instructions import SIGN
-from engine.cpu.panels import PanelText, SideText
-from engine.cpu.product import ProductSide
-from engine.cpu.text import element, round_text
+from engine.cpu.epilogue import EpilogueText
+from engine.cpu.panels import SideText
 from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED, direct_position, flat_step
-from engine.tensor.index import Atom, Index, delinearize
+from engine.tensor.index import Atom, Index
 from engine.tensor.nodes import accesses
-from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
 
 
-class ProductText(PanelText):
+class ProductText(EpilogueText):
     """Writes the text of one product."""
 
     def constants(self) -> None:
@@ -36,24 +32,13 @@ class ProductText(PanelText):
 
     # A tile
 
-    @property
-    def sum_type(self) -> str:
-        """Of the sums."""
-        return "float" if self.product.instruction.sums == "float32" else "int"
-
     def tile_functions(self) -> None:
         """All depths of a tile; then the statements that use its sums."""
         self._multiply_function()
-        text, product = self.text, self.product
-        arguments = [*self.kernel.parameters(), *(f"i64 {i.name}" for i in product.batch), "i64 m0", "i64 n0"]
+        arguments = [*self.kernel.parameters(), *(f"i64 {i.name}" for i in self.product.batch), "i64 m0", "i64 n0"]
         arguments += ["const int* __restrict__ row_sums"] * self.shifts
         arguments += [f"const {self.sum_type}* __restrict__ found"]
-        text.add("// What follows the sums of a tile.")
-        text.add("template <int HEIGHT, int WIDTH>")
-        with text.block(f"static void finish({', '.join(arguments)})", self.link), text.scope():
-            text.add("const i64 end = n0 + WIDTH * LANES < N ? n0 + WIDTH * LANES : N;", self.link)
-            self._epilogue()
-        text.add("")
+        self.finish_function(arguments)
 
     def _multiply_function(self) -> None:
         """A function of its own: what follows the sums would take registers from them."""
@@ -133,57 +118,6 @@ class ProductText(PanelText):
             return f"staged + {start}{offset}"
         return f"reinterpret_cast<const u32*>({accesses(side.side.factor)[0].array} + {start}{offset})"
 
-    def _epilogue(self) -> None:
-        """The statements after the sum, for each row and column of a tile."""
-        text, product = self.text, self.product
-        self.extents |= {"at_row": product.rows.size}
-        batch = {i.name: Index.of(i.name) for i in product.batch}
-        virtual = product.staging.columns if product.staging else product.columns.loops
-        with self.runs(virtual, "n0") as (where, count, offset):
-            last, real = virtual[-1], product.columns.loops[-1].extent
-            if real < last.extent:  # what lies between two rows of an image is left out
-                begin = index_text(where[last.name] + Index.of("lane") * -1)
-                text.add(f"const i64 valid = {real} - {begin} < count ? {real} - {begin} : count;", self.link)
-                count = "int(valid)"
-                self.extents["lane"] = real
-            for n, loop in enumerate(product.columns.loops[:-1]):
-                if n and loop.extent < virtual[n].extent:
-                    text.add(f"if ({index_text(where[loop.name])} >= {loop.extent}) continue;", self.link)
-            with text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
-                text.add("const i64 at_row = m0 + tile_row;", self.link)
-                rows = self._side_values(product.rows, Index.of("at_row"))
-                text.pragma("omp simd", self.link)
-                with text.block(f"for (int lane = 0; lane < {count}; ++lane)", self.link):
-                    total = f"found[tile_row * COLUMNS + {offset}lane]"
-                    total = f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total
-                    self._statements({**batch, **rows, **where}, total)
-
-    def _side_values(self, side: ProductSide, flat: Index) -> dict[str, Index]:
-        """The value of each loop of a side at a row or column."""
-        if len(side.loops) == 1:
-            return {side.loops[0].name: flat}
-        indices = delinearize(flat, tuple(i.extent for i in side.loops), self.extents)
-        return {loop.name: index for loop, index in zip(side.loops, indices, strict=True)}
-
-    def _statements(self, where: Mapping[str, Index], total: str) -> None:
-        """The sum's own array and the statements after it: variables, and stores of what others need."""
-        text, program, product = self.text, self.program, self.product
-        known: dict[str, str] = {}
-        for statement in (product.anchor, *product.after):
-            link = at(statement)
-            own = {name: where[other] for name, other in product.iterators[statement.name].items()}
-            array = program.arrays[statement.write.array]
-            if statement is product.anchor:
-                value = round_text(total, array.dtype)
-            else:
-                value = self.expressions.value(statement.expression, own, known)
-            name = text.name(f"{array.name}_value")
-            text.add(f"const auto {name} = {value};", link)
-            known[array.name] = name
-            if array.name in program.outputs:
-                indices = [self.expressions.index(i, own) for i in statement.write.indices]
-                text.add(f"{element(array.name, array, indices)} = {round_text(name, array.dtype)};", link)
-
     # Threads
 
     @property
@@ -240,7 +174,7 @@ class ProductText(PanelText):
         if self.columns.mode == PACKED or (self.columns.mode == DIRECT and self.columns.is_ragged):
             add(f"static thread_local Scratch<u32> column_panel({words} * COLUMNS);", self.link)
         if self.is_blocked:
-            size = "ROW_BLOCK * ROWS * COLUMN_BLOCK * COLUMNS"
+            size = "ROW_BLOCK * ROWS * COLUMN_BLOCK * COLUMNS + LANES"
             add(f"static thread_local Scratch<{self.sum_type}> waiting({size});", self.link)
 
     def _pack_rows(self) -> None:
@@ -292,7 +226,7 @@ class ProductText(PanelText):
             place = "((panel - panel_block) * ROW_BLOCK + number - tile_block) * ROWS * COLUMNS"
             text.add(f"{self.sum_type}* const found = waiting.data + {place};", self.link)
         else:
-            text.add(f"alignas(64) {self.sum_type} found[ROWS * COLUMNS];", self.link)
+            text.add(f"alignas(64) {self.sum_type} found[ROWS * COLUMNS + LANES];", self.link)
 
     def _call_tiles(self) -> None:
         """The whole tile, or what is left of it at the edges."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from engine.graph.nodes import FLOAT8
 from engine.support.errors import Unsupported
 from engine.tensor.index import Element, Index, linear
-from engine.tensor.nodes import Access, Array, Literal, Position, Scalar, map_leaves
+from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, map_leaves
 from engine.tile.nodes.expressions import HELD, ROUND, STORED, condition_text, index_text, scalar_text
 from engine.tile.source import NOWHERE, Line
 
@@ -95,6 +95,25 @@ def round_text(text: str, dtype: str) -> str:
     return f"{ROUND[dtype]}({text})" if dtype in ROUND and "int" in dtype else text
 
 
+def _in_quick_forms(value: Scalar) -> Scalar:
+    """An expression with multiplications in place of divisions by numbers, which are off by a unit in the last place, and
+    numbers as first operands of extrema, where they need no look at whether they are NaN."""
+    if not isinstance(value, Apply):
+        return value
+    operands = tuple([_in_quick_forms(operand) for operand in value.operands])
+    match value.function, operands:
+        case "div", (dividend, Literal(number, "float32")) if value.dtype == "float32" and _has_inverse(number):
+            return Apply("mul", (dividend, Literal(1.0 / number, "float32")), "float32")
+        case ("max" | "min"), (first, Literal() as second) if not isinstance(first, Literal):
+            operands = (second, first)
+    return Apply(value.function, operands, value.dtype)
+
+
+def _has_inverse(number: float) -> bool:
+    """Whether a number and its inverse are ordinary ones."""
+    return bool(number) and 1e-30 < abs(number) < 1e30
+
+
 class Expressions:
     """Expressions of statements over C++ variables."""
 
@@ -118,7 +137,7 @@ class Expressions:
                     return Position(self.index(index, where), dtype)
             return one
 
-        return scalar_text(map_leaves(expression, leaf))
+        return scalar_text(map_leaves(_in_quick_forms(expression), leaf))
 
     def index(self, index: Index, where: Where) -> Index:
         """An index over C++ variables; what it looks up is read in place."""

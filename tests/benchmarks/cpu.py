@@ -1,8 +1,8 @@
 """Our kernels for this machine's CPU beside ONNX Runtime: python -m tests.benchmarks.cpu [--quick] [--json FILE]
 
 Both run in one process on the same threads and values, taking turns; a row's ratio is ONNX Runtime's least time over
-ours, as the machine may be shared; with `--threads 1` times are processor time.  `best_of_50` and `rank` come from recorded spaces that name their CPU
-(`tests.benchmarks.cpu_spaces`), and are left out where there are none.
+ours, as the machine may be shared; with `--threads 1` times are processor time.  `best_of_50` and `rank` come from
+recorded spaces that name their CPU, and are left out where there are none.
 """
 
 from __future__ import annotations

@@ -115,6 +115,82 @@ struct Tile {
     }
 };
 
+// Some of the elements of a vector, from memory to a line of what variables hold, and back.  Lines have 32 bits an
+// element, so that loops over them are whole vectors, whatever memory holds.
+template <class T>
+LOOM void take_raw(T (&line)[LANES], const T* from, int count) {
+    if (count >= LANES) {
+        std::memcpy(line, from, sizeof line);
+        return;
+    }
+#ifdef __AVX512BW__
+    const u32 mask = (1u << count) - 1;
+    if constexpr (sizeof(T) == 4) {
+        _mm512_store_si512(line, _mm512_maskz_loadu_epi32(__mmask16(mask), from));
+        return;
+    } else if constexpr (sizeof(T) == 2) {
+        _mm256_store_si256(reinterpret_cast<__m256i*>(line), _mm256_maskz_loadu_epi16(__mmask16(mask), from));
+        return;
+    } else if constexpr (sizeof(T) == 1) {
+        _mm_store_si128(reinterpret_cast<__m128i*>(line), _mm_maskz_loadu_epi8(__mmask16(mask), from));
+        return;
+    }
+#endif
+    std::memset(line, 0, sizeof line);
+    for (int n = 0; n < count; ++n) line[n] = from[n];
+}
+
+template <class T>
+LOOM void put_raw(T* to, const T (&line)[LANES], int count) {
+    if (count >= LANES) {
+        std::memcpy(to, line, sizeof line);
+        return;
+    }
+#ifdef __AVX512BW__
+    const u32 mask = (1u << count) - 1;
+    if constexpr (sizeof(T) == 4) {
+        _mm512_mask_storeu_epi32(to, __mmask16(mask), _mm512_load_si512(line));
+        return;
+    } else if constexpr (sizeof(T) == 2) {
+        _mm256_mask_storeu_epi16(to, __mmask16(mask), _mm256_load_si256(reinterpret_cast<const __m256i*>(line)));
+        return;
+    } else if constexpr (sizeof(T) == 1) {
+        _mm_mask_storeu_epi8(to, __mmask16(mask), _mm_load_si128(reinterpret_cast<const __m128i*>(line)));
+        return;
+    }
+#endif
+    for (int n = 0; n < count; ++n) to[n] = line[n];
+}
+
+template <class Held, class T>
+LOOM void take(Held (&line)[LANES], const T* from, int count) {
+    alignas(64) T raw[LANES];
+    take_raw(raw, from, count);
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 1 && sizeof(Held) == 4) {
+        const __m128i codes = _mm_load_si128(reinterpret_cast<const __m128i*>(raw));
+        const bool is_signed = T(-1) < T(0);
+        _mm512_store_si512(line, is_signed ? _mm512_cvtepi8_epi32(codes) : _mm512_cvtepu8_epi32(codes));
+        return;
+    }
+#endif
+    for (int n = 0; n < LANES; ++n) line[n] = Held(raw[n]);
+}
+
+template <class Held, class T>
+LOOM void put(T* to, const Held (&line)[LANES], int count) {
+    alignas(64) T raw[LANES];
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 1 && sizeof(Held) == 4) {  // the lowest 8 bits
+        _mm_store_si128(reinterpret_cast<__m128i*>(raw), _mm512_cvtepi32_epi8(_mm512_load_si512(line)));
+        put_raw(to, raw, count);
+        return;
+    }
+#endif
+    for (int n = 0; n < LANES; ++n) raw[n] = T(line[n]);
+    put_raw(to, raw, count);
+}
+
 LOOM u32 word(float x) { return bits_of(x); }
 LOOM u32 word(int a, int b) { return u32(u16(a)) | u32(u16(b)) << 16; }
 LOOM u32 word(int a, int b, int c, int d) { return u32(u8(a)) | u32(u8(b)) << 8 | u32(u8(c)) << 16 | u32(u8(d)) << 24; }

@@ -18,11 +18,11 @@ LOOM float fn_sqrt(float x) { return __builtin_sqrtf(x); }
 LOOM float fn_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 LOOM float fn_reciprocal(float x) { return 1.0f / x; }
 
-// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, a polynomial of degree 6 (error below 1 unit in the last place of the sum).
+// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, a polynomial of degree 6.  Results below 2^-125 are 0.
 LOOM float fn_exp(float x) {
-    const float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    const float n = fn_round(clamped * 1.442695041f);
-    const float r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, clamped));
+    const float high = x > 89.0f ? 89.0f : x;
+    const float n = fn_round(high * 1.442695041f);
+    const float r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, high));
     float p = 1.3888889e-3f;
     p = __builtin_fmaf(p, r, 8.3333337e-3f);
     p = __builtin_fmaf(p, r, 4.1666664e-2f);
@@ -30,9 +30,8 @@ LOOM float fn_exp(float x) {
     p = __builtin_fmaf(p, r, 0.5f);
     p = __builtin_fmaf(p, r, 1.0f);
     p = __builtin_fmaf(p, r, 1.0f);
-    const int power = static_cast<int>(n), half = power >> 1;  // in two steps: 2^n may be subnormal
-    const float scaled = p * float_of(u32(half + 127) << 23) * float_of(u32(power - half + 127) << 23);
-    return x != x ? x : scaled;
+    const float power = float_of(u32(static_cast<int>(n) + 126) << 23);  // half of 2^n, which may be too large
+    return x < -86.6434f ? 0.0f : 2.0f * p * power;
 }
 
 LOOM float fn_sigmoid(float x) { return 1.0f / (1.0f + fn_exp(-x)); }
@@ -50,26 +49,22 @@ LOOM float fn_tanh(float x) {
     return a < 0.4f ? small : x < 0.0f ? -large : x != x ? x : large;
 }
 
-// erf: near 0 an odd polynomial; further out 1 minus the exponential of a polynomial.
+// erf(x) = x P(x^2) / Q(x^2) for |x| < 4, beyond which it is 1 in float.
 LOOM float fn_erf(float x) {
-    const float a = __builtin_fabsf(x), s = x * x;
-    float r = -1.72853470e-5f;
-    r = __builtin_fmaf(r, a, 3.83197126e-4f);
-    float u = __builtin_fmaf(-3.88396438e-3f, a, 2.42546219e-2f);
-    r = __builtin_fmaf(r, s, u);
-    r = __builtin_fmaf(r, a, -1.06777877e-1f);
-    r = __builtin_fmaf(r, a, -6.34846687e-1f);
-    r = __builtin_fmaf(r, a, -1.28717512e-1f);
-    r = __builtin_fmaf(r, a, -a);
-    const float large = 1.0f - fn_exp(r);
-    float p = -5.96761703e-4f;
-    p = __builtin_fmaf(p, s, 4.99119423e-3f);
-    p = __builtin_fmaf(p, s, -2.67681349e-2f);
-    p = __builtin_fmaf(p, s, 1.12819925e-1f);
-    p = __builtin_fmaf(p, s, -3.76125336e-1f);
-    p = __builtin_fmaf(p, s, 1.28379166e-1f);
-    const float small = __builtin_fmaf(p, x, x);
-    return a < 0.927734375f ? small : x != x ? x : __builtin_copysignf(a > 4.0f ? 1.0f : large, x);
+    const float low = x < -4.0f ? -4.0f : x, c = low > 4.0f ? 4.0f : low, s = c * c;
+    float p = -2.72614225801306e-10f;
+    p = __builtin_fmaf(p, s, 2.77068142495902e-08f);
+    p = __builtin_fmaf(p, s, -2.10102402082508e-06f);
+    p = __builtin_fmaf(p, s, -5.69250639462346e-05f);
+    p = __builtin_fmaf(p, s, -7.34990630326855e-04f);
+    p = __builtin_fmaf(p, s, -2.95459980854025e-03f);
+    p = __builtin_fmaf(p, s, -1.60960333262415e-02f);
+    float q = -1.45660718464996e-05f;
+    q = __builtin_fmaf(q, s, -2.13374055278905e-04f);
+    q = __builtin_fmaf(q, s, -1.68282697438203e-03f);
+    q = __builtin_fmaf(q, s, -7.37332916720468e-03f);
+    q = __builtin_fmaf(q, s, -1.42647390514189e-02f);
+    return c * p / q;
 }
 
 LOOM float fn_log(float x) { return __builtin_logf(x); }
@@ -93,10 +88,16 @@ LOOM bool fn_isinf(float x) { return __builtin_fabsf(x) == INF; }
 // The larger and the smaller operand; NaN if either is.
 template <class T>
 LOOM T fn_max(T a, T b) { return a > b ? a : b; }
-LOOM float fn_max(float a, float b) { return a > b || a != a ? a : b; }
+LOOM float fn_max(float a, float b) {
+    const float larger = a > b ? a : b;  // one instruction, which gives b where either is NaN
+    return a != a ? a : larger;
+}
 template <class T>
 LOOM T fn_min(T a, T b) { return a < b ? a : b; }
-LOOM float fn_min(float a, float b) { return a < b || a != a ? a : b; }
+LOOM float fn_min(float a, float b) {
+    const float smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+}
 
 // Integers truncate toward zero.
 template <class T>

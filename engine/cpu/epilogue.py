@@ -1,0 +1,249 @@
+"""C++ of what follows the sums of a tile: the statements after a product, on whole vectors of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from engine.cpu.instructions import SIGN
+from engine.cpu.panels import PanelText
+from engine.cpu.product import ProductSide
+from engine.cpu.text import element, held_type, round_text
+from engine.tensor.index import Index, delinearize, linear
+from engine.tensor.nodes import Access, Statement
+from engine.tile.emit import at
+from engine.tile.nodes.expressions import index_text
+
+LANE = "lane"
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Neighbouring columns of a tile: of one row of an image, or of all of it."""
+
+    where: Mapping[str, Index]
+    """Column loop -> its value at a lane."""
+    count: str
+    offset: str
+    """Of the first one in the tile: "run - n0 + ", or ""."""
+
+
+class EpilogueText(PanelText):
+    """Writes the function that finishes a tile."""
+
+    @property
+    def sum_type(self) -> str:
+        """Of the sums."""
+        return "float" if self.product.instruction.sums == "float32" else "int"
+
+    def finish_function(self, arguments: list[str]) -> None:
+        """The statements after the sum, for each row and column of a tile."""
+        text, product = self.text, self.product
+        text.add("// What follows the sums of a tile.")
+        text.add("template <int HEIGHT, int WIDTH>")
+        self.extents |= {"at_row": product.rows.size, "n0": product.column_count}
+        with text.block(f"static NOT_INLINE void finish({', '.join(arguments)})", self.link), text.scope():
+            if self._is_flat:
+                self._finish_flat()
+            else:
+                text.add("const i64 end = n0 + WIDTH * LANES < N ? n0 + WIDTH * LANES : N;", self.link)
+                with self._image_rows() as columns, self._tile_rows() as rows:
+                    self._lanes(rows, columns)
+        text.add("")
+
+    def _finish_flat(self) -> None:
+        """All columns of the tile are neighbours, in every array."""
+        text, columns = self.text, self.product.columns
+        self.extents |= {LANE: self.width, "column": columns.size}
+        if columns.size % self.machine.lanes:
+            text.add("const int count = n0 + WIDTH * LANES < N ? WIDTH * LANES : int(N - n0);", self.link)
+            count = "count"
+        else:
+            count = "WIDTH * LANES"
+        flat = Index.of("n0") + Index.of(LANE)
+        if len(columns.loops) == 1:
+            where = {columns.loops[0].name: flat}
+        else:
+            # One variable stands for the column while its loops are joined again.
+            shape = tuple(i.extent for i in columns.loops)
+            indices = delinearize(Index.of("column"), shape, self.extents)
+            where = {loop.name: index for loop, index in zip(columns.loops, indices, strict=True)}
+        with self._tile_rows() as rows:
+            self._lanes(rows, _Columns(where, count, ""))
+
+    @contextmanager
+    def _tile_rows(self) -> Iterator[Mapping[str, Index]]:
+        """Row loop -> its value, in a loop over the rows of a tile."""
+        with self.text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
+            self.text.add("const i64 at_row = m0 + tile_row;", self.link)
+            yield self._row_values(self.product.rows)
+
+    def _row_values(self, side: ProductSide) -> dict[str, Index]:
+        flat = Index.of("at_row")
+        if len(side.loops) == 1:
+            return {side.loops[0].name: flat}
+        indices = delinearize(flat, tuple(i.extent for i in side.loops), self.extents)
+        return {loop.name: index for loop, index in zip(side.loops, indices, strict=True)}
+
+    @contextmanager
+    def _image_rows(self) -> Iterator[_Columns]:
+        """Runs of columns that are neighbours in an image; what staging put between two rows is left out."""
+        text, own = self.text, self.product.columns.loops
+        virtual = self.product.staging.columns if self.product.staging else own
+        with self.runs(virtual, "n0") as (where, count, offset):
+            last, real = virtual[-1], own[-1].extent
+            if real < last.extent:
+                begin = index_text(where[last.name] + Index.of(LANE) * -1)
+                text.add(f"const i64 valid = {real} - {begin} < count ? {real} - {begin} : count;", self.link)
+                count = "int(valid)"
+                self.extents[LANE] = real
+            for n, loop in enumerate(own[:-1]):
+                if n and loop.extent < virtual[n].extent:
+                    text.add(f"if ({index_text(where[loop.name])} >= {loop.extent}) continue;", self.link)
+            yield _Columns(where, count, offset)
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether the columns of all arrays are as they are in the product."""
+        loops = self.product.columns.loops
+        if len(loops) == 1:
+            return True
+        return self.product.staging is None and all(
+            _is_joined(linear(access.indices, self.program.arrays[access.array].shape), self._names(statement))
+            for statement, access in self._accesses()
+        )
+
+    def _names(self, statement: Statement) -> list[tuple[str, int]]:
+        """The column loops of a statement in its own names, with their extents."""
+        own = {other: name for name, other in self.product.iterators[statement.name].items()}
+        return [(own[loop.name], loop.extent) for loop in self.product.columns.loops if loop.name in own]
+
+    def _accesses(self) -> Iterator[tuple[Statement, Access]]:
+        """What the statements read and write of the kernel's buffers."""
+        product, made = self.product, {s.write.array for s in (self.product.anchor, *self.product.after)}
+        for statement in (product.anchor, *product.after):
+            reads = () if statement is product.anchor else statement.reads()
+            yield from ((statement, access) for access in reads if access.array not in made)
+            if statement.write.array in self.program.outputs:
+                yield statement, statement.write
+
+    # The lanes of a row
+
+    def _lanes(self, rows: Mapping[str, Index], columns: _Columns) -> None:
+        """The statements for some neighbouring columns of a row: whole vectors, the last of which is cut."""
+        text = self.text
+        where = {**{i.name: Index.of(i.name) for i in self.product.batch}, **rows, **columns.where}
+        reads = self._line_reads(where)
+        if reads is None or columns.count == "WIDTH * LANES":
+            text.pragma("omp simd", self.link)
+            with text.block(f"for (int {LANE} = 0; {LANE} < {columns.count}; ++{LANE})", self.link):
+                self._statements(where, self._total(f"{columns.offset}{LANE}"), {}, {})
+            return
+        with text.block(f"for (int first = 0; first < {columns.count}; first += LANES)", self.link):
+            text.add(f"const int left = {columns.count} - first;", self.link)
+            lines = {}
+            for array, place in reads.items():
+                kind, lines[array] = _line_type(self.program.arrays[array].dtype), text.name(f"{array}_line")
+                text.add(f"alignas(64) {kind} {lines[array]}[LANES];", self.link)
+                text.add(f"take({lines[array]}, &{place}, left);", self.link)
+            stores = {}
+            for statement, access in self._accesses():
+                if access == statement.write:
+                    array = access.array
+                    kind, stores[array] = _line_type(self.program.arrays[array].dtype), text.name(f"{array}_line")
+                    text.add(f"alignas(64) {kind} {stores[array]}[LANES];", self.link)
+            text.pragma("omp simd", self.link)
+            with text.block(f"for (int {LANE} = 0; {LANE} < LANES; ++{LANE})", self.link):
+                read = {array: f"{name}[{LANE}]" for array, name in lines.items()}
+                self._statements(where, self._total(f"{columns.offset}first + {LANE}"), read, stores)
+            for statement, access in self._accesses():
+                if access == statement.write:
+                    place = self._first_of_line(statement, access, where)
+                    text.add(f"put(&{place}, {stores[access.array]}, left);", self.link)
+
+    def _total(self, column: str) -> str:
+        """The sum of a column of the present row."""
+        total = f"found[tile_row * COLUMNS + {column}]"
+        return f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total
+
+    def _line_reads(self, where: Mapping[str, Index]) -> dict[str, str] | None:
+        """Array -> the element of the first lane, of arrays that are read along the lanes; None where an array is not
+        read or written as it lies."""
+        found: dict[str, str] = {}
+        for statement, access in self._accesses():
+            position = self._position_of(statement, access, where)
+            step = sum(position.coefficient(name) for name in (LANE, "column"))
+            if any(name in _inside_divisions(position) for name in (LANE, "column")):
+                return None
+            is_write = access == statement.write
+            if step not in (0, 1) or (is_write and step != 1) or access.guards:
+                return None
+            if step == 1 and not is_write:
+                place = self._first_of_line(statement, access, where)
+                if found.setdefault(access.array, place) != place:
+                    return None
+            elif step == 0 and access.array in found:
+                return None
+        return found
+
+    def _position_of(self, statement: Statement, access: Access, where: Mapping[str, Index]) -> Index:
+        own = {name: where[other] for name, other in self.product.iterators[statement.name].items()}
+        indices = [self.expressions.index(i, own) for i in access.indices]
+        return linear(indices, self.program.arrays[access.array].shape)
+
+    def _first_of_line(self, statement: Statement, access: Access, where: Mapping[str, Index]) -> str:
+        """The element at lane `first`."""
+        position = self._position_of(statement, access, where)
+        begin = {LANE: Index.of("first"), "column": Index.of("n0") + Index.of("first")}
+        return f"{access.array}[{index_text(position.substitute(begin, {**self.extents, 'first': self.width}))}]"
+
+    def _statements(
+        self, where: Mapping[str, Index], total: str, read: Mapping[str, str], stores: Mapping[str, str]
+    ) -> None:
+        """The sum's own array and the statements after it: variables, and stores of what others need.
+
+        read: array -> the variable that holds its element.  stores: array -> the line that its elements go to.
+        """
+        text, program, product = self.text, self.program, self.product
+        known = dict(read)
+        is_column = any("column" in index.iterators() for index in where.values())
+        if is_column:
+            first = "first + " if stores else ""
+            text.add(f"const int column = int(n0) + {first}{LANE};")
+        for statement in (product.anchor, *product.after):
+            link = at(statement)
+            own = {name: where[other] for name, other in product.iterators[statement.name].items()}
+            array = program.arrays[statement.write.array]
+            if statement is product.anchor:
+                value = round_text(total, array.dtype)
+            else:
+                value = self.expressions.value(statement.expression, own, known)
+            name = text.name(f"{array.name}_value")
+            text.add(f"const {held_type(array.dtype)} {name} = {value};", link)
+            known[array.name] = name
+            if array.name in program.outputs:
+                indices = [self.expressions.index(i, own) for i in statement.write.indices]
+                target = element(array.name, array, indices)
+                if array.name in stores:
+                    target = f"{stores[array.name]}[{LANE}]"
+                # A line is cut to its array's type when it is put there.
+                text.add(f"{target} = {name if stores else round_text(name, array.dtype)};", link)
+
+
+def _is_joined(position: Index, loops: list[tuple[str, int]]) -> bool:
+    """Whether an array has the columns of several loops as one row of neighbours, or the same element for all."""
+    steps = [position.coefficient(name) for name, _ in loops]
+    if any(name in _inside_divisions(position) for name, _ in loops):
+        return False
+    return all(a == b * size for a, b, (_, size) in zip(steps, steps[1:], loops[1:], strict=False))
+
+
+def _inside_divisions(position: Index) -> set[str]:
+    """The variables that divisions and look-ups of an index depend on."""
+    return {name for atom, _ in position.terms if not isinstance(atom, str) for name in Index.of(atom).iterators()}
+
+
+def _line_type(dtype: str) -> str:
+    """The type of a line: as wide as variables are, but for conditions."""
+    return "int" if dtype == "bool" else held_type(dtype)
