@@ -96,7 +96,7 @@ def round_text(text: str, dtype: str) -> str:
 
 
 def _in_quick_forms(value: Scalar) -> Scalar:
-    """An expression with multiplications in place of divisions by numbers, which are off by a unit in the last place, and
+    """An expression with multiplications in place of divisions by numbers (a unit in the last place off), and
     numbers as first operands of extrema, where they need no look at whether they are NaN."""
     if not isinstance(value, Apply):
         return value
