@@ -11,7 +11,7 @@ from engine.cpu.instructions import SIGN, is_shifted
 from engine.cpu.product import CpuProduct, ProductSide
 from engine.cpu.ranges import declare_range
 from engine.cpu.source import KernelText
-from engine.cpu.staging import Staging
+from engine.cpu.staging import StagedColumns
 from engine.cpu.text import Expressions, element, held_type, literal
 from engine.cpu.tiles import DIRECT, STAGED, ProductConfig, depth_units
 from engine.target.cpu import CpuTarget
@@ -153,7 +153,7 @@ class PanelText:
             where[last.name] = where[last.name] + Index.of("lane")
             yield where, "int(count)", f"run - {first} + "
 
-    def stage(self, staging: Staging) -> None:
+    def stage(self, staging: StagedColumns) -> None:
         """The copy that all tiles read columns from: a word for each element, those beyond the edges filled up."""
         text, link, shape = self.text, self.link, staging.shape
         text.add(f"static Scratch<u32> staged_kept({staging.words} + COLUMNS);  // {' x '.join(map(str, shape))}", link)
@@ -176,7 +176,7 @@ class PanelText:
                 with text.block(f"for (int lane = {first}; lane < {last}; ++lane)", link):
                     text.add(f"{target} = {self._staged_word(staging, places, None if is_inside else extents)};", link)
 
-    def _staged_places(self, staging: Staging, variables: Sequence[Index]) -> list[Index]:
+    def _staged_places(self, staging: StagedColumns, variables: Sequence[Index]) -> list[Index]:
         """The index of each axis of the array at a staged element."""
         count = len(staging.phases)
         phases = iter(variables[:count])
@@ -184,7 +184,7 @@ class PanelText:
         own = dict(zip(map(id, staging.ordered), variables[count:], strict=True))
         return [own[id(axis)] * (axis.stride * axis.words) + phase[id(axis)] + axis.low for axis in staging.axes]
 
-    def _all_inside(self, staging: Staging, places: Sequence[Index]) -> list[Index]:
+    def _all_inside(self, staging: StagedColumns, places: Sequence[Index]) -> list[Index]:
         """What must be >= 0 for all elements of a word to be inside the array."""
         more, found = self.product.instruction.depth - 1, []
         shape = self.program.arrays[staging.access.array].shape
@@ -193,7 +193,7 @@ class PanelText:
             found += [place, Index((), size - 1 - reach) + place * -1]
         return found
 
-    def _staged_word(self, staging: Staging, places: Sequence[Index], extents: dict[str, int] | None) -> str:
+    def _staged_word(self, staging: StagedColumns, places: Sequence[Index], extents: dict[str, int] | None) -> str:
         """A word of the staged copy.  extents: of the variables, where some of it may be outside the array."""
         array, step = self.program.arrays[staging.access.array], self.product.instruction.depth
         padding = staging.access.otherwise or Literal(0, array.dtype)

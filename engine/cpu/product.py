@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cpu.instructions import CpuInstruction, choose_instruction
-from engine.cpu.staging import Staging, stage_columns
+from engine.cpu.staging import StagedColumns, stage_columns
 from engine.fusion.row_sides import factors_of
 from engine.fusion.shape import is_contraction
 from engine.kernels.loop_nest import loop_nest, without_loops
@@ -65,7 +65,7 @@ class CpuProduct:
     instruction: CpuInstruction
     iterators: Mapping[str, Mapping[str, str]]
     """Statement -> its iterators -> those of the product."""
-    staging: Staging | None = None
+    staging: StagedColumns | None = None
     """How columns are copied once for all tiles; None where they are not."""
 
     @property

@@ -42,7 +42,7 @@ class StagedAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class Staging:
+class StagedColumns:
     """How columns are staged."""
 
     access: Access
@@ -101,7 +101,7 @@ class Staging:
 
 def stage_columns(
     factor: Scalar, columns: Sequence[Iterator], inside: Sequence[Iterator], arrays: Mapping[str, Array], step: int
-) -> Staging | None:
+) -> StagedColumns | None:
     """How a factor's columns can be staged; None where they cannot.
 
     inside: loops of batches, then those of the depth.  step: neighbouring depths of a word.
@@ -130,7 +130,7 @@ def stage_columns(
         return None
     sizes = {axis.column.name: axis.size for axis in axes if axis.column}
     virtual = [replace(loop, extent=sizes[loop.name] if n else loop.extent) for n, loop in enumerate(columns)]
-    staging = Staging(access, tuple(axes), tuple(virtual))
+    staging = StagedColumns(access, tuple(axes), tuple(virtual))
     return staging if 4 * staging.words <= MOST_BYTES else None
 
 
