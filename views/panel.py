@@ -46,12 +46,12 @@ class Elided(QLabel):
     """One line that takes the room there is and asks for none.
 
     What does not fit ends in "…", so that a number is never read for another one; the tool tip then has the whole line
-    above `tip`.
+    above `tip`.  With `hug` it takes no more room than its text needs.
     """
 
-    def __init__(self, role: str = "", tip: str = "") -> None:
+    def __init__(self, role: str = "", tip: str = "", hug: bool = False) -> None:
         super().__init__()
-        self._whole, self._tip = "", tip
+        self._whole, self._tip, self._hug = "", tip, hug
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         if role:
@@ -80,6 +80,8 @@ class Elided(QLabel):
             self._fit()
 
     def _fit(self) -> None:
+        if self._hug:
+            self.setMaximumWidth(self.fontMetrics().horizontalAdvance(self._whole) + 2)
         shown = self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.contentsRect().width())
         super().setText(shown)
         self.setToolTip("\n".join(filter(None, (self._whole if shown != self._whole else "", self._tip))))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from app.shell.panels import PANELS, PERSPECTIVES, Behind, Bottom, Column
@@ -92,6 +92,65 @@ def proportion(window: QMainWindow, docks: Docks, perspective: str) -> None:
         place = info.places.get(perspective)
         if isinstance(place, Bottom):
             _resize(window, [(docks[info.name], place.height)], DOWN)
+
+
+class Proportions(QObject):
+    """Keeps the parts that docks have of a window while it is resized: columns grow with it, what stands along its
+    lower edge keeps its height.  Qt by itself gives what comes to any of them.
+    """
+
+    def __init__(self, window: QMainWindow, docks: Docks, perspective: Callable[[], str]) -> None:
+        super().__init__(window)
+        self._window, self._docks, self._perspective = window, docks, perspective
+        self._size = window.size()
+        self._sizes: dict[str, dict[QObject, tuple[float, int, int]]] = {}
+        """Perspective -> dock -> its part of the window's width, its height and the window's, as arranged last."""
+        self._is_arranging = False
+        """Whether docks are resized by what is here, or will be in a moment."""
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._end)
+        for watched in (window, *docks.values()):
+            watched.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """A dock that is resized in a window that is not was arranged: by a person, or by a perspective."""
+        if event.type() == QEvent.Type.Resize:
+            if watched is self._window:
+                self._size = self._window.size()
+                self.keep()
+            elif self._window.size() == self._size and not self._is_arranging and isinstance(watched, Dock):
+                arranged = watched.width() / self._size.width(), watched.height(), self._size.height()
+                self._sizes.setdefault(self._perspective(), {})[watched] = arranged
+        return False
+
+    def keep(self) -> None:
+        """What is arranged next, perhaps as it was in a window of another size, takes the parts that it had."""
+        self._is_arranging = True
+        self._soon.start()
+
+    def _end(self) -> None:
+        self._restore()
+        self._is_arranging = False
+
+    def _restore(self) -> None:
+        """Gives all docks their parts again, where they stand as the perspective has them."""
+        perspective, width, height = self._perspective(), self._window.width(), self._window.height()
+        sizes = self._sizes.get(perspective, {})
+        columns = [[dock for dock, _ in column] for column in _columns(self._docks, perspective)]
+        standing = [dock for column in columns for dock in column]
+        if not all(dock in sizes and dock.isVisible() and not dock.isFloating() for dock in standing):
+            return
+        if {self._window.dockWidgetArea(dock) for dock in standing} != {LEFT}:
+            return
+        _resize(self._window, [(column[0], sizes[column[0]][0] * width) for column in columns], ACROSS)
+        for column in columns:
+            whole, before = sum(sizes[dock][1] for dock in column), sizes[column[0]][2]
+            grown = 1 + (height - before) / max(whole, 1)
+            _resize(self._window, [(dock, sizes[dock][1] * grown) for dock in column], DOWN)
+        along = (self._docks[info.name] for info in PANELS if isinstance(info.places.get(perspective), Bottom))
+        for dock in along:
+            if dock in sizes and dock.isVisible() and not dock.isFloating():
+                _resize(self._window, [(dock, sizes[dock][1])], DOWN)
 
 
 def _resize(window: QMainWindow, sizes: list[tuple[Dock, float]], orientation: Qt.Orientation) -> None:

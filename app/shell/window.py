@@ -23,7 +23,7 @@ from app.shell.commands import Commands
 from app.shell.drops import FileDrops
 from app.shell.exports import Exports
 from app.shell.files import FileActions
-from app.shell.layout import Dock, arrange, proportion_strip
+from app.shell.layout import Dock, Proportions, arrange, proportion_strip
 from app.shell.palette import plain
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.preferences import bind_keys, preferred_map
@@ -89,6 +89,7 @@ class Window(QMainWindow):
         self.setMinimumSize(*SMALLEST)
         self.resize(*USUAL)
         arrange(self, self.docks, self.perspective)
+        self.proportions = Proportions(self, self.docks, lambda: self.perspective)
         self.exports = Exports(self)
         self.exports.state_changed.connect(self._show_counts)
         self.panels.jobs.stop_requested.connect(self._stop_job)
@@ -140,6 +141,8 @@ class Window(QMainWindow):
             self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
             self.perspective = name
             state = self._layouts.get(name)
+            if state is not None:
+                self.proportions.keep()
             if state is None or not self._restore(state):
                 arrange(self, self.docks, name)
         if name == PIPELINE:

@@ -65,4 +65,4 @@ def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tupl
 
 
 def _chip(name: str, value: int | str) -> str:
-    return f"{value} stages" if name == "stages" else f"{name} {value}"
+    return f"{value} stage{'s' * (str(value) != '1')}" if name == "stages" else f"{name} {value}"

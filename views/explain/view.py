@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.documents.model import GroupDoc, ModelDoc, UncompiledDoc
 from views.format import amount, compact_shape, duration, origin_of, plural, published_line
@@ -29,7 +30,7 @@ class ExplainView(Panel):
         """Explains a group."""
         page, layout = self._page()
         chips = (plural(group.instances, "instance"), f"{group.bound} bound" if group.bound else group.kind)
-        layout.addLayout(_headline(group.title, chips))
+        layout.addWidget(_Headline(group.title, chips))
         layout.addLayout(_facts(_group_facts(group)))
         _section(layout, "Others' kernels for the same", [published_line(time) for time in group.published])
         _section(layout, "Why it is one group", (group.because,))
@@ -39,7 +40,7 @@ class ExplainView(Panel):
     def show_model(self, model: ModelDoc) -> None:
         """Sums up the whole model."""
         page, layout = self._page()
-        layout.addLayout(_headline(model.name, (model.target,)))
+        layout.addWidget(_Headline(model.name, (model.target,)))
         facts = [
             ("Operators", f"{len(model.operators):,}", ""),
             ("Kernels", f"{len(model.nodes):,}", f"of {plural(len(model.groups), 'group')}"),
@@ -60,7 +61,7 @@ class ExplainView(Panel):
     def show_uncompiled(self, operator: UncompiledDoc, model: ModelDoc) -> None:
         """Explains an operator that no kernel computes, and what of the model lies before and behind it."""
         page, layout = self._page()
-        layout.addLayout(_headline(operator.kind, ("host" if operator.on_host else "not compiled",)))
+        layout.addWidget(_Headline(operator.kind, ("host" if operator.on_host else "not compiled",)))
         layout.addLayout(_facts([("Operator", operator.operator, ""), ("Shape", compact_shape(operator.shape), "")]))
         _section(layout, "What the host does" if operator.on_host else "Why no kernel computes it", (operator.because,))
         titles = {node.id: f"{node.title}, {node.group}" for node in model.nodes}
@@ -103,14 +104,30 @@ def _group_facts(group: GroupDoc) -> list[tuple[str, str, str]]:
     return facts
 
 
-def _headline(title: str, chips: tuple[str, ...]) -> QHBoxLayout:
-    layout = QHBoxLayout()
-    layout.setSpacing(6)
-    layout.setContentsMargins(0, 0, 0, 6)
-    layout.addWidget(label(title, "title", wrap=True), 1)
-    for chip in chips:
-        layout.addWidget(label(chip, "chip"), 0, Qt.AlignmentFlag.AlignTop)
-    return layout
+class _Headline(QWidget):
+    """A title with chips beside it, or below it where there is no room."""
+
+    def __init__(self, title: str, chips: tuple[str, ...]) -> None:
+        super().__init__()
+        self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._parts.setContentsMargins(0, 0, 0, 6)
+        self._title, beside = label(title, "title", wrap=True), QHBoxLayout()
+        beside.setSpacing(6)
+        made = [label(chip, "chip") for chip in chips]
+        for chip in made:
+            beside.addWidget(chip, 0, Qt.AlignmentFlag.AlignTop)
+        beside.addStretch(1)
+        self._parts.addWidget(self._title, 1)
+        self._parts.addLayout(beside)
+        self._chips = made
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Beside each other where both fit on one line."""
+        super().resizeEvent(event)
+        needed = self._title.fontMetrics().horizontalAdvance(self._title.text())
+        needed += sum(chip.sizeHint().width() + 6 for chip in self._chips)
+        ways = QBoxLayout.Direction
+        self._parts.setDirection(ways.LeftToRight if needed + 8 <= self.width() else ways.TopToBottom)
 
 
 def _facts(facts: list[tuple[str, str, str]]) -> QGridLayout:

@@ -52,7 +52,7 @@ class GraphView(Panel):
         self.fit_button = self.add_header_icon("fit", "Fit the whole graph (0)")
         self.fit_button.clicked.connect(self.canvas.fit_all)
         strip, layout = bar("subheader", 32)
-        self.name = Elided("title")
+        self.name = Elided("title", hug=True)
         self.counts = label("", "chip")
         self.origin = label("▭ predicted", "outline-chip")
         layout.addWidget(self.name, 100)  # before the gap, up to its own width: a long name makes no panel wide
@@ -68,8 +68,6 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
-        self.name.ensurePolished()  # else it is measured in the face from before the style sheet
-        self.name.setMaximumWidth(self.name.fontMetrics().horizontalAdvance(model.name) + 2)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
         self.show_body()

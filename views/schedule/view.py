@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import KernelDoc
 from views.format import compact_shape, made_by, plural
-from views.panel import Panel, bar, label, rule
+from views.panel import Elided, Panel, bar, label, rule
 from views.pipeline.view import PipelinePage
 from views.schedule.addresses import AddressesPage
 from views.schedule.decisions import DecisionsPage
@@ -76,11 +76,10 @@ class ScheduleView(Panel):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         strip, layout = bar("subheader", 32)
-        self.group = label("", "title")
-        self.shape = label("", "hint")
+        self.group, self.shape = Elided("title", hug=True), Elided("hint", hug=True)
         self.legality = label("", "second")
-        for widget in (self.group, self.shape):
-            layout.addWidget(widget)
+        layout.addWidget(self.group, 1000)  # up to its own width, before the shape
+        layout.addWidget(self.shape, 100)
         layout.addStretch(1)
         layout.addWidget(self.legality)
         layout.setContentsMargins(12, 0, 12, 0)

@@ -16,7 +16,7 @@ from views.tables import Cell
 from views.theme import face, semibold
 from views.themed_painter import RIGHT, ThemedPainter
 
-COLUMNS = (("×", 32), ("Predicted", 74), ("Measured", 76), ("Floor", 66), ("Share", 56))
+COLUMNS = (("×", 26), ("Predicted", 70), ("Measured", 70), ("Floor", 62), ("Share", 54))
 """Head and width of the columns right of the name."""
 
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import KernelDoc, ModelDoc, Time
 from views.format import duration, origin_of, plural
-from views.panel import Panel, bar, column_heads, label
+from views.panel import Elided, Panel, bar, column_heads, label
 from views.roofline.nodes import Roofline
 from views.roofline.view import RooflinePage
 from views.rows import RowView, TreeRow
@@ -40,7 +40,7 @@ class TimingView(Panel):
         self._kept: frozenset[str] = frozenset()
         """The groups of a region of the roofline, which the table is filtered to; none: it shows all."""
         self.filter_strip, strip = bar("subheader", 32)
-        self.filter_note, every = label("", "hint"), QPushButton("Show all")
+        self.filter_note, every = Elided("hint"), QPushButton("Show all")
         every.setProperty("role", "small")
         every.clicked.connect(lambda: self.filter_kernels(()))
         strip.addWidget(self.filter_note, 1)
