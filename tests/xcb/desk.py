@@ -80,7 +80,9 @@ class Desk:
         # Keys come through the X server: what is typed before the name is selected would stand beside it.
         assert wait_for(lambda: _is_selected(QApplication.focusWidget()))
         type_text(str(path))
-        assert wait_for(lambda: getattr(QApplication.focusWidget(), "text", str)() == str(path))
+        field = QApplication.focusWidget()
+        assert isinstance(field, QLineEdit)
+        assert wait_for(lambda: field.text() == str(path)), f"the field has {field.text()!r}"
         self.press("Return")
         if not wait_for(_has_no_dialog, 2000):  # completions come when the folder has been read; they take one Return
             self.press("Return")

@@ -28,8 +28,8 @@ def press(keys: str) -> None:
 
 
 def type_text(text: str) -> None:
-    """Letters, one after the other."""
-    _xdotool("type", "--delay", "2", text)
+    """Letters, one after the other, as fast as a quick typist: on a busy machine the server loses faster ones."""
+    _xdotool("type", "--delay", "12", text)
 
 
 def point(widget: QWidget, at: QPoint | None = None) -> None:
