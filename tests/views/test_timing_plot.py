@@ -97,3 +97,21 @@ def test_a_region_keeps_its_samples_and_tells_their_median(qtbot: object) -> Non
     plot.keep(plot.chart.plot(), QRectF(1, 0, 1, 99))
     plot.show_live(Live(series(60, "layernorm")))
     assert len(list(plot.table()[1])) == 60
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_clock_and_temperature_are_written_beside_their_strips(qtbot: object, row: int) -> None:
+    plot = shown(qtbot)
+    assert plot.chart is not None
+    box = plot.chart.plot(row).axes["left"].sceneBoundingRect().toRect()
+    image, back = plot.grab(box.adjusted(2, 3, -6, -3)).toImage(), load_theme("dark").colour("panel")
+    places = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    assert sum(image.pixelColor(x, y) != back for x, y in places) > 60
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_axis_has_two_ticks_where_they_fit(seed: int) -> None:
+    draw = random.Random(seed)
+    low = draw.uniform(1, 9)
+    high = low * draw.uniform(1.01, 1.2)
+    assert len(ticks(low, high, 3)) >= 2

@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from views.plots.scale import AxisScale, log_ticks, ticks
 from views.theme import Theme, face
 
-TICK_ROOM = {"bottom": 76, "left": 34}
+TICK_ROOM = {"bottom": 56, "left": 34}
 """Pixels between ticks, at least."""
 
 

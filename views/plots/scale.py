@@ -11,7 +11,7 @@ from views.format import figure
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 DECADES = 1.2
 """Logarithmic axes longer than so many decades have ticks at powers of ten, shorter ones at round values."""
-LEFT, BOTTOM = 64, 40
+LEFT, BOTTOM = 70, 40
 """Pixels of the axes with their titles."""
 
 
@@ -50,8 +50,10 @@ def round_step(span: float, most: int) -> float:
 
 
 def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """Round values between `low` and `high`, at most `most` + 1 of them.  whole: integers only."""
+    """Round values between `low` and `high`, at most `most` + 1, but two where they fit.  whole: integers only."""
     step = round_step(high - low, most)
+    if not whole and math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) < 1:
+        step /= 2  # one tick alone tells no scale
     if whole and step != round(step):
         step = math.ceil(step)  # 2.5 is no step between trials
     first = math.ceil(low / step - 1e-9)  # a tick that falls on the border but for rounding is kept

@@ -219,8 +219,8 @@ class RooflineCanvas(PlotFrame):
     def _name_roofs(
         self, plot: Plot, ends: RooflineRange, taken: list[QRectF], marks: np.ndarray
     ) -> list[QRectF]:
-        """Writes names over the ends of the ceilings, else under them, and the memory's rate over its slope; none that
-        has no room.
+        """Writes names over the ends of the ceilings, else under them, else left of where the slope meets them, and the
+        memory's rate over its slope; none that has no room.
 
         taken: where other words stand; what is returned has these names, too.  marks: where points stand.
         """
@@ -228,18 +228,20 @@ class RooflineCanvas(PlotFrame):
         rate, highest = self.roofline.bandwidth / TERA, self.roofline.ceilings[-1][1] / TERA
         at = (highest / rate) ** SLOPE * self.roofline.left ** (1 - SLOPE)
         ceilings = reversed(self.roofline.ceilings)
-        wanted = [(ends.right, ceiling / TERA, name, (OVER, UNDER)) for name, ceiling in ceilings]
+        wanted = [
+            (((ends.right, OVER), (ends.right, UNDER), (ceiling / TERA / rate, BEFORE)), ceiling / TERA, name)
+            for name, ceiling in ceilings
+        ]
         slope = np.geomspace(self.roofline.left, highest / rate, SLOPE_SPOTS)
         across = plot.on_page(plot.values("bottom", slope), plot.values("left", slope * rate))
         kept_free = np.concatenate([marks, across])
         # The highest ceiling first: it is the one that the slope leads to.
-        for x, y, name, anchors in [*wanted, (at, at * rate, amount(self.roofline.bandwidth, "B/s"), (OVER,))]:
-            spot = _spot(plot, x, y)
-            boxes = [(anchor, _name_box(spot, name, anchor)) for anchor in anchors]
-            free = next((found for found in boxes if _has_room(plot, found[1], taken, kept_free)), None)
+        for places, y, name in [*wanted, (((at, OVER),), at * rate, amount(self.roofline.bandwidth, "B/s"))]:
+            boxes = [(x, anchor, _name_box(_spot(plot, x, y), name, anchor)) for x, anchor in places]
+            free = next((found for found in boxes if _has_room(plot, found[2], taken, kept_free)), None)
             if free is not None:
-                plot.text(f"roof name {name}", x, y, name, TextStyle("text-3", free[0], under=True))
-                taken = [*taken, free[1]]
+                plot.text(f"roof name {name}", free[0], y, name, TextStyle("text-3", free[1], under=True))
+                taken = [*taken, free[2]]
         return taken
 
     def _draw_names(
@@ -273,8 +275,8 @@ BESIDE_MARK = 8
 """Pixels between a point and its name, which stands at its right, else at its left, below or above it."""
 MARGIN = 4.0
 """Pixels around words."""
-OVER, UNDER = (1.0, 1.0), (1.0, 0.0)
-"""Names that end at their place, above and below it."""
+OVER, UNDER, BEFORE = (1.0, 1.0), (1.0, 0.0), (1.12, 0.9)
+"""Names that end at their place, above and below it, and that end before it."""
 
 
 def _spot(plot: Plot, x: float, y: float) -> np.ndarray:
