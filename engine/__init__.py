@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from engine.explore.transfer import Transfer, transfer
     from engine.explore.variant import variant
     from engine.explore.what_if import what_if_of_chart
+    from engine.export.sizes import check_sizes, for_sizes, size_loss, write_sizes
     from engine.export.sources import write_sources
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.fusion.stitching.nodes import Fixed
@@ -104,13 +105,14 @@ __all__ = [
     "Conflict", "CpuKernel", "DiffDoc", "EngineError", "Entry", "Failure", "Fixed", "FusionEdit", "FusionGroup",
     "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel", "NotTaken", "OperatorGraph", "OverBudget",
     "Prediction", "Recipe", "Results", "Scheduled", "Timing", "Transfer", "TuningReport", "TuningRun",
-    "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "compare", "compare_models",
-    "compare_plans", "compile", "compiled_doc", "complete_recipe", "decisions", "default_recipe", "entry",
-    "explain", "from_torch", "fuse", "fusion_choices", "inputs", "keep_calibration", "kernel_doc", "launch_record",
-    "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order", "plan_bytes",
-    "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "replace_advice", "run",
-    "schedule", "space", "time_doc", "torch_backend", "torch_op", "transfer", "tune", "variant", "what_if_of_chart",
-    "why_apart", "write_published", "write_recipe", "write_sources",
+    "Unsupported", "ablate", "addresses", "calibrate", "chart", "check", "check_model", "check_sizes", "compare",
+    "compare_models", "compare_plans", "compile", "compiled_doc", "complete_recipe", "decisions", "default_recipe",
+    "entry", "explain", "for_sizes", "from_torch", "fuse", "fusion_choices", "inputs", "keep_calibration",
+    "kernel_doc", "launch_record", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves",
+    "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc",
+    "regroup", "replace_advice", "run", "schedule", "size_loss", "space", "time_doc", "torch_backend", "torch_op",
+    "transfer", "tune", "variant", "what_if_of_chart", "why_apart", "write_published", "write_recipe",
+    "write_sizes", "write_sources",
 ]  # fmt: skip
 
 

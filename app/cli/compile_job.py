@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.graph.nodes import OperatorGraph
     from engine.recipe import Recipe
+    from engine.verify.size_range import RangedPlan
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class CompileJob:
     """--policy; None leaves it to the recipe."""
     asked_numerics: dict[str, str] = field(default_factory=dict)
     """--numerics."""
+    asked_sizes: tuple[str, int, int] | None = None
+    """--dim NAME=LOW..HIGH, whose largest size is among the dimensions."""
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """What opening the file took: "load" and "fuse"."""
 
@@ -71,6 +74,11 @@ class CompileJob:
         graph = self.graph
         with self._measure_seconds("fuse"):
             return engine.fuse(graph, self.target, *self._choices, self._numerics)
+
+    @cached_property
+    def ranged(self) -> RangedPlan | None:
+        """The plan for all sizes of a dimension, where a range is asked for."""
+        return engine.for_sizes(self.plan, *self.asked_sizes) if self.asked_sizes else None
 
     @cached_property
     def _choices(self) -> tuple[str, engine.Fixed]:

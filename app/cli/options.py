@@ -57,7 +57,7 @@ Target = Annotated[
         metavar="GPU", autocompletion=complete_gpu, help=f"Machine to compile for, the recipe's or else h200: {_NAMES}."
     ),
 ]
-Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension, or batch=1..64.")]
 Numerics = Annotated[
     list[str],
     Option(
@@ -155,7 +155,10 @@ def job(
 ) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""
     from app.cli.compile_job import CompileJob
-    from app.session.dimensions import dimensions_of, words_of
+    from app.session.dimensions import dimensions_of, range_of, words_of
 
     words = words_of(numerics, "--numerics", "arithmetic=faithful")
-    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree, asked_numerics=words)
+    single, sizes = range_of(dim)
+    return CompileJob(
+        file, target, dimensions_of(single), group, recipe, tree, asked_numerics=words, asked_sizes=sizes
+    )

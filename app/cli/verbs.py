@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,10 @@ def _schedule_row(document: KernelDoc) -> dict[str, Any]:
 def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> bool:
     """`.cu` files and their manifest; whether every group got its kernel."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
-    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
+    made: list[engine.Kernel] = []
+    manifest = engine.write_sources(job.graph, job.plan, _for_sizes(job, kernels, made), out, job.seconds, programs)
+    if job.ranged is not None:
+        _say_losses(engine.write_sizes(job.ranged, made, out))
     for kernel in manifest["kernels"]:
         for entry in kernel["relaxed"]:
             output.note(f"{kernel['group']}: {entry['author']}'s “{entry['entry']}” is relaxed: {entry['because']}")
@@ -182,6 +185,30 @@ def generate(job: CompileJob, out: Path, programs: list[str], json: bool) -> boo
     )  # fmt: skip
     output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
     return not missing
+
+
+def _for_sizes(
+    job: CompileJob, kernels: Iterable[tuple[engine.FusionGroup, engine.AnyKernel | EngineError]],
+    made: list[engine.Kernel],
+) -> Iterator[tuple[engine.FusionGroup, engine.AnyKernel | EngineError]]:  # fmt: skip
+    """Kernels, an error in the place of one that cannot serve all sizes of a range; `made` gains those that can."""
+    for group, kernel in kernels:
+        if job.ranged is not None and isinstance(kernel, engine.Kernel):
+            try:
+                job.ranged.grids(kernel)
+            except EngineError as error:
+                yield group, error
+                continue
+            made.append(kernel)
+        yield group, kernel
+
+
+def _say_losses(sizes: dict[str, Any]) -> None:
+    """What kernels for all sizes lose against such as are made for one."""
+    for row in sizes["predicted"]:
+        every, alone = row["microseconds"], row["microseconds_alone"]
+        lost = f"{every / alone - 1:+.1%}" if alone else ""
+        output.note(f"{sizes['dimension']} = {row['size']}: {every:.3g} µs predicted, {alone:.3g} alone ({lost})")
 
 
 def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import engine
 from app.cli import output
@@ -12,6 +12,9 @@ from app.cli.compile_job import CompileJob
 from engine import BadInput, Check, Conflict, EngineError, Unsupported
 from engine.verify.levels import AUTO, SOURCE, choose_levels, join_levels, levels_of
 from views.format import figure
+
+if TYPE_CHECKING:
+    from engine.verify.size_range import RangedPlan
 
 
 def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
@@ -27,7 +30,9 @@ def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
-            rows.append(_level_row({each: engine.check(kernel, level=each) for each in choose_levels(level, kernel)}))
+            levels = choose_levels(level, kernel)
+            row = _level_row({each: engine.check(kernel, level=each) for each in levels})
+            rows.append(row if job.ranged is None else _with_sizes(job.ranged, kernel, levels, row))
             texts.append(kernel.source.text)
     if job.only is None:
         left_out = job.plan.unsupported.items()
@@ -36,6 +41,22 @@ def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
     if job.only and texts and not json:
         _say_counts(rows[0]["counts"], texts[0].splitlines())
     return good
+
+
+def _with_sizes(
+    ranged: RangedPlan, kernel: engine.AnyKernel, levels: tuple[str, ...], row: dict[str, Any]
+) -> dict[str, Any]:
+    """A row with what became of smaller sizes of the dimension: the first fault, or why there are none."""
+    try:
+        checks = [engine.check_sizes(ranged, kernel, level=each) for each in levels]
+    except Unsupported as error:
+        return {**row, "status": "unsupported" if row["status"] == "pass" else row["status"], "message": str(error)}
+    told = {**row, "sizes": list(ranged.checked_sizes())}
+    wrong = next((check for check in checks if check.status == "fail"), None)
+    if wrong is not None and row["status"] != "fail":
+        return {**told, "status": "fail", "message": wrong.message}
+    sizes = ", ".join(map(str, told["sizes"]))
+    return {**told, "message": row["message"] or f"at {ranged.sizes.name} = {sizes}, too"}
 
 
 def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:

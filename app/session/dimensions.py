@@ -12,6 +12,20 @@ def dimensions_of(bindings: list[str]) -> dict[str, int]:
     return numbers_of(bindings, "--dim", "batch=8", least=0)
 
 
+def range_of(bindings: list[str]) -> tuple[list[str], tuple[str, int, int] | None]:
+    """The bindings of one size each, and the one of a range, NAME=LOW..HIGH, with its largest size among the others.
+
+    BadInput for more than one range.
+    """
+    ranges = [matched for one in bindings if (matched := re.fullmatch(r"([^=]+)=([0-9]{1,9})\.\.([0-9]{1,9})", one))]
+    if len(ranges) > 1:
+        raise BadInput("command line", f"--dim {ranges[1][0]}", "is a second range", "give the others one size")
+    if not ranges:
+        return bindings, None
+    name, low, high = ranges[0][1].strip(), int(ranges[0][2]), int(ranges[0][3])
+    return [f"{name}={high}" if one == ranges[0][0] else one for one in bindings], (name, low, high)
+
+
 def words_of(bindings: list[str], option: str, example: str) -> dict[str, str]:
     """NAME=WORD as a mapping; BadInput, which names the option, for anything else."""
     for binding in bindings:

@@ -1,6 +1,6 @@
 """Runs the kernels of this folder in order with PyCUDA, and times each.
 
-    python harness.py [--inputs X.npz] [-o Y.npz] [--samples N]
+    python harness.py [--inputs X.npz] [-o Y.npz] [--samples N] [--size N]
 
 Needs NumPy, PyCUDA and a GPU; nothing of Loomscope.  Tensors are named as in `manifest.json`; the model's weights are
 in `constants.npz`, what the host runs between kernels is in `host_operators.py`, and what `--inputs` does not give is
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--inputs", type=Path, help="values of tensors, by name")
     parser.add_argument("-o", "--outputs", type=Path, help="where to write the graph's outputs")
+    parser.add_argument("--size", type=int, help="of the dimension whose sizes are in sizes.json; else the largest")
     parser.add_argument("--samples", type=int, default=20, help="timed launches of each kernel")
     options = parser.parse_args(arguments)
     if options.inputs is not None and not options.inputs.is_file():
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         files = [path for path in (FOLDER / "constants.npz", options.inputs) if path is not None and path.is_file()]
         given = {name: value for path in files for name, value in np.load(path).items()}
-        outputs = FolderRun(driver, FOLDER, given).all(options.samples)
+        outputs = FolderRun(driver, FOLDER, given, options.size).all(options.samples)
     finally:
         context.pop()
     if options.outputs:
@@ -62,8 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class FolderRun:
     """The folder's launches over one set of buffers."""
 
-    def __init__(self, driver: Any, folder: Path, given: Mapping[str, np.ndarray]) -> None:
-        self.driver, self.folder = driver, folder
+    def __init__(
+        self, driver: Any, folder: Path, given: Mapping[str, np.ndarray], size: int | None = None
+    ) -> None:
+        """size: of the dimension that the kernels are for several sizes of; arrays are those of the largest."""
+        self.driver, self.folder, self.size = driver, folder, size
+        self.sizes: dict[str, Any] = {}
+        if size is not None:
+            self.sizes = json.loads((folder / "sizes.json").read_text(encoding="utf-8"))
+            if not self.sizes["from"] <= size <= self.sizes["to"]:
+                raise SystemExit(f"{self.sizes['dimension']} is {self.sizes['from']} to {self.sizes['to']}, not {size}")
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         self.kernels = {kernel["group"]: kernel for kernel in self.manifest["kernels"]}
         self.buffers = {buffer["name"]: buffer for buffer in self.manifest["buffers"]}
@@ -74,6 +83,8 @@ class FolderRun:
                 if name in given
                 else made_up(name, dtype, elements)
             )
+            if size is not None and name in self.sizes["rows"]:  # integers beyond may be places: zeros are
+                value = np.concatenate((value, np.zeros(elements - value.size, value.dtype)))
             if value.size != elements:
                 raise SystemExit(f"{name}: {elements} elements are wanted, {value.size} given")
             self.memory[name] = driver.mem_alloc(max(value.nbytes, 1))
@@ -91,7 +102,7 @@ class FolderRun:
             if launch and all(bool(self._read(one["tensor"])) == one["holds"] for one in launch["when"]):
                 self.launch(launch)
         self.driver.Context.synchronize()
-        outputs = {b["name"]: self._read(b["name"]) for b in self.manifest["buffers"] if b["role"] == "output"}
+        outputs = {b["name"]: self._result(b["name"]) for b in self.manifest["buffers"] if b["role"] == "output"}
         for name in self.kernels:
             launch = next(launch for launch in self.manifest["launches"] if launch["group"] == name)
             times = sorted(self.time_launch(launch) for _ in range(samples))
@@ -113,6 +124,9 @@ class FolderRun:
                 raise SystemExit(f"{place}, its kernel needs a multiple of {needs['alignment']}")
         for function, one in zip(self.functions[launch["group"]], kernel["launches"], strict=True):
             grid, block = tuple(one["grid"]), tuple(one["block"])
+            if self.size is not None and len(kernel["launches"]) == 1:
+                blocks = self.sizes["blocks"][launch["group"]]
+                grid = (next(blocks for largest, blocks in blocks if self.size <= largest), 1, 1)
             function.prepared_async_call(grid, block, None, *pointers, shared_size=one["shared_bytes"])
 
     @cached_property
@@ -144,6 +158,11 @@ class FolderRun:
         if value.size:
             self.driver.memcpy_dtoh(value, self.memory[name])
         return value
+
+    def _result(self, name: str) -> np.ndarray:
+        """A tensor's rows of the size that was asked for."""
+        value, rows = self._read(name), self.sizes.get("rows", {}).get(name)
+        return value if rows is None or self.size is None else value[: rows * self.size]
 
     def _write(self, name: str, value: np.ndarray) -> None:
         if value.size:

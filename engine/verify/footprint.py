@@ -88,6 +88,17 @@ def boundary_blocks(source: CudaSource) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
+def first_written(source: CudaSource, array: str) -> np.ndarray:
+    """The first element of an array that each block of a kernel's only launch may write; one behind all for none."""
+    blocks = np.arange(source.blocks)
+    found = np.full(blocks.shape, np.iinfo(np.int64).max)
+    for footprint in source.footprints:
+        if footprint.array == array:
+            low, _ = _bounds(footprint.position, {"block": (blocks, blocks)}, footprint.counters)
+            found = np.minimum(found, low)
+    return found
+
+
 def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray | None:
     """How often each element is written; None when a position lies outside the array."""
     times = np.zeros(elements, np.uint8)

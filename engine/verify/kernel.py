@@ -96,7 +96,7 @@ class _KernelRuns:
 
     def _compare_values(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
         """Compare one array with its reference.  wrote: mask of what was stored.  given: values before the launch."""
-        compared = _compare(self.kernel, self.tolerance, name, (got, right.reshape(-1), wrote), given)
+        compared = compare_elements(self.kernel, self.tolerance, name, (got, right.reshape(-1), wrote), given)
         self.compared += compared.errors.size
         self.worst = max(self.worst, float(compared.errors.max(initial=0.0)))
         self._allow(compared.tolerance)
@@ -174,7 +174,7 @@ def kernel_rounding(kernel: Kernel) -> KernelRounding:
     return KernelRounding(operand_roundoff(tile.intrinsic), between)
 
 
-def _compare(
+def compare_elements(
     kernel: Kernel, found: Tolerance, name: str, elements: tuple[np.ndarray, np.ndarray, np.ndarray], given: Values
 ) -> ElementComparison:
     """Compare an array of a kernel where it was written: errors are followed where they are above the tolerance.
@@ -227,7 +227,7 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         elements = got.reshape(-1), expected[name].reshape(-1), part
-        compared = _compare(kernel, wanted, name, elements, expected)
+        compared = compare_elements(kernel, wanted, name, elements, expected)
         if compared.wrong.any():
             worst = float(compared.errors[compared.wrong].max())
             return f"{name} is off by {worst:.3g}, allowed {compared.tolerance.relative:.3g}"

@@ -20,19 +20,21 @@ def pointers_of(kernel: dict[str, Any]) -> list[dict[str, Any]]:
     return [*kernel["parameters"], *kernel["workspaces"]]
 
 
-def run_launch(folder: Path, kernel: dict[str, Any], entry: str, memory: list[np.ndarray]) -> None:
-    """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces."""
+def run_launch(
+    folder: Path, kernel: dict[str, Any], entry: str, memory: list[np.ndarray], blocks: int | None = None
+) -> None:
+    """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces.
+
+    blocks: the first so many alone.
+    """
     (launch,) = (one for one in kernel["launches"] if one["entry"] == entry)
     # What one launch leaves in memory is read by the next: to the emulator of one of several, all is given.
     several = len(kernel["launches"]) > 1
-    # Parameters may be parts of one tensor: of what others write, a launch keeps what lies there.
-    beside = [any(np.shares_memory(one, other) for other in memory if other is not one) for one in memory]
     buffers = [
         Parameter(
-            p["parameter"], p["name"], p["dtype"], p["elements"], p["read"] or several or is_part, p["written"],
-            p["alignment"],
+            p["parameter"], p["name"], p["dtype"], p["elements"], p["read"] or several, p["written"], p["alignment"]
         )
-        for p, is_part in zip(kernel["parameters"], beside, strict=False)
+        for p in kernel["parameters"]
     ]
     workspaces = [
         GlobalWorkspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
@@ -51,14 +53,12 @@ def run_launch(folder: Path, kernel: dict[str, Any], entry: str, memory: list[np
         (block[0], block[1], block[2]), launch["shared_bytes"], tuple(buffers), (), workspaces=tuple(workspaces),
     )  # fmt: skip
     values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
-    run, outputs, _ = emulate(source, values)
+    run, outputs, masks = emulate(source, values, blocks=None if blocks is None else range(blocks))
     assert not run.findings
     for buffer, operand in zip(buffers, operands, strict=True):
         if buffer.written:
-            made = outputs[buffer.array].reshape(-1)
-            before = values.get(buffer.array)
-            changed = slice(None) if before is None else made.view(np.uint8) != before.view(np.uint8)
-            operand.view(np.uint8)[changed] = made.view(np.uint8)[changed]
+            wrote = masks[buffer.array].reshape(-1)  # others may write, or have written, what lies beside
+            operand[wrote] = outputs[buffer.array].reshape(-1)[wrote]
 
 
 class EmulatedDriver:
@@ -107,9 +107,11 @@ class EmulatedDriver:
         def launch(grid: Any, block: Any, stream: Any, *pointers: int, shared_size: int) -> None:
             assert self.forms[entry] == "P" * len(pointers)
             (one,) = (one for one in kernel["launches"] if one["entry"] == entry)
-            assert (list(grid), list(block), shared_size) == (one["grid"], one["block"], self.attributes[entry])
+            assert (list(block), shared_size) == (one["block"], self.attributes[entry])
+            assert list(grid[1:]) == one["grid"][1:] and 1 <= grid[0] <= one["grid"][0]
             operands = zip(pointers, pointers_of(kernel), strict=True)
-            run_launch(self.folder, kernel, entry, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
+            memory = [self.at(at, p["dtype"], p["elements"]) for at, p in operands]
+            run_launch(self.folder, kernel, entry, memory, grid[0] if grid[0] < one["grid"][0] else None)
 
         def set_attribute(name: str, value: int) -> None:
             if value > self.shared_limit:
