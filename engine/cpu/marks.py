@@ -7,6 +7,7 @@ from collections.abc import Callable
 from engine.kernels.marks import precedence
 from engine.recipe import FAMILY
 from engine.scheduling.nodes import Band, Mark, Member, ScheduleTree, walk
+from engine.tensor.rewrite import plain_iterator
 from engine.tile.nodes import Note
 
 
@@ -21,10 +22,17 @@ class CpuMarks:
         self._read: set[tuple[int, ...]] = set()
 
     def number(
-        self, name: str, default: int, needs: str, fit: Callable[[int], int] = lambda n: n, dimension: str = ""
-    ) -> int:
-        """The number of a mark (on a dimension of that name), or the default, as `fit` makes it."""
-        found = [mark for m, mark in self._marks if mark.name == name and dimension in ("", m.name)]
+        self, name: str, default: int, needs: str, fit: Callable[[int], int] = lambda n: n,
+        dimension: tuple[str, str] | None = None,
+    ) -> int:  # fmt: skip
+        """The number of a mark, or the default, as `fit` makes it.
+
+        dimension: only where this iterator of this statement runs through the mark's dimension.
+        """
+        found = [
+            mark for m, mark in self._marks
+            if mark.name == name and (dimension is None or _walks(m, *dimension))
+        ]  # fmt: skip
         numbers = [mark.value for mark in found if isinstance(mark.value, int)]
         given = fit(numbers[0]) if numbers else default
         for mark in found:
@@ -40,3 +48,14 @@ class CpuMarks:
             for member, mark in self._marks if mark.path not in self._read
         }  # fmt: skip
         return ignored | self._notes
+
+
+def dimension_of(tree: ScheduleTree, statement: str, iterator: str) -> str:
+    """The name of the dimension that an iterator of a statement runs through."""
+    members = [member for node in walk(tree.root) if isinstance(node, Band) for member in node.members]
+    return next(member.name for member in members if _walks(member, statement, iterator))
+
+
+def _walks(member: Member, statement: str, iterator: str) -> bool:
+    row = member.rows.get(statement)
+    return row is not None and plain_iterator(row) == iterator

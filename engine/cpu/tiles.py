@@ -54,7 +54,7 @@ class ProductConfig:
 def choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
     """The tile that wastes least and keeps the pipes full, and blocks for all cores; marks go before."""
     m, n = product.rows.size, product.column_count
-    rows_dim, columns_dim = product.rows.loops[-1].name, product.columns.loops[-1].name
+    rows_dim, columns_dim = _dimensions(product)
     allowed = sorted(tile_limits(machine))
     rows, vectors = min(allowed, key=lambda tile: (tile_clocks(tile, m, n, machine), -tile[0] * tile[1]))
     vectors = marks.number("vector", vectors, "1 to 4 vectors", lambda k: max(1, min(k, 4)), columns_dim)
@@ -76,7 +76,8 @@ def _with_blocks(
     depth_block = outer if words >= product.words else max(1, min(outer, words // each))
     depth_block = -(-outer // -(-outer // depth_block))  # blocks of equal size
     depth_block = marks.number(
-        "block", depth_block, f"1 to {outer}", lambda k: max(1, min(k, outer)), product.depth[0].name
+        "block", depth_block, f"1 to {outer}", lambda k: max(1, min(k, outer)),
+        (product.anchor.name, product.depth[0].name),
     )
     words = depth_block * each
     row_block = max(1, min(tiles, int(second / 2) // (4 * words * config.rows)))
@@ -89,12 +90,18 @@ def _with_blocks(
     while batches * -(-tiles // row_block) * -(-panels // column_block) < cores and row_block > 1:
         row_block = -(-row_block // 2)
     row_block = marks.number(
-        "block", row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), product.rows.loops[-1].name
+        "block", row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), _dimensions(product)[0]
     )
     column_block = marks.number(
-        "block", column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), product.columns.loops[-1].name
+        "block", column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), _dimensions(product)[1]
     )
     return replace(config, row_block=row_block, column_block=column_block, depth_block=depth_block)
+
+
+def _dimensions(product: CpuProduct) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Where marks about rows and columns stand: the innermost loop of each side."""
+    name = product.anchor.name
+    return (name, product.rows.loops[-1].name), (name, product.columns.loops[-1].name)
 
 
 def depth_units(product: CpuProduct) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from engine.cost.nodes import Work
 from engine.documents.units import kib
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Situation, sketch
-from engine.kernels.space import Dropped, Funnel, Program, Task, Template
+from engine.kernels.space import Dropped, Funnel, KernelTemplate, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.target import Target
@@ -102,6 +102,7 @@ def make_task(
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
     # Several checks in a row ask for the figures of one program: the last one's are kept.
+    assert isinstance(template, KernelTemplate), "what a launch asks of a GPU is figures of its work"
     rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), user_check(template, kernel))
     funnel = prune(made.points(), rules, lambda program: first(rules, program))
     return Task(template.name, made.dimensions, funnel, applied, template)

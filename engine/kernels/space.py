@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
@@ -89,19 +89,16 @@ class Template(Protocol):
         """Of the mapping."""
 
     @property
-    def decided(self) -> frozenset[str]:
+    def decided(self) -> Collection[str]:
         """Marks, by name, and other fields of entries that its programs decide, in place of the advisers."""
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The entries that ask for a program."""
 
-    def work(self, program: Program) -> Work:
-        """What its kernel will do, before it is compiled; `registers` are an estimate."""
-
     def rank(self, program: Program) -> float:
         """Estimated microseconds, before it is compiled: those that its compiled kernel is predicted to take."""
 
-    def program_of(self, kernel: Kernel) -> Program | None:
+    def program_of(self, kernel: Any) -> Program | None:
         """The program that a kernel stands at, None where it is none of this template."""
 
 
@@ -128,6 +125,8 @@ class Task:
 
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
+        if not isinstance(self.template, KernelTemplate):
+            return 0, 0  # a CPU counts none
         work = self.template.work(program)
         return work.global_sectors, work.global_requests
 
@@ -140,8 +139,10 @@ class Task:
             _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
             for name, value in program.values
         )
-        work = self.template.work(program)
-        known = (_log(getattr(work, name)) for name in RESOURCE_NAMES)
+        known: tuple[float, ...] = ()
+        if isinstance(self.template, KernelTemplate):
+            work = self.template.work(program)
+            known = tuple(_log(getattr(work, name)) for name in RESOURCE_NAMES)
         return (*chosen, *known, _log(self.template.rank(program)))
 
 

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from engine.api import check as check_kernel
 from engine.api import measure, nvrtc
-from engine.compilation import compile_group, default_recipe
+from engine.compilation import compile_for, default_recipe
+from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.execution.native.run import measure_native
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
+from engine.target.machines import is_cpu
 from engine.tuning.cluster import cluster as cluster_workers
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
@@ -71,7 +73,8 @@ def tune(
     after which a group gets no more.
     records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.  The
     recipe is kept by `engine.write_recipe(run.best, path)`.
-    runner: "predicted" (the model's times), "measured" (this machine's GPU, or those of a cluster) or "replayed" (times
+    runner: "predicted" (the model's times), "measured" (this machine's GPU or CPU, or the GPUs of a cluster) or
+    "replayed" (times
     that the records hold).  strategy: "learned", "model", "evolution", "random" or "exhaustive".
     jobs: processes of this machine; with more than one a script needs `if __name__ == "__main__":`.
     cluster: address of a Dask scheduler in their place, "tls://host:8786".
@@ -85,7 +88,8 @@ def tune(
     _check_limits(minutes, patience)
     _check_workers(jobs, cluster, runner)
     _check_records(records, resume, runner)
-    running = find_runner(runner, is_here=cluster is None)
+    target = recipe.target if recipe else subject.target
+    running = find_runner(runner, needs_gpu=cluster is None and not is_cpu(target))
     limits = SearchLimits(trials, math.inf if minutes is None else minutes, patience=patience)
     groups = subject.groups if isinstance(subject, FusionPlan) else (subject,)
     graph = subject.source if isinstance(subject, FusionPlan) else subject.graph
@@ -140,8 +144,8 @@ def _find_workers(jobs: int, address: str | None, target: str, runner: str) -> W
     return here() if jobs == 1 else processes(jobs)
 
 
-def find_runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
-    """The runner of a name.  origin: of the trials that "replayed" takes.  is_here: whether this machine measures.
+def find_runner(name: str, origin: str = MEASURED, needs_gpu: bool = True) -> Runner:
+    """The runner of a name.  origin: of the trials that "replayed" takes.  needs_gpu: whether this machine's measures.
 
     Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
     """
@@ -153,7 +157,7 @@ def find_runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runn
         return ReplayedRunner(origin)
     if name != MEASURED:
         raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
-    if is_here:
+    if needs_gpu:
         require_pycuda()
     return MeasuredRunner(_measure_on_seed)
 
@@ -164,18 +168,23 @@ def judge(name: str) -> Judge:
 
 
 def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing, ...] | Failure:
-    """Times of the kernels of a group under several recipes, in interleaved rounds on this machine's GPU.
+    """Times of the kernels of a group under several recipes, in interleaved rounds on this machine's GPU, or its CPU.
 
     Raises MissingCapability where there is none.
     """
     from engine.execution.measure import MeasureJob, measure_kernels
     expected, before = group_values(group, VALUES)
-    kernels = [compile_group(group, recipe) for recipe in recipes]
+    made = [compile_for(group, recipe) for recipe in recipes]
+    native = [(kernel, {**expected, **before}) for kernel in made if isinstance(kernel, CpuKernel)]
+    if native:
+        timed = measure_native(native)
+        return timed if isinstance(timed, Failure) else tuple(one.timing for one in timed)
+    kernels = [kernel for kernel in made if not isinstance(kernel, CpuKernel)]
     compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
     trials = [MeasureJob(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
     found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
     return found if isinstance(found, Failure) else tuple(one.timing for one in found)
 
 
-def _measure_on_seed(kernel: Kernel) -> Timing | Failure:
+def _measure_on_seed(kernel: AnyKernel) -> Timing | Failure:
     return measure(kernel, seed=VALUES)

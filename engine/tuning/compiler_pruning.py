@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.nvrtc import CompileError, compile_cuda
-from engine.kernels.nodes import Kernel
 from engine.support.errors import MissingCapability, Unsupported
 from engine.target.occupancy import occupancy
 
@@ -19,11 +19,13 @@ COMPILED_RULES = {
 """Rule -> why it drops."""
 
 
-def compiled_limits(kernel: Kernel) -> str:
+def compiled_limits(kernel: AnyKernel) -> str:
     """Why a kernel is not worth measuring, "RULE: FIGURES" with a rule of `COMPILED_RULES`; "" where it is.
 
-    Nothing is said where there is no NVRTC.
+    Nothing is said where there is no NVRTC, and of kernels for CPUs.
     """
+    if isinstance(kernel, CpuKernel):
+        return ""
     try:
         found = compile_cuda(kernel.source.text, kernel.target.architecture)
     except MissingCapability:

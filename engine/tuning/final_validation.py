@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.compilation import compile_group
+from engine.compilation import compile_for
+from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.build import digest_of_sources
+from engine.execution.native.build import flags_of
 from engine.execution.nodes import Check, Failure, Timing
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, TIMED_AGAIN, Attempt
 from engine.support.cache import digest, read_entry, write_entry
@@ -34,7 +35,7 @@ Together = Callable[[Sequence[Recipe]], Sequence[Timing] | Failure]
 class Judge:
     """How the best program is decided."""
 
-    check: Callable[[Kernel], Check] | None = None
+    check: Callable[[AnyKernel], Check] | None = None
     """Compares a kernel with the reference; None where trials did so already, or without checks."""
     time_together: Callable[[FusionGroup, Sequence[Recipe]], Sequence[Timing] | Failure] | None = None
     """Times kernels of a group in interleaved rounds, in a worker; None for predicted times, which have no noise."""
@@ -55,7 +56,7 @@ class FinalVerdict:
 
 
 def settle(
-    progress: Progress, check: Callable[[Kernel], Check] | None, time_together: Together | None
+    progress: Progress, check: Callable[[AnyKernel], Check] | None, time_together: Together | None
 ) -> Iterator[FinalVerdict]:
     """Decide which program of a group is the best, one verdict a step; the caller may stop after any of them.
 
@@ -64,7 +65,7 @@ def settle(
     if time_together is not None and len(progress.ranking) > 1:
         yield _time_again(progress, time_together)
     while check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
-        why = _why_wrong(compile_group(progress.problem.group, _recipe(progress, winner)), check)
+        why = _why_wrong(compile_for(progress.problem.group, _recipe(progress, winner)), check)
         if isinstance(why, MissingCapability):
             progress.note = f"not checked: {why.reason}"
             return
@@ -92,14 +93,17 @@ def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
     return progress.problem.recipe_of(program_of(attempt))
 
 
-def _why_wrong(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
+def _why_wrong(kernel: AnyKernel, check: Callable[[AnyKernel], Check]) -> str | MissingCapability:
     """How a kernel's results differ from the reference, "" where they agree; MissingCapability where it cannot run.
 
     Verdicts are cached on disk by the texts of the kernel and of the emulator.
     """
     source = kernel.source
     inputs = ", ".join(map(str, kernel.program.arrays.values()))
-    launch = ", ".join(f"{one.grid} {one.block} {one.shared_bytes}" for one in source.launches)
+    if isinstance(kernel, CpuKernel):
+        launch = " ".join(flags_of(kernel.target))
+    else:
+        launch = ", ".join(f"{one.grid} {one.block} {one.shared_bytes}" for one in kernel.source.launches)
     name = digest(CHECK, digest_of_sources(), source.text, launch, inputs)
     kept = read_entry("checked", name)
     if kept is not None:

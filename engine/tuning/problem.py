@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.compilation import compile_group
-from engine.cost.estimate import estimate_microseconds
+from engine.compilation import compile_for, compile_group, predict_kernel
+from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.cpu.space import cpu_tasks
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.families import family_of
 from engine.kernels.general.family import GENERAL_FAMILY
@@ -60,7 +61,7 @@ class SearchProblem:
         return with_tuned_entries(self.recipe, self.group, template.decided, template.entries(program))
 
 
-def why_not_followed(kernel: Kernel) -> str:
+def why_not_followed(kernel: AnyKernel) -> str:
     """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
     wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
     return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
@@ -73,17 +74,22 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     drops most.
     """
     try:
-        kernel = compile_group(group, recipe)
+        kernel = compile_for(group, recipe)
     except EngineError as error:
         return error.reason
-    found, refused = _tasks(group, kernel)
+    refused: tuple[Refused, ...] = ()
+    if isinstance(kernel, CpuKernel):
+        found, flops = cpu_tasks(kernel), kernel.facts.flops
+    else:
+        found, refused = _tasks(group, kernel)
+        flops = kernel.facts.tensor_flops + kernel.facts.flops
     if not found:
         return "; ".join(dict.fromkeys(one.because for one in refused if one.count)) or "its kernel has no choices"
     left = tuple(task for task in found if task.programs)
     if not left:
         raise _nothing_left(group, found)
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
-    flops, before = kernel.facts.tensor_flops + kernel.facts.flops, estimate_microseconds(kernel.facts, kernel.target)
+    before = predict_kernel(kernel).microseconds
     stands = next((p for task in left if (p := task.template.program_of(kernel)) is not None), None)
     return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
 

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.compilation import compile_group
-from engine.cost.estimate import estimate
+from engine.compilation import compile_for, predict_kernel
+from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.execution.emulate.build import compiler_version, require_compiler
+from engine.execution.native.build import flags_of
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError
@@ -80,25 +81,31 @@ class Runner(Protocol):
         """Run what was prepared and is not known."""
 
 
-def compile_tuned(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
+def compile_tuned(group: FusionGroup, recipe: Recipe) -> AnyKernel | Failure:
     """The kernel of a group, where it follows the recipe's entries of author `tune` as they stand."""
     try:
-        kernel = compile_group(group, recipe)
+        kernel = compile_for(group, recipe)
     except EngineError as error:
         return Failure(COMPILE, error.reason)
     other = why_not_followed(kernel)
     return Failure(NOT_TAKEN, other) if other else kernel
 
 
-def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = (), values: int | None = None) -> Subject:
+def subject_of(
+    kernel: AnyKernel, compiler: str, flags: tuple[str, ...] = (), values: int | None = None
+) -> Subject:
     """What a result of a kernel depends on.  values: seed of those that it ran on."""
     source = kernel.source
-    launch = "; ".join(f"grid {one.grid}, block {one.block}, {one.shared_bytes} bytes" for one in source.launches)
+    if isinstance(kernel, CpuKernel):
+        launch = f"{kernel.target.title}, {kernel.target.cores.value:g} threads"
+    else:
+        launches = kernel.source.launches
+        launch = "; ".join(f"grid {one.grid}, block {one.block}, {one.shared_bytes} bytes" for one in launches)
     inputs = ", ".join(map(str, kernel.program.arrays.values())) + ("" if values is None else f", seed {values}")
     return Subject.of(source.text, launch, inputs, kernel.target.name, compiler, flags)
 
 
-def recipe_of(kernel: Kernel) -> str:
+def recipe_of(kernel: AnyKernel) -> str:
     """JSON of the recipe of a kernel's own group."""
     return json.dumps(replace(kernel.recipe, groups={kernel.group.name: kernel.advice}).to_json())
 
@@ -117,7 +124,7 @@ class PredictedRunner:
         if isinstance(kernel, Failure):
             return Prepared(outcome=kernel)
         try:
-            found = estimate(kernel.facts, kernel.target)
+            found = predict_kernel(kernel)
         except EngineError as error:
             return Prepared(outcome=Failure(COMPILE, error.reason))
         outcome = Timing(PREDICTED, found.microseconds, environment={"note": found.note})
@@ -130,11 +137,11 @@ class PredictedRunner:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRunner:
-    """Compiles here, and measures on this machine's GPU in a child process."""
+    """Compiles here, and measures on this machine's GPU, or its CPU, in a child process."""
 
-    measure: Callable[[Kernel], Outcome]
+    measure: Callable[[AnyKernel], Outcome]
     """Runs, compares with the reference and times a kernel, on values of seed VALUES."""
-    limits: Callable[[Kernel], str] = compiled_limits
+    limits: Callable[[AnyKernel], str] = compiled_limits
     """Why the compiler's figures rule a kernel out; "" where they do not."""
     name: str = MEASURED
     origin: str = MEASURED
@@ -159,8 +166,10 @@ class MeasuredRunner:
             return self.measure(kernel)
 
 
-def measured_subject(kernel: Kernel) -> Subject:
+def measured_subject(kernel: AnyKernel) -> Subject:
     """What a measured time depends on."""
+    if isinstance(kernel, CpuKernel):
+        return subject_of(kernel, compiler_version(require_compiler()), flags_of(kernel.target), VALUES)
     flags = (f"--gpu-architecture={kernel.target.architecture}",)
     return subject_of(kernel, f"NVRTC {nvrtc_version() or 'absent'}", flags, VALUES)
 

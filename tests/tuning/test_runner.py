@@ -133,7 +133,7 @@ def test_measuring_needs_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingCapability, match="PyCUDA is not installed"):
         tuning.find_runner("measured")
-    assert tuning.find_runner("measured", is_here=False).origin == MEASURED, "the GPUs are a cluster's"
+    assert tuning.find_runner("measured", needs_gpu=False).origin == MEASURED, "the GPUs are a cluster's"
 
 
 def test_a_search_of_one_origin_finds_no_other(tmp_path: Path) -> None:
