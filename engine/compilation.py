@@ -201,8 +201,11 @@ def compile_group(
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
     Raises Conflict when required entries cannot hold together, NotTaken when no kernel takes one as given,
     Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows any
-    legal one, OverBudget when the search has found nothing within its limits.
+    legal one, OverBudget when the search has found nothing within its limits, Unsupported for a CPU (`compile_for`).
     """
+    target = recipe.target if recipe else group.target
+    if is_cpu(target):
+        raise Unsupported("codegen", group.name, f"{target} is a CPU: this is told of kernels for GPUs", "name a GPU")
     if recipe is None:
         setting = _default_setting(group)
         advice, advised = families.advise(group, setting, _compile_for_advice)

@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar, get_type_hints
 
 import engine
-from engine.compilation import compile_group
+from engine.compilation import compile_for
+from engine.cpu.nodes import CpuKernel
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
 from engine.documents.model import ModelDoc, ProblemDoc
@@ -76,7 +77,7 @@ class Service:
         self._attempts: Attempts | None = None
         self._advised: dict[str, engine.Recipe] = {}
         """Group -> the recipe of its advisers."""
-        self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
+        self._kernels: dict[tuple[str, str | None], engine.AnyKernel] = {}
         self._findings: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         """(question, group, recipe) -> what its function found before it was broken off."""
 
@@ -98,6 +99,9 @@ class Service:
 
         def kernel() -> engine.Kernel:
             found = self._kernel(arguments, send)
+            if isinstance(found, CpuKernel):
+                reason = f"is for {found.target.name}, a CPU: this is told of kernels for GPUs"
+                raise Unsupported("service", kind.title, f"the kernel {reason}")
             send("progress", {"text": f"{kind.title.lower()} {group.name}", "done": 1, "total": 2})
             return found
 
@@ -196,7 +200,9 @@ class Service:
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
-        compiled = []
+        compiled: list[Any] = []
+        if isinstance(kernel, CpuKernel):  # NVRTC has nothing to say of it
+            return {"group": kernel.group.name, "compiled": compiled}
         for done, architecture in enumerate(engine.ARCHITECTURES):
             send("progress", {"text": f"NVRTC for {architecture}", "done": done, "total": len(engine.ARCHITECTURES)})
             compiled.append(to_json(engine.compiled_doc(engine.nvrtc(kernel, architecture))))
@@ -248,17 +254,17 @@ class Service:
             reason = f"the order is legal, and no kernel follows it: {refused.reason}"
             raise Unsupported(refused.stage, refused.subject, reason, refused.hint) from refused
 
-    def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
+    def _kernel(self, arguments: Arguments, send: Send) -> engine.AnyKernel:
         """The compiled group of a request, cached by group and advice."""
 
-        def make() -> engine.Kernel:
+        def make() -> engine.AnyKernel:
             name, text = _key(arguments)
             group = _group(self._plan(), name)
             send("progress", {"text": f"scheduling {name}", "done": 0, "total": 1})
             # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
             if text is not None:
-                return compile_group(*self._group_and_recipe(arguments), options=FIRST_ANSWER)
-            kernel = compile_group(group, self._advised.get(name), options=Options(repairing=0.0))
+                return compile_for(*self._group_and_recipe(arguments), options=FIRST_ANSWER)
+            kernel = compile_for(group, self._advised.get(name), options=Options(repairing=0.0))
             self._advised[name] = kernel.recipe
             return kernel
 

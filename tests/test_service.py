@@ -94,7 +94,7 @@ def test_kernels_are_kept_up_to_a_number_and_made_again_when_asked(monkeypatch: 
         compiled.append(to_text(recipe.groups[group.name]))
         return original(group, recipe)
 
-    monkeypatch.setattr("engine.service.compile_group", recording)
+    monkeypatch.setattr("engine.service.compile_for", recording)
     texts = [f"advice user\n  all @ i: mark block {size}\n" for size in (2, 4, 8)]
     asked = [("kernel", {"group": "softmax_0", "recipe": texts[number]}) for number in (0, 1, 0, 2, 0, 1)]
     results = [reply["value"] for reply in ask(OPEN, *asked) if reply["event"] == "result"][1:]

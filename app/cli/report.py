@@ -27,7 +27,7 @@ from engine.records.nodes import Attempt
 from engine.records.reader import RunReader, require_records
 from engine.scheduling.text import from_text, to_text
 from engine.support.files import check_place, write_whole
-from engine.target import target
+from engine.target.machines import machine as find_machine
 from views.format import amount, plural
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def report(job: CompileJob, out: Path, records: Sequence[Path], details: int, ch
     times = {group.name: group.time for group in made.model.groups if group.time}
     before = {each.group.name: each.edits[0].time for each in made.details if each.edits}
     baselines = {**times, **{name: time for name, time in before.items() if time}}
-    roofs = roofline(made.model, target(made.model.target), (times,), (baselines,))
+    roofs = roofline(made.model, find_machine(made.model.target), (times,), (baselines,))
     from views.report.page import report_page
 
     page = report_page(made, roofs)

@@ -25,7 +25,7 @@ from views.format import duration, plural
 FORMATS = (".csv", ".json")
 """Of a table of trials."""
 
-TITLES = {PREDICTED: "Predicted times: a model's, not measured", MEASURED: "Times measured on a GPU"}
+TITLES = {PREDICTED: "Predicted times: a model's, not measured", MEASURED: "Measured times"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from app.controllers.timing import TimingController
 from app.session.roofline import MEASURED, roofline, where
 from app.session.workspace import Workspace
 from engine.documents.model import Time
-from engine.target import target
+from engine.target.machines import machine as find_machine
 from views.graph.view import GraphView
 from views.timing.view import ROOFLINE, TimingView
 
@@ -34,7 +34,7 @@ class KernelTimesController(QObject):
         model = workspace.model
         if model is None:
             return
-        machine = target(model.target)
+        machine = find_machine(model.target)
         predicted = {group.name: group.time for group in model.groups if group.time}
         measured = self._samples.times
         self._timing.show_times(model, predicted, measured)

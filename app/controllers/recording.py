@@ -10,7 +10,8 @@ from engine.execution.nodes import PREDICTED, Timing
 from engine.measurements import MeasuredRow, Measurements, SystemTime, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput
-from engine.target import target, target_of_device
+from engine.target import target_of_device
+from engine.target.machines import machine as find_machine
 from views.hierarchy import ambiguous_titles
 from views.timing.live import GpuReading
 
@@ -76,7 +77,7 @@ def _check_machine(found: Measurements, model: ModelDoc) -> None:
     """A recording of another GPU says nothing of kernels for this one."""
     device = target_of_device(found.device)
     if found.device and (device is None or model.target != device.name):
-        title = target(model.target).title
+        title = find_machine(model.target).title
         known = f"open the model for that GPU: Run, Target, Numerics and Dimensions, {device.name}" if device else ""
         hint = known or "choose another file"
         raise BadInput("replay", found.source, f"was recorded on {found.device}, the open model is for {title}", hint)

@@ -17,6 +17,8 @@ from app.session.current_times import measured_times
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc, Time
+from engine.target.host_cpu import host_cpu
+from engine.target.machines import is_cpu
 from views.timing.live import Live
 from views.timing.view import LIVE, TimingView
 
@@ -49,6 +51,7 @@ class TimingController(QObject):
         workspace.history_changed.connect(self._on_history)
         workspace.model_changed.connect(self._forget)
         workspace.machine.changed.connect(self._show_machine)
+        workspace.model_changed.connect(self._show_machine)
         page, deck = view.live, view.live.deck
         page.dismissed.connect(self._dismiss)
         deck.row_requested.connect(self.play)
@@ -106,7 +109,7 @@ class TimingController(QObject):
         self._refusal = None
         self.stop()
         known = self.workspace.group(group)
-        run = SampleRun(known.title if known else group, group, "measured", self.workspace.machine.gpu or "")
+        run = SampleRun(known.title if known else group, group, "measured", self._device)
         text = self.workspace.recipe(group)
         before = self.runs.pop(group, None)
         self.runs[group] = run
@@ -272,5 +275,15 @@ class TimingController(QObject):
         self.stop()
         self.show()
 
+    @property
+    def _device(self) -> str:
+        """What kernels are measured on: this machine's GPU, or its CPU where they are for one."""
+        model = self.workspace.model
+        return host_cpu().title if model and is_cpu(model.target) else self.workspace.machine.gpu or ""
+
     def _show_machine(self) -> None:
-        self.view.live.show_machine(self.workspace.machine.can_measure, self.workspace.machine.lacking)
+        model, machine = self.workspace.model, self.workspace.machine
+        if model is not None and is_cpu(model.target):
+            self.view.live.show_machine(True, "")
+        else:
+            self.view.live.show_machine(machine.can_measure, machine.lacking)

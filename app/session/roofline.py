@@ -1,4 +1,4 @@
-"""Where kernels stand under the roofs of a GPU, worked out of a model's document."""
+"""Where kernels stand under the roofs of a machine, worked out of a model's document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import floor, log10
 
 from engine.documents.model import GroupDoc, ModelDoc, Time
+from engine.target.machines import Machine
 from engine.target.nodes import Target
 from views.hierarchy import ambiguous_titles
 from views.roofline.nodes import OriginPoints, Point, Roofline
@@ -14,20 +15,24 @@ from views.roofline.nodes import OriginPoints, Point, Roofline
 MICRO = 1e-6
 MEASURED = ("measured", "synthetic")
 PUBLISHED = "published"
+VECTOR_UNITS = "vector units"
+"""What computes on a CPU."""
 
 Times = Mapping[str, Time]
 """Group -> its time."""
 
 
-def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines: Sequence[Times]) -> Roofline:
+def roofline(model: ModelDoc, machine: Machine, times: Sequence[Times], baselines: Sequence[Times]) -> Roofline:
     """Every kernel that has a time, one plot for each origin.
 
     times, baselines: of the present advice and of the pinned steps, each group once in a mapping of one origin or more;
     only times of one origin are compared.
     """
-    halves = any(group.fits_tensor_cores for group in model.groups)
-    ceilings = [("CUDA cores", machine.fp32_rate.value)]
-    ceilings += [("tensor cores", machine.tensor_rate.value)] if halves else []
+    ceilings = [(VECTOR_UNITS, machine.fp32_rate.value)]
+    if isinstance(machine, Target):
+        halves = any(group.fits_tensor_cores for group in model.groups)
+        ceilings = [("CUDA cores", machine.fp32_rate.value)]
+        ceilings += [("tensor cores", machine.tensor_rate.value)] if halves else []
     bandwidth = machine.dram_bandwidth.value
     intensities = [group.flops / group.bytes for group in model.groups if group.flops and group.bytes]
     left = 10.0 ** floor(log10(min([*intensities, 1.0])))
@@ -53,7 +58,7 @@ def roofline(model: ModelDoc, machine: Target, times: Sequence[Times], baselines
     return replace(roofs, sides=tuple(map(side, ("predicted", *shown))))
 
 
-def _published_times(model: ModelDoc, machine: Target) -> dict[str, Time]:
+def _published_times(model: ModelDoc, machine: Machine) -> dict[str, Time]:
     """The fastest time of somebody else's kernel for a group on this GPU, where a table has one."""
     name = machine.name.partition("-")[0].upper()
     found = {}
@@ -68,7 +73,8 @@ def _published_times(model: ModelDoc, machine: Target) -> dict[str, Time]:
 def _point(group: GroupDoc, title: str, now: Time, baseline: Time | None, roofs: Roofline) -> Point:
     intensity = group.flops / group.bytes
     worth = group.flops or group.bytes * roofs.left
-    ceiling = dict(roofs.ceilings)["tensor cores" if group.fits_tensor_cores else "CUDA cores"]
+    known = dict(roofs.ceilings)
+    ceiling = known.get("tensor cores" if group.fits_tensor_cores else "CUDA cores", known.get(VECTOR_UNITS, 0.0))
     ghost = worth / (baseline.microseconds * MICRO) if baseline and baseline.microseconds > 0 else None
     return Point(
         group=group.name, title=title, intensity=intensity, height=worth / (now.microseconds * MICRO), ghost=ghost,
@@ -82,12 +88,12 @@ def _of(times: Sequence[Times], group: str, origin: str) -> Time | None:
     return next((time for time in found if time.origin == origin), None)
 
 
-def where(times: Iterable[Time], machine: Target) -> str:
+def where(times: Iterable[Time], machine: Machine) -> str:
     """Where times of one origin come from: "H200 model, uncalibrated", "NVIDIA H200, 2026-11-18"."""
     return "; ".join(filter(None, dict.fromkeys(_place(time, machine) for time in times)))
 
 
-def _place(time: Time, machine: Target) -> str:
+def _place(time: Time, machine: Machine) -> str:
     if time.origin == "predicted":
         return f"{machine.name.upper()} model{', ' if time.note else ''}{time.note}"
     return ", ".join(filter(None, (time.device, time.date[:10]))) or time.note

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from app.shell.actions import INFOS, default_keys, set_keys
 from app.shell.palette import plain
 from engine.target import DEFAULT_TARGET
-from engine.target.devices import DEVICES
+from engine.target.machines import machine_titles
 from views.panel import label
 from views.theme import COLOUR_MAPS, DEFAULT_MAP, SYSTEM, THEMES
 
@@ -43,9 +43,9 @@ def keep_settings_in(folder: Path) -> None:
 
 
 def preferred_target(settings: QSettings) -> str:
-    """The GPU that files are opened for."""
+    """The machine that files are opened for."""
     found = str(settings.value("target", DEFAULT_TARGET))
-    return found if found in DEVICES else DEFAULT_TARGET
+    return found if found in machine_titles() else DEFAULT_TARGET
 
 
 def preferred_map(settings: QSettings) -> str:
@@ -83,7 +83,7 @@ class Preferences(QDialog):
         self._actions, self._settings = actions, settings
         self.theme = _choice("Theme", [(name.capitalize(), name) for name in (SYSTEM, *THEMES)])
         self.colour_map = _choice("Colour map", [(name.capitalize(), name) for name in COLOUR_MAPS])
-        self.target = _choice("Target", [(device.title, name) for name, device in DEVICES.items()])
+        self.target = _choice("Target", [(title, name) for name, title in machine_titles().items()])
         self.memory = _choice("Memory of the worker", [(f"{n} GB" if n else "no limit", n) for n in MEMORY])
         for choice, key, chosen in (
             (self.theme, "theme", self.theme_chosen),

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.target.devices import DEVICES
+from engine.target.machines import machine_titles
 from views.panel import label
 
 NUMERICS = {
@@ -32,7 +32,7 @@ LARGEST = 2**31 - 1
 
 
 class MachineDialog(QDialog):
-    """A GPU, and a size for each symbolic dimension; it stays open while one has no size, and stops nothing."""
+    """A machine, and a size for each symbolic dimension; it stays open while one has no size, and stops nothing."""
 
     chosen = Signal(str, object, object)
     """A target's name, sizes by the name of their dimension, and numerics."""
@@ -43,8 +43,8 @@ class MachineDialog(QDialog):
         self.setMinimumWidth(440)
         self.target = QComboBox()
         self.target.setAccessibleName("Target")
-        for name, device in DEVICES.items():
-            self.target.addItem(device.title, name)
+        for name, title in machine_titles().items():
+            self.target.addItem(title, name)
         self.rounding = {key: self._rounding_chooser(title, words) for key, (title, words) in NUMERICS.items()}
         """Key of the numerics -> what it may be."""
         self.sizes: dict[str, QSpinBox] = {}
@@ -61,7 +61,7 @@ class MachineDialog(QDialog):
         self._fixed_rows = self._form.rowCount()
         layout = QVBoxLayout(self)
         layout.addLayout(self._form)
-        hint = "Advice is kept by group name; predicted times are those of the chosen GPU and sizes."
+        hint = "Advice is kept by group name; predicted times are those of the chosen machine and sizes."
         layout.addWidget(label(hint, "small-hint", wrap=True))
         layout.addWidget(self.message)
         layout.addWidget(self.buttons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.compilation import compile_group, default_recipe
+from engine.compilation import compile_for, default_recipe
 from engine.documents.exploration import ConflictDoc
 from engine.fusion.nodes import FusionGroup
 from engine.present.model import entry_docs, repair_docs
@@ -21,7 +21,7 @@ def conflict(
 ) -> ConflictDoc:
     """What the verdicts of a group's entries leave open, looked for to the end; `complete` False where it was stopped.
 
-    should_stop: polled while it looks.  Raises what `compile_group` does, but for its refusals.
+    should_stop: polled while it looks.  Raises what `compile_for` does, but for its refusals.
     """
     recipe = recipe or default_recipe(group)
     advice = recipe.groups.get(group.name, ())
@@ -29,7 +29,7 @@ def conflict(
     found: Conflict | None = None
     verdicts: Sequence[Verdict]
     try:
-        verdicts = compile_group(group, recipe, options=Options(should_stop=should_stop)).verdicts
+        verdicts = compile_for(group, recipe, options=Options(should_stop=should_stop)).verdicts
     except Conflict as refused:
         found, verdicts = refused, refused.verdicts
     except NoKernel as refused:

@@ -27,6 +27,12 @@ def cpu(name: str) -> CpuTarget:
     return found
 
 
+def machine_titles() -> dict[str, str]:
+    """Name of every machine -> what people call it, GPUs first."""
+    here = {HOST: f"This machine: {host_cpu().title}"}
+    return {**{n: one.title for n, one in DEVICES.items()}, **here, **{n: one.title for n, one in NAMED_CPUS.items()}}
+
+
 def machine(name: str) -> Machine:
     """The machine of that name; BadInput that lists the known ones where there is none."""
     if is_cpu(name):

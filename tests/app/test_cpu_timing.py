@@ -1,0 +1,45 @@
+"""The real window and worker on kernels for this machine's CPU: chosen, shown, measured, drawn under its roofs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QSettings
+
+from app.session.client import COMMAND
+from app.session.current_times import measured_times
+from app.shell.window import Window
+from engine.target.host_cpu import host_cpu
+from tests.app.driving import select, settle
+from tests.support.commands import SOFTMAX
+from tests.support.needs import needs_compiler
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture
+def window(make: Callable[..., Window]) -> Window:
+    """The real window, opened for this CPU."""
+    QSettings().setValue("target", "cpu")
+    made = make(command=COMMAND)
+    made.workspace.start()
+    return made
+
+
+def test_a_kernel_is_measured_on_this_cpu(window: Window, qtbot: object) -> None:
+    window.open_file(SOFTMAX)
+    settle(window, qtbot)
+    model = window.workspace.model
+    assert model is not None and model.target == "cpu"
+    (group,) = model.groups
+    select(window, qtbot, group.name)
+    kernel = window.workspace.kernel(group.name)
+    assert kernel is not None and "#pragma omp simd" in kernel.cuda
+    window.action("time").trigger()
+    settle(window, qtbot)
+    time = measured_times(window.workspace.histories)[group.name]
+    assert time.origin == "measured" and time.device == host_cpu().title and len(time.samples) >= 30
+    window.action("roofline").trigger()
+    settle(window, qtbot)
+    assert not window.workspace.problems

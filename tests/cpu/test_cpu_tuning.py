@@ -1,0 +1,52 @@
+"""Searches for a CPU: the programs of a product, each as its entries ask for it, and trials that are measured."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.cpu.nodes import CpuKernel
+from engine.execution.nodes import MEASURED
+from engine.tuning.problem import SearchProblem, problem
+from tests.support.commands import MODELS
+from tests.support.needs import needs_compiler
+
+pytestmark = needs_compiler
+PRODUCT = MODELS / "matmul_bias_gelu_128x256x512.onnx"
+
+
+@pytest.fixture(scope="module")
+def found() -> SearchProblem:
+    plan = engine.fuse(engine.load(PRODUCT), target="cpu")
+    made = problem(plan.groups[0], engine.default_recipe(plan))
+    assert isinstance(made, SearchProblem)
+    return made
+
+
+def test_a_product_has_thousands_of_programs(found: SearchProblem) -> None:
+    (task,) = found.tasks
+    assert task.funnel.total > 2000 and 64 <= len(task.programs)
+    assert found.advised in task.programs
+
+
+def test_programs_are_taken_as_their_entries_say(found: SearchProblem) -> None:
+    (task,) = found.tasks
+    for program in random.Random(5).sample(list(task.programs), 6):
+        kernel = engine.compile(found.group, found.recipe_of(program))
+        assert isinstance(kernel, CpuKernel)
+        assert {v.outcome for v in kernel.verdicts} == {"honoured"}
+        assert task.template.program_of(kernel) == program
+        assert engine.predict(kernel).microseconds == pytest.approx(task.rank(program))
+        assert engine.check(kernel).status == "pass"
+
+
+def test_trials_are_measured_and_kept(tmp_path: Path) -> None:
+    plan = engine.fuse(engine.load(PRODUCT), target="cpu")
+    run = engine.tune(plan, trials=3, runner=MEASURED, records=tmp_path / "trials.db", patience=1)
+    attempts = list(run)
+    assert attempts and run.report().origin == MEASURED
+    kernel = engine.compile(plan.groups[0], run.best)
+    assert engine.check(kernel).status == "pass"
