@@ -20,6 +20,7 @@ from engine.kernels.scan.family import SCAN_FAMILY
 from engine.kernels.scatter.family import SCATTER_FAMILY
 from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.kernels.tuned_entries import without_decided
+from engine.kernels.window.family import WINDOW_FAMILY
 from engine.recipe import FAMILY, Advice, Recipe, with_entries
 from engine.scheduling.nodes import Band, Member, ScheduleTree, walk
 from engine.scheduling.tiling import fold_tiles
@@ -31,8 +32,8 @@ from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tile.nodes import Note, TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
-    SCAN_FAMILY, SCATTER_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY,
-    PACKED_FAMILY,
+    SCAN_FAMILY, SCATTER_FAMILY, WINDOW_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY,
+    STITCHED_FAMILY, PACKED_FAMILY,
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 

@@ -302,7 +302,7 @@ class _Place:
 
     def source(self, tile: Index) -> tuple[Index, str | None]:
         """Position in global memory of what belongs there in tile number `tile`, and the mask where there is any."""
-        operand, depth, free, bits = self.operand, self.depth(tile), self.free, None
+        operand, free, depth, bits = self.operand, self.free, self.depth(tile), None
         if operand.window is not None:
             channels = operand.tiling.depths[-1].extent
             tap = (tile * operand.tiling.tile).floordiv(channels, self.emitter.extents)
