@@ -93,8 +93,8 @@ class WindowFamily(KernelFamily):
 
 
 def _configs(program: TensorProgram, windows: Windows, threads: int) -> Iterator[WindowConfig]:
-    """Strips that divide the results and fit registers: the longest, a shorter one, and where images are small single
-    results; none where only these fit."""
+    """Strips that divide the results and fit registers: the longest, the longest whole vectors, and where images are
+    small single results; none where only these fit."""
     down, widest = windows.down, widest_lanes(program, windows)
     strips = [n for n in range(2, LONGEST_STRIP + 1) if windows.along.kept.extent % n == 0]
     rows = [n for n in (1, 2, MOST_ROWS) if down is not None and down.kept.extent % n == 0] or [1]
@@ -102,7 +102,8 @@ def _configs(program: TensorProgram, windows: Windows, threads: int) -> Iterator
     for vector in dict.fromkeys((widest, max(1, widest // 2))):
         for count in rows:
             fitting = [s for s in strips if WindowConfig(threads, count, s, vector).values(windows) <= MOST_VALUES]
-            found += [WindowConfig(threads, count, strip, vector) for strip in fitting[-2 if count == 1 else -1 :]]
+            longest = fitting[-1:] + [s for s in fitting if not s & (s - 1)][-1:]
+            found += [WindowConfig(threads, count, strip, vector) for strip in dict.fromkeys(longest)]
         found += [WindowConfig(threads, 1, 1, vector)] if found else []
     yield from found
 
