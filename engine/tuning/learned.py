@@ -2,7 +2,9 @@
 
 Before any trial, the modelled time is the expected time.  A Gaussian process over the features of programs learns how
 far trials deviate from it, with an uncertainty for every program; the program with the largest expected improvement is
-tried next.  So the search follows the model at first and the trials later.  ALCOP instead starts a boosted ranking from
+tried next.  So the search follows the model at first and the trials later.  A process that is too sure of itself would
+stay where it is: once it finds nothing better, every other proposal is a random neighbour of one of the best programs,
+as an evolutionary search would take it.  ALCOP instead starts a boosted ranking from
 its model's scores; a Gaussian process needs fewer trials (about ten), and its uncertainty spreads the proposals.
 """
 
@@ -36,10 +38,14 @@ WIDE = 4096
 PROMISING = 0.75
 PARENTS = 4
 """The best programs so far whose neighbours are considered, too."""
+PATIENCE, NEAR_CHANCE, NEAR_PARENTS = 10, 0.5, 8
+"""Trials without a better program after which a proposal may be a random neighbour, the chance of that, and of how many
+best programs it is one."""
 STRETCHES, SCALES, SPREAD = (2.0, 0.5), (0.125, 8.0), 1.0
 """Steps of a feature's scale, the least and the largest, and the variance of its logarithm before any trial.
 
-`LEAST_TRIALS` and the scales were chosen on the measured spaces convolution_A4000 and gemm_RTX_3060_laptop.
+`LEAST_TRIALS`, the scales, and `PATIENCE` with what belongs to it, were chosen on the measured spaces convolution_A4000
+and gemm_RTX_3060_laptop.
 """
 
 
@@ -118,6 +124,10 @@ class GaussianProcess:
                 left = np.flatnonzero(candidates.is_open)
                 left = left[np.argsort(candidates.promised[left], kind="stable")]
                 return found + [candidates.take(int(number)) for number in left[: count - len(found)]]
+            near = self._neighbour()
+            if near is not None:
+                found.append(candidates.take(near))
+                continue
             if not self._is_informed and numbers.size < LEAST_TRIALS:
                 found.append(candidates.take(int(self._rng.choice(open_ones))))
                 numbers, values = np.append(numbers, candidates.numbers[found[-1]]), np.append(values, 0.0)
@@ -130,6 +140,15 @@ class GaussianProcess:
             found.append(candidates.take(int(open_ones[chosen])))
             numbers, values = np.append(numbers, open_ones[chosen]), np.append(values, mean[chosen])
         return found
+
+    def _neighbour(self) -> int | None:
+        """An untried neighbour of one of the best programs, now and then while trials find none that is better."""
+        numbers, times = self._candidates.observations()
+        if not numbers.size or numbers.size - 1 - int(times.argmin()) < PATIENCE or self._rng.random() >= NEAR_CHANCE:
+            return None
+        best = numbers[np.argsort(times, kind="stable")[:NEAR_PARENTS]]
+        near = {n for parent in best for n in self._candidates.neighbours(int(parent)) if self._candidates.is_open[n]}
+        return self._rng.choice(sorted(near)) if near else None
 
     def _open_ones(self, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Untried programs that are considered: those looked at, and those that differ from the best in one choice."""

@@ -14,7 +14,7 @@ import pytest
 
 from engine.kernels.space import Program, Value
 from engine.tuning.evolution import fit_linear
-from engine.tuning.learned import Correction
+from engine.tuning.learned import NEAR_PARENTS, PATIENCE, Correction
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES, make_strategy
 from engine.tuning.strategy import Strategy
@@ -165,6 +165,24 @@ def test_a_space_without_programs_has_nothing_to_propose(name: str) -> None:
 def test_a_right_model_needs_no_learning() -> None:
     for name in ("learned", "evolution", "model"):
         assert best_after(name, Synthetic(5, known=1.0), 10) > 0.999, name
+
+
+@pytest.mark.parametrize(("idle", "looks_beside"), [(PATIENCE, True), (PATIENCE - 1, False)])
+def test_a_search_that_finds_nothing_better_looks_beside_the_best(
+    idle: int, looks_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first program stays the best for so many trials; with the chance at 1 every proposal is then a neighbour."""
+    monkeypatch.setattr("engine.tuning.learned.NEAR_CHANCE", 1.0)
+    space = Synthetic(3)
+    strategy = make_strategy("learned", space, random.Random(0))
+    tried = random.Random(1).sample(space.programs, idle + 1)
+    strategy.learn([(program, 10.0 + n) for n, program in enumerate(tried)])
+    best = tried[:NEAR_PARENTS]
+
+    def is_near(program: Program) -> bool:
+        return any(sum(a != b for a, b in zip(program.values, one.values, strict=True)) == 1 for one in best)
+
+    assert all(map(is_near, strategy.propose(6))) == looks_beside
 
 
 def test_a_correction_gives_back_what_it_saw_and_doubts_the_rest() -> None:
