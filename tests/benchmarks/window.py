@@ -182,13 +182,14 @@ def measured(file: Path) -> Figures:
         searched = {kind: _search(window, text) for kind, text in QUERIES.items()}
         _until(lambda: window.workspace.client.is_idle)
         dog.stop()
+        memory = _megabytes(os.getpid()), _megabytes(window.workspace.client.process_id)
         model, listing, history = window.workspace.model, listing_milliseconds(window), history_milliseconds(window)
         assert model is not None
         return Figures(
             file.stem, len(model.operators), len(model.nodes), parsed[0] - begin, usable - parsed[0],
             usable - answered[0], expanded, pan, fit, selected, dog.longest_ms, searched,
             *(after - before for before, after in zip(*spent, strict=True)),
-            _megabytes(os.getpid()), _megabytes(window.workspace.client.process_id), *listing, history,
+            *memory, *listing, history,
         )  # fmt: skip
     finally:
         window.close()

@@ -24,7 +24,7 @@ ZOOM = 0.8
 NONE = -1
 LOOK_MS = 20
 """Milliseconds between two looks whether charts can be made."""
-HINT = "Wheel zooms, drag pans, Ctrl+drag zooms to a rectangle, Shift+drag selects; 0 or a double click shows all"
+HINT = "Wheel zooms, drag pans, Ctrl+drag zooms to a rectangle, Shift+drag selects; L: logarithmic, 0: all"
 
 
 class PlotFrame(QWidget, Themed):
