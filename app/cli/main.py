@@ -222,11 +222,12 @@ def calibrate(
     files: Annotated[
         list[Path],
         Argument(
-            metavar="FILE...",
+            metavar="[FILE...]",
             parser=read_file,
-            help="What `measure --json` or the GPU benchmark wrote, or a table like resources/published/times.csv.",
+            help="What `measure --json` or the GPU benchmark wrote, or a table like resources/published/times.csv; "
+            "none with --target cpu, which measures this machine's rates.",
         ),
-    ],
+    ] = NO_PATHS,
     target: Annotated[
         str | None,
         Option(

@@ -13,6 +13,7 @@ from app.cli import output
 from app.cli.compile_job import CompileJob
 from app.cli.doctor import describe_cache, examine
 from engine import (
+    BadInput,
     Conflict,
     CpuKernel,
     EngineError,
@@ -29,6 +30,7 @@ from engine.fusion.host_program import host_program, host_row
 from engine.scheduling.tree_text import show
 from engine.support import cache
 from engine.support.serialization import fields_to_json, from_json, to_json
+from engine.target.host_cpu import HOST
 from views.format import amount, duration, figure, plural, published_line
 
 
@@ -286,6 +288,9 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
 
 def calibrate(files: list[Path], target: str | None, json: bool) -> None:
     """Figures fitted to measured or published times, kept for this user's predictions."""
+    if target == HOST:
+        _calibrate_host(files, json)
+        return
     with output.steps("calibrate") as observe:
         found = engine.calibrate(files, target, observe)
     path = engine.keep_calibration(found)
@@ -303,6 +308,22 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
     output.table(title, ("figure", "before>", "after>", "unit", "change>", "rows>"), figures)
     errors = ((one.kind, str(one.rows), f"{one.before:.1%}", f"{one.after:.1%}") for one in found.errors)
     output.table("\nMedian error of predictions", ("kernels", "rows>", "before>", "after>"), errors)
+    output.say(f"{path}: predictions use it from now on; delete it to undo")
+
+
+def _calibrate_host(files: list[Path], json: bool) -> None:
+    """Measure the rates of this machine's CPU, and keep them."""
+    from engine.execution.native.figures import calibrate_cpu
+
+    if files:
+        raise BadInput("calibrate", str(files[0]), "this machine's CPU is measured, not fitted", "leave the files out")
+    before, after, path = calibrate_cpu()
+    if json:
+        output.document(file=str(path), target=after.name, device=after.title, figures=to_json(after.figures()))
+        return
+    old, now = before.figures(), after.figures()
+    figures = ((n, f"{old[n].value:.3g}", f"{one.value:.3g}", one.unit, one.source) for n, one in now.items())
+    output.table(f"{after.name}: {after.title}", ("figure", "before>", "now>", "unit", "source"), figures)
     output.say(f"{path}: predictions use it from now on; delete it to undo")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from engine.cpu.estimate import estimate_cpu
 from engine.cpu.marks import CpuMarks
 from engine.cpu.nodes import CppProgram, CpuWork
 from engine.cpu.panels import batches_of
-from engine.cpu.product import PIPES, CpuProduct, bringing_clocks, match_product, tile_clocks
+from engine.cpu.product import PIPES, CpuProduct, bringing_clocks, match_product, tile_clocks, tile_limits
 from engine.cpu.product_text import ProductText
 from engine.cpu.source import KernelText
-from engine.cpu.tiles import PACKED, PREPARED, ProductConfig, choose_config
+from engine.cpu.tiles import PACKED, PREPARED, ProductConfig, depth_units, make_config
 from engine.cpu.traffic import vector_operations
 from engine.fusion.nodes import FusionGroup
 from engine.scheduling.nodes import ScheduleTree
@@ -18,13 +19,17 @@ from engine.target.cpu import CpuTarget
 from engine.tensor.traffic import compulsory_bytes
 
 GEMM = "gemm"
+STREAMING = 0.55
+"""Part of the second cache's rate that panels reach while products run (measured on Zen 5)."""
+CALL = 40
+"""Instructions of a tile beside its products and sums."""
 
 
 def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> CppProgram:
     """The kernel of a product; Unsupported where a group or a schedule is none."""
     product = match_product(group.program, tree, machine)
     marks = CpuMarks(tree)
-    config = choose_config(product, machine, marks)
+    config = _choose_config(product, machine, marks)
     kernel = KernelText(group, machine, ("scalar.hpp", "product.hpp"))
     writer = ProductText(product, config, kernel, machine)
     writer.constants()
@@ -44,6 +49,13 @@ def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> Cp
         GEMM, kernel.source(0, tuple(size for _, _, size in prepared)), product_work(product, config, machine),
         config.marks(), marks.notes(), placements, intrinsic=product.instruction.name,
     )  # fmt: skip
+
+
+def _choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
+    """The tile, with its blocks, that is predicted to be the quickest; marks go before."""
+    tiles = [tile for tile in tile_limits(machine) if tile[0] <= max(4, product.rows.size)]
+    made = [make_config(product, machine, marks, tile) for tile in tiles]
+    return min(made, key=lambda one: estimate_cpu(product_work(product, one, machine), machine).microseconds)
 
 
 def _prepared_memory(
@@ -79,9 +91,16 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
         packing += int(bringing_clocks(product) * PIPES * again)
     after = sum(vector_operations(s, machine) for s in product.after)
     moved = sum(compulsory_bytes(product.program))
-    streamed = 4 * batches * words * (panels * m + row_blocks * n)
+    units, each = depth_units(product)
+    # Each tile writes its sums, and where the depth is in blocks reads and writes them for each.
+    calls = batches * tiles * panels * -(-units // config.depth_block)
+    handing = calls * (CALL + config.rows * config.vectors * (2 if units == config.depth_block else 4))
+    # Columns that fit a part of the first cache stay there for all tiles below one another.
+    is_near = 4 * width * each * config.depth_block <= machine.l1_bytes.value / 2
+    streamed = 4 * batches * words * panels * (m + width * (row_blocks if is_near else tiles)) / STREAMING
     return CpuWork(
-        regions=1, tasks=batches * row_blocks * column_blocks, flops=int(useful), vector_ops=int(after + packing),
+        regions=1, tasks=batches * row_blocks * column_blocks, flops=int(useful),
+        vector_ops=int(after + packing + handing),
         bytes_compulsory=moved, bytes_l1=int(4 * batches * words * tiles * panels * (config.rows + width)),
         bytes_l2=int(streamed), bytes_l3=max(moved, int(4 * batches * words * (column_blocks * m + row_blocks * n))),
         rate_share=useful / done if done else 1.0,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cpu.marks import CpuMarks
-from engine.cpu.product import CpuProduct, ProductSide, tile_clocks, tile_limits
+from engine.cpu.product import CpuProduct, ProductSide, tile_limits
 from engine.target.cpu import CpuTarget
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
@@ -18,7 +18,7 @@ PREPARED, DIRECT, PACKED, STAGED = "prepared", "direct", "packed", "staged"
 to panels by each block of tiles; or are copied once for all, so that vectors read them in place."""
 PAGE = 4096
 """Bytes apart of which rows fall into the same places of the first cache."""
-LEAST_WORDS = 256
+LEAST_WORDS = 1024
 """Words of a block's depth, at least: sums are loaded and stored for each block."""
 TASKS = 4
 """Blocks of tiles for each core, where they cost nothing."""
@@ -51,12 +51,12 @@ class ProductConfig:
         }  # fmt: skip
 
 
-def choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
-    """The tile that wastes least and keeps the pipes full, and blocks for all cores; marks go before."""
-    m, n = product.rows.size, product.column_count
+def make_config(
+    product: CpuProduct, machine: CpuTarget, marks: CpuMarks, tile: tuple[int, int]
+) -> ProductConfig:
+    """A tile with blocks for all cores; marks go before."""
     rows_dim, columns_dim = _dimensions(product)
-    allowed = sorted(tile_limits(machine))
-    rows, vectors = min(allowed, key=lambda tile: (tile_clocks(tile, m, n, machine), -tile[0] * tile[1]))
+    allowed, (rows, vectors) = tile_limits(machine), tile
     vectors = marks.number("vector", vectors, "1 to 4 vectors", lambda k: max(1, min(k, 4)), columns_dim)
     most = max(r for r, v in allowed if v == vectors)
     rows = marks.number("tile", min(rows, most), f"1 to {most} rows beside {vectors} vectors",
@@ -68,7 +68,7 @@ def choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> P
 def _with_blocks(
     product: CpuProduct, config: ProductConfig, machine: CpuTarget, marks: CpuMarks
 ) -> ProductConfig:
-    """Blocks of tiles whose rows stay in the second cache, with as many of them as cores ask for."""
+    """Blocks of tiles whose rows stream from the nearer caches, with as many of them as cores ask for."""
     m, n, width = product.rows.size, product.column_count, config.vectors * machine.lanes
     tiles, panels, second = -(-m // config.rows), -(-n // width), machine.l2_bytes.value
     outer, each = depth_units(product)
@@ -80,7 +80,7 @@ def _with_blocks(
         (product.anchor.name, product.depth[0].name),
     )
     words = depth_block * each
-    row_block = max(1, min(tiles, int(second / 2) // (4 * words * config.rows)))
+    row_block = max(1, min(tiles, int(2 * second) // (4 * words * config.rows)))
     cores, batches = int(machine.cores.value), math.prod(i.extent for i in product.batch)
     wanted = -(-cores * (TASKS if config.row_mode != PACKED else 1) // batches)
     column_block = max(1, panels // wanted)
