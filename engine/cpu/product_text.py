@@ -26,6 +26,8 @@ class ProductText(EpilogueText):
         add(f"constexpr int ROWS = {config.rows}, VECTORS = {config.vectors}, COLUMNS = VECTORS * LANES;  // of a tile")
         add("constexpr i64 TILES = (M + ROWS - 1) / ROWS, PANELS = (N + COLUMNS - 1) / COLUMNS;")
         add(f"constexpr i64 ROW_BLOCK = {config.row_block}, COLUMN_BLOCK = {config.column_block};  // tiles, panels")
+        if self._fetches_ahead:
+            add("constexpr i64 AHEAD = (COLUMNS + ROW_BLOCK - 1) / ROW_BLOCK;  // words that a tile fetches for each")
         if self.is_blocked:
             add(f"constexpr i64 DEPTH_BLOCK = {config.depth_block};  // units")
         add("")
@@ -47,6 +49,7 @@ class ProductText(EpilogueText):
         text.add("// IN_PLACE: columns lie in their array, not in a panel.")
         text.add("template <int HEIGHT, int WIDTH, bool IN_PLACE>")
         arguments = ["const u32* __restrict__ rows", "const u32* __restrict__ columns", "i64 unit", "i64 units"]
+        arguments += ["const u32* ahead"] * self._fetches_ahead
         arguments.append(f"{self.sum_type}* __restrict__ found")
         with text.block(f"static NOT_INLINE void multiply({', '.join(arguments)})", self.link):
             text.add(f"Tile<{self.product.instruction.struct}, HEIGHT, WIDTH> sums;", self.link)
@@ -75,12 +78,22 @@ class ProductText(EpilogueText):
         if self.rows.mode != DIRECT and not in_place:
             head = "for (i64 word = 0; word < (units - unit) * UNIT_WORDS; ++word)"
             with self.text.block(head, self.link):
+                if self._fetches_ahead:
+                    self.text.add("__builtin_prefetch(ahead + word * AHEAD);", self.link)
                 self.text.add("sums.add(rows + word * ROWS, 1, columns + word * COLUMNS);", self.link)
             return
         with self.depth_loops() as (word, _):
+            if self._fetches_ahead:
+                self.text.add(f"__builtin_prefetch(ahead + ({word}) * AHEAD);", self.link)
             rows = self._place(self.rows, word, self.rows.mode == DIRECT)
             columns = self._place(self.columns, word, in_place)
             self.text.add(f"sums.add(rows + {rows}, {self._row_step()}, columns + {columns});", self.link)
+
+    @property
+    def _fetches_ahead(self) -> bool:
+        """Whether tiles fetch the next panel of columns into the caches, each its part: weights that no kernel before
+        has read come from memory."""
+        return self.columns.mode == PREPARED
 
     def _place(self, side: SideText, word: str, is_direct: bool) -> str:
         """The place of a depth's word, from the first row or column on."""
@@ -193,6 +206,7 @@ class ProductText(EpilogueText):
         if side.mode == PREPARED:
             place = f"({self.number(side, 'panel')} * WORDS + unit * UNIT_WORDS) * COLUMNS"
             text.add(f"const u32* const columns = prepared_columns + {place};", self.link)
+            text.add("const u32* const next = columns + (panel + 1 < PANELS ? WORDS * COLUMNS : 0);", self.link)
             return
         pack = self.call(side, "n0", ("unit", "units"), "column_panel.data", [i.name for i in self.product.batch])
         if side.mode == PACKED:
@@ -220,6 +234,9 @@ class ProductText(EpilogueText):
             sums = "sums_of_rows.data + (number - tile_block) * ROWS"
         else:
             text.add(f"const u32* const rows = {self._start(side)};", self.link)
+        if self._fetches_ahead:
+            part = "(number - tile_block) * AHEAD * (units - unit) * UNIT_WORDS"
+            text.add(f"const u32* const ahead = next + {part};", self.link)
         if self.shifts:
             text.add(f"const int* const row_sums = {sums};", self.link)
         if self.is_blocked:
@@ -239,7 +256,8 @@ class ProductText(EpilogueText):
         rest_in_place = "true" if self.columns.mode == STAGED else "false"
 
         def call(height: int, width: int, place: str) -> None:
-            text.add(f"multiply<{height}, {width}, {place}>(rows, columns, unit, units, found);", self.link)
+            ahead = "ahead, " if self._fetches_ahead else ""
+            text.add(f"multiply<{height}, {width}, {place}>(rows, columns, unit, units, {ahead}found);", self.link)
             condition = "if (units == UNITS) " if self.is_blocked else ""
             text.add(f"{condition}finish<{height}, {width}>({arguments});", self.link)
 
