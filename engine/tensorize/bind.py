@@ -70,7 +70,7 @@ class GemmAxes:
 def axes_of_contraction(statement: Statement, reduced_columns: Collection[str] = ()) -> GemmAxes:
     """The axes of a contraction.  reduced_columns: iterators that reductions of its results walk in the same kernel."""
     factors = factors_of(statement, reduced_columns)
-    first, second = map(_operand_of, factors)
+    first, second = map(element_access, factors)
     used = [iterators_of(factor) for factor in factors]
     rows = tuple(i for i in statement.parallel if i.name in used[0] - used[1])
     columns = tuple(i for i in statement.parallel if i.name in used[1] - used[0])
@@ -81,7 +81,7 @@ def axes_of_contraction(statement: Statement, reduced_columns: Collection[str] =
     )
 
 
-def _operand_of(factor: Scalar) -> Access:
+def element_access(factor: Scalar) -> Access:
     """The element that a factor stands for: of one of codes, what most iterators move, codes before their scales."""
     read = accesses(factor)
     if is_of_codes(factor):

@@ -14,12 +14,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.fusion.shape import product_operands
+from engine.fusion.shape import is_of_codes, product_operands
 from engine.tensor.index import Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Position, Scalar, Statement, accesses
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Iterator,
+    Position,
+    Scalar,
+    Statement,
+    accesses,
+    iterators_of,
+)
 from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import plain_iterator
-from engine.tensorize.bind import multiplied_dtype
+from engine.tensorize.bind import element_access, multiplied_dtype
 
 ONES, BAND = "ones", "band"
 """Constant factors that no array holds."""
@@ -106,14 +116,14 @@ def _explicit_product(statement: Statement, arrays: Mapping[str, Array]) -> Prod
     """The product of two factors that the statement sums; None where it sums something else."""
     assert statement.reduction is not None
     factors = product_operands(statement.expression)
-    if factors is None or any(len(set(accesses(factor))) != 1 for factor in factors):
+    if factors is None or any(len(set(accesses(f))) != 1 and not is_of_codes(f) for f in factors):
         return None
     if not isinstance(statement.expression, Apply) or statement.expression.function != "mul":
         return "products are rounded before they are summed, an intrinsic sums them as they are"
     if not adds_nothing(statement):
         return "the zeros that fill ragged tiles would count: the product of the factors is not 0 where both read 0"
-    read = [next(iter(accesses(factor))) for factor in factors]
-    if any(_asks_position(factor) for factor in factors):
+    read = [_read_element(factor, statement) for factor in factors]
+    if any(_asks_position(factor) and not is_of_codes(factor) for factor in factors):
         return None
     held = statement.reduction.accumulate
     operands = tuple(
@@ -123,6 +133,15 @@ def _explicit_product(statement: Statement, arrays: Mapping[str, Array]) -> Prod
     result = ProductOperand(statement.write.array, held, statement.write.indices)
     found = ProductForm(statement.iterators, frozenset(statement.reduction.iterators), operands, result)
     return _with_splits(found)
+
+
+def _read_element(factor: Scalar, statement: Statement) -> Access:
+    """The element that a factor is; of one of codes, that which they stand for, however they are packed."""
+    found = element_access(factor)
+    if not is_of_codes(factor):
+        return found
+    moved = iterators_of(factor)
+    return replace(found, indices=tuple(Index.of(i.name) for i in statement.iterators if i.name in moved))
 
 
 def _sum_as_product(statement: Statement, arrays: Mapping[str, Array]) -> ProductForm:

@@ -259,3 +259,10 @@ def test_codes_of_the_wrong_half_of_a_byte_are_found(tmp_path: Path) -> None:
     wrong = replace(kernel, source=replace(kernel.source, text=text.replace("int(v % 2)", "int((v + 1) % 2)")))
     checked = check_kernel(wrong, *group_values(group))
     assert checked.status == "fail" and {finding.kind for finding in checked.findings} == {"wrong result"}
+
+
+@pytest.mark.parametrize("name", ["uint4 in blocks of 32", "int8 along depths"])
+def test_codes_are_a_factor_of_the_product_that_instructions_are_matched_to(name: str, tmp_path: Path) -> None:
+    found = engine.mappings(CASES[name].group(tmp_path))
+    assert found.product.startswith("y[i, j] = sum(k) x[i, k] * w") and found.product.endswith("[j, k]")
+    assert [one.intrinsic for one in found.mappings if one.state == "compiled"] == ["mma_m16n8k16_f16"]

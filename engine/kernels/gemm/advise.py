@@ -328,6 +328,8 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
     entries = [mark(*along, "stages", chosen.stages, because)]
     if chosen.register_stages > 1 and intrinsic:
         steps = chosen.block[2] // chosen.slices // intrinsic.k
-        because = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"
+        # Of codes a tile has no fragments before all threads have taken theirs apart.
+        across = "" if any(map(is_of_codes, axes.expressions)) else ", across tiles"
+        because = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied{across}"
         entries.append(mark(*along, "register_stages", chosen.register_stages, because))
     return Advice("pipeline", Scenario(tuple(entries)))
