@@ -14,10 +14,10 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import SECTOR, WARP
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.bind import axes_of_contraction, unpacking_flops
+from engine.tensorize.bind import GemmAxes, axes_of_contraction, unpacking_flops
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -81,10 +81,11 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
     """Whether it is a product on CUDA cores."""
     if intrinsic or on_cores:
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    if multiplied is not None and on_cores:
-        flops += _padded_flops(tile, multiplied)
-    if isinstance(tile.config, GemmConfig) and not tile.needs:
-        flops += sum(_unpacking_flops(tile, tile.config, s, program) for s in products)
+    if multiplied is not None:
+        for one in filter(is_contraction, products):
+            axes = axes_of_contraction(one, reduced_columns(program.statements, one))
+            flops += _padded_flops(axes, multiplied) if on_cores else 0
+            flops += 0 if tile.needs else _unpacking_flops(axes, multiplied)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     asked = tuple(requests_of(tile))
     again = _read_again(program, tile)
@@ -149,20 +150,23 @@ def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
     return ranges.parts if isinstance(ranges, BlockRanges) else ((tile.grid, tile.body),)
 
 
-def _padded_flops(tile: TileProgram, config: GemmConfig) -> int:
-    """Operations of all threads in the main loop, those on the zeros of ragged tiles included."""
+def _padded_flops(axes: GemmAxes, config: GemmConfig) -> int:
+    """Operations of all threads in the main loop of a product, those on the zeros of ragged tiles included."""
     rows, columns, depth = config.block
-    steps = math.ceil(-(-tile.constants["DEPTH"] // depth) / config.split_k)
-    return 2 * rows * columns * depth * steps * tile.grid
+    return 2 * rows * columns * depth * _tile_steps(axes, config)
 
 
-def _unpacking_flops(tile: TileProgram, config: GemmConfig, product: Statement, program: TensorProgram) -> int:
+def _unpacking_flops(axes: GemmAxes, config: GemmConfig) -> int:
     """Operations that compute factors from codes: of each element of a tile once, not of each product of it."""
-    axes = axes_of_contraction(product, reduced_columns(program.statements, product))
-    steps = math.ceil(-(-tile.constants["DEPTH"] // config.block[2]) / config.split_k)
     of_elements = unpacking_flops(axes)
     once = sum(of * side for of, side in zip(of_elements, config.block, strict=False)) * config.block[2]
-    return once * steps * tile.grid - sum(of_elements) * product.points
+    return once * _tile_steps(axes, config) - sum(of_elements) * axes.statement.points
+
+
+def _tile_steps(axes: GemmAxes, config: GemmConfig) -> int:
+    """Tiles of the depth that all blocks of a product walk together."""
+    tiles = [-(-size // tile) for size, tile in zip(axes.sizes, config.block, strict=True)]
+    return axes.batches * tiles[0] * tiles[1] * config.split_k * -(-tiles[2] // config.split_k)
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:

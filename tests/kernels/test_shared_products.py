@@ -61,6 +61,23 @@ def test_one_launch(widths: Widths, dtype: str, tmp_path: Path) -> None:
     assert isinstance(row, Row) and not row.left, row
 
 
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_products_may_have_depths_of_their_own(dtype: str, tmp_path: Path) -> None:
+    """As a gradient has: the rows of what they share are summed by one of them. Work counts what each multiplies."""
+    nodes: list[Node] = [
+        ("MatMul", ["x", "w"], ["y"], {}), ("Transpose", ["x"], ["t"], {"perm": [1, 0]}),
+        ("MatMul", ["t", "g"], ["z"], {}),
+    ]  # fmt: skip
+    inputs = {"x": (dtype, (256, 512)), "w": (dtype, (512, 256)), "g": (dtype, (256, 256))}
+    graph = engine.load(write_model(tmp_path / "p.onnx", nodes, inputs, ["y", "z"]))
+    plan = engine.fuse(graph, "a100", "xla", Fixed(groups=(("n0", "n2"),)))
+    (group,) = plan.groups
+    kernel = engine.compile(group)
+    assert isinstance(kernel.tile.config, SharedProductsConfig) and engine.check(kernel).status == "pass"
+    assert (kernel.facts.tensor_flops or kernel.facts.flops) == 2 * 2 * 256 * 256 * 512
+
+
 def test_a_launch_of_all_is_predicted_faster_than_each_alone(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EQUAL)
     apart = engine.fuse(engine.load(tmp_path / "p.onnx"), target="a100", policy="xla")
