@@ -13,7 +13,7 @@ from engine.fusion.group_signature import ShapeCache, in_names_of, likeness
 from engine.fusion.group_times import GroupTimes
 from engine.fusion.legality import row_bytes
 from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, is_of_codes, summed_factors
-from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitched import FEW_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
 from engine.fusion.stitching.nodes import Fixed
@@ -155,11 +155,25 @@ class _Growth:
             if self._is_kept_apart(steps):
                 continue
             grown = self._kernel(steps)
+            if grown is None or not self._is_worth_its_tiles(self.products[anchor], n, grown):
+                continue
             # The steps of a product are joined already: one of them stands for all.
-            if grown is not None and self._joins.join(self._numbers((anchor, n))):
+            if self._joins.join(self._numbers((anchor, n))):
                 self.products[anchor] = grown
                 home[n] = anchor
                 return
+
+    def _is_worth_its_tiles(self, product: _Grown, n: int, grown: _Grown) -> bool:
+        """Whether a kernel that makes a product without tiles, as a step asks for, is no slower than two."""
+        if not (product.shape.kind.is_product and grown.shape.kind.hands_over):
+            return True
+        anchors = [s for s in product.statements if is_contraction(s)]
+        alone = self._kernel((n,))
+        if alone is None or all(fewest_vectors(s) <= FEW_VECTORS for s in anchors):
+            return True
+        whole, *parts = (one.anchor() for one in (grown, product, alone))
+        saving = self._times.saving((whole.statements, whole.shape), ((p.statements, p.shape) for p in parts))
+        return saving.pays
 
     def _numbers(self, steps: Sequence[int]) -> tuple[int, ...]:
         """The steps among those of `joins_of`."""

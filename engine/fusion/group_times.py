@@ -62,6 +62,12 @@ class GroupTimes:
         self._savings: dict[Hashable, Saving] = {}
         """What one kernel saves, by the keys of `faster_shape`."""
 
+    def of(self, program: TensorProgram) -> GroupTimes:
+        """Those of another program; groups that both have are not looked at again."""
+        found = GroupTimes(program, self.target, self._time_of, self._numerics)
+        found._known = self._known
+        return found
+
     def faster_shape(
         self, key: Hashable, whole: tuple[Statement, ...], parts: Sequence[Group], find: Callable[[], Shape | str],
         refusal: str,

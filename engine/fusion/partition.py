@@ -149,7 +149,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, re
         shape = known or _shape(chosen.assessor, kernel)
         if copied:
             statements, shape = _copies(statements, shape, copied, n, arrays)
-        groups.append((_parts(statements, arrays, views), shape))
+        groups.append((name_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
     program = replace(program, arrays=arrays, statements=ordered)
     times = GroupTimes(program, request.target, request.time_of, request.numerics)
@@ -180,17 +180,23 @@ def _copies(
     return made, shape.with_names(names)
 
 
-def _parts(statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]) -> tuple[Statement, ...]:
-    """The statements of a group, each writer of an array but the first under a name of its own."""
+def name_parts(
+    statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]
+) -> tuple[Statement, ...]:
+    """The statements of a group, each writer of an array but the first under a name of its own.
+
+    arrays, views: those of the program, to which the names are added.
+    """
     written: dict[str, int] = {}
     made: list[Statement] = []
     for statement in statements:
-        array = statement.write.array
+        array = views.get(statement.write.array, statement.write.array)
         number = written[array] = written.get(array, -1) + 1
+        view = f"{array}|{number}" if number else array
         if number:
-            view = f"{array}|{number}"
             views[view] = array
             arrays[view] = replace(arrays[array], name=view)
+        if view != statement.write.array:
             statement = replace(statement, write=replace(statement.write, array=view))
         made.append(statement)
     return tuple(made)

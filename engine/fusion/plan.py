@@ -16,6 +16,7 @@ from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
 from engine.fusion.product_packs import with_product_packs
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
+from engine.fusion.recurrent_steps import with_recurrent_steps
 from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
 from engine.graph.nodes import Operator, OperatorGraph
@@ -61,7 +62,8 @@ def plan(
 
 def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
     """The kernels of a program whose layout statements are folded: of the search, then with attentions, products
-    with the reductions of their rows, and products that share a factor, as one kernel where that pays.
+    with the reductions of their rows, steps of recurrences, and products that share a factor, as one kernel where that
+    pays.
 
     without_kernel: operators of the graph that the program lacks.  Raises BadInput, naming operators and figures, where
     what is fixed cannot be.
@@ -70,6 +72,7 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
     if request.policy != STITCH:
         return parts
     found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
+    found = with_recurrent_steps(found, parts, fixed)
     return with_product_packs(found, parts, fixed) if request.packing else found
 
 

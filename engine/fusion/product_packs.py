@@ -59,11 +59,13 @@ class _ProductPacker:
             if shape.kind.takes_reductions and len(products) == 1:
                 for array in sorted(factors_of(products[0])):
                     readers.setdefault(array, []).append(n)
-        yield from (members for members in readers.values() if len(members) > 1)
+        for members in readers.values():
+            for first in range(0, len(members) - 1, MOST_PRODUCTS):
+                yield members[first : first + MOST_PRODUCTS]
 
     def try_to_pack(self, members: Sequence[int]) -> None:
         """One group in the place of the last of several, where they are independent and one launch is faster."""
-        members = [n for n in members if n in self.groups and not self.groups[n][1].kind.has_parts][:MOST_PRODUCTS]
+        members = [n for n in members if n in self.groups and not self.groups[n][1].kind.has_parts]
         numbers = [self._before.numbers[n] for n in members]
         statements = tuple({s.name: s for n in members for s in self.groups[n][0]}.values())
         if len(members) < 2 or not self._may_be_one(statements, numbers) or len(parts_of(statements)) < len(members):

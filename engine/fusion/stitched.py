@@ -28,8 +28,9 @@ FEWEST_BLOCKS = 32
 """Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
 """Blocks that run at once: what each of them computes for itself costs no more than what one does."""
-FEW_VECTORS = 8
-"""Vectors that a matrix is multiplied with up to which a block for each of its rows is no slower than tiles."""
+FEW_VECTORS, MOST_VECTORS = 8, 32
+"""Vectors that a matrix is multiplied with up to which a block for each of its rows is no slower than tiles, and up to
+which it may be faster, as its results are used where they are made."""
 MOST_AXES = 16
 """Axes that the loops of one kernel have names for."""
 
@@ -111,7 +112,7 @@ def _unfit(statements: Sequence[Statement]) -> str:
         for array in statement.sources:
             if array in in_parts:
                 return f"{statement.operator} reads {array}, which several loops write in parts"
-        if is_contraction(statement) and not _has_few_vectors(statement):
+        if is_contraction(statement) and fewest_vectors(statement) > MOST_VECTORS:
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
@@ -123,15 +124,14 @@ def _unfit(statements: Sequence[Statement]) -> str:
     return ""
 
 
-def _has_few_vectors(product: Statement) -> bool:
-    """Whether a statement multiplies a matrix with few vectors: bound by reading it, and too narrow for tiles.
+def fewest_vectors(product: Statement) -> int:
+    """How many vectors a product multiplies a matrix with, of its two sides the one that has fewer.
 
     z[b, n] = sum(k) x[b, k] * w[n, k]  with b < 4     a block for each n reads a row of w, as memory-bound kernels do
     """
-    factors = product_operands(product.expression) if is_contraction(product) else None
-    if factors is None:
-        return False
-    return any(math.prod(i.extent for i in own) <= FEW_VECTORS for own in own_iterators(product, factors))
+    factors = product_operands(product.expression)
+    assert factors is not None, product.name
+    return min(math.prod(i.extent for i in own) for own in own_iterators(product, factors))
 
 
 def _update_conflict(statements: Sequence[Statement]) -> str:

@@ -1,0 +1,182 @@
+"""Put several steps of a recurrence into one launch where a block can go on by itself, and that is predicted faster.
+
+    h1 = f(h0 @ r, x1);  h2 = f(h1 @ r, x2);  ...      a block has a row of h and takes one step after the other
+
+Each block then reads all of r in every step: that pays for small matrices, where launches take longer than steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from engine.fusion.group_signature import likeness
+from engine.fusion.group_times import Group, Saving
+from engine.fusion.partition import Partition, name_parts
+from engine.fusion.shape import is_contraction
+from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
+from engine.fusion.stitching.kernel_graph import Joins
+from engine.fusion.stitching.nodes import Fixed
+from engine.tensor.nodes import Statement
+
+MOST_KERNELS = 3
+"""Kernels of one step."""
+MOST_JOINED = 40
+"""Statements of a launch of several steps: the scheduler's time grows faster than what a longer one saves."""
+
+Step = tuple[int, ...]
+"""The groups of one step, by their places."""
+
+
+def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) -> Partition:
+    """The partition with steps of recurrences in one launch where the estimate gains.
+
+    before: the partition as the search left it.  fixed: a person's groups take nothing in, and what is kept apart stays
+    so.
+    """
+    joiner = _StepJoiner(partition, before, fixed)
+    for steps in list(joiner.recurrences()):
+        joiner.try_to_join(steps)
+    return joiner.partition()
+
+
+class _StepJoiner:
+    def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
+        self._before, self._fixed = partition, fixed
+        self.groups = dict(enumerate(partition.groups))
+        self._joins = Joins(partition.chosen.graph)
+        number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
+        for group, _ in self.groups.values():  # what became one group after the kernels were chosen is one here, too
+            kernels = {number[s.name] for s in group}
+            if len(kernels) > 1:
+                self._joins.join(kernels)
+        self._arrays, self._views = dict(partition.program.arrays), dict(partition.views)
+        self._savings, self._spent = dict(partition.savings), dict(partition.spent)
+        readers: dict[str, list[int]] = {}
+        for n, (statements, _) in self.groups.items():
+            for array in {array for s in statements for array in s.sources}:
+                readers.setdefault(array, []).append(n)
+        self._readers = readers
+
+    def partition(self) -> Partition:
+        """The groups as they are now, in an order that respects data flow."""
+        if len(self.groups) == len(self._before.groups):
+            return self._before
+        places = {n: place for place, n in enumerate(self._joins.in_order())}
+        ordered = sorted(self.groups, key=lambda n: places[self._before.numbers[n]])
+        after = self._before.with_groups(self.groups, ordered)
+        program = replace(after.program, arrays=self._arrays)
+        return replace(after, program=program, views=self._views, savings=self._savings, spent=self._spent)
+
+    def recurrences(self) -> Iterator[list[Step]]:
+        """Equal steps, each of which reads what the one before makes: runs of two and more."""
+        taken: set[int] = set()
+        for first in self.groups:
+            ahead = [n for n in itertools.islice(self._path(first), 2 * MOST_KERNELS) if n not in taken]
+            keys = [self._key(n) for n in ahead]
+            for length in range(1, len(ahead) // 2 + 1):
+                if keys[:length] != keys[length : 2 * length] or not self._multiplies(ahead[:length]):
+                    continue
+                steps = list(self._repeats(first, keys[:length], taken))
+                taken.update(n for step in steps for n in step)
+                yield steps
+                break
+
+    def _repeats(self, first: int, keys: Sequence[object], taken: set[int]) -> Iterator[Step]:
+        """The steps with these keys, from a group on."""
+        path = self._path(first)
+        while True:
+            step = tuple(itertools.islice(path, len(keys)))
+            if [self._key(n) for n in step] != list(keys) or not taken.isdisjoint(step):
+                return
+            yield step
+
+    def _path(self, n: int) -> Iterator[int]:
+        """A group, the first one that reads what it makes, and so on."""
+        while self._may_be_of_step(n):
+            yield n
+            made = {s.write.array for s in self.groups[n][0]}
+            following = [m for array in made for m in self._readers.get(array, ()) if m > n]
+            if not following:
+                return
+            n = min(following)
+
+    def _key(self, n: int) -> object:
+        """Equal for groups of equal steps, which read other slices of their inputs."""
+        statements, shape = self.groups[n]
+        forms = tuple(
+            (tuple(i.extent for i in s.iterators), s.reduction and s.reduction.operation, len(s.sources))
+            for s in statements
+        )
+        return shape.kind, forms
+
+    def _may_be_of_step(self, n: int) -> bool:
+        """Whether a block may make a group's results for its row: no attention, no part of a launch, few vectors."""
+        statements, shape = self.groups[n]
+        if shape.kind.is_pattern or shape.kind.has_parts:
+            return False
+        return all(fewest_vectors(s) <= MOST_VECTORS for s in statements if is_contraction(s))
+
+    def _multiplies(self, step: Sequence[int]) -> bool:
+        return any(is_contraction(s) for n in step for s in self.groups[n][0])
+
+    def try_to_join(self, steps: Sequence[Step]) -> None:
+        """Equal numbers of steps to a launch: of two, where that gains, and of as many as there may be."""
+        size = sum(len(self.groups[n][0]) for n in steps[0])
+        most = min(len(steps), MOST_JOINED // size)
+        two = self._joined(steps[:2]) if most > 1 else None
+        if two is None:
+            return
+        most = _even(len(steps), most)
+        many = self._joined(steps[:most]) if most > 2 else None
+        together = most if many is not None and many[1].fused * 2 < two[1].fused * most else 2
+        for first in range(0, len(steps) - 1, together):
+            found = self._joined(steps[first : first + together])
+            if found is not None and len(steps[first : first + together]) > 1:
+                self._put(steps[first : first + together], *found)
+
+    def _joined(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
+        """One group of steps and what it saves; None where it cannot be one or does not pay."""
+        members = [n for step in steps for n in step]
+        own = tuple(s for n in members for s in self.groups[n][0])
+        if not self._may_be_one(own, members):
+            return None
+        statements = name_parts(own, self._arrays, self._views)
+        program = self._before.program
+        program = replace(program, arrays=self._arrays, outputs=(*program.outputs, *self._views))
+        kept = program.needed_outside(statements)
+        times = self._before.times.of(program)
+        parts = [self.groups[n] for n in members]
+        key = ("steps", likeness(statements, kept))
+        found = times.faster_shape(key, statements, parts, lambda: stitched_shape(statements, kept), "slower")
+        return None if isinstance(found, str) else ((statements, found[0]), found[1])
+
+    def _may_be_one(self, statements: Sequence[Statement], members: Sequence[int]) -> bool:
+        """Whether neither a person nor another kernel stands between them."""
+        operators = {s.operator for s in statements}
+        is_held = any(not operators.isdisjoint(group) for group in self._fixed.groups)
+        numbers = [self._before.numbers[n] for n in members]
+        return not (is_held or self._fixed.why_apart(operators) or self._joins.closes_cycle(numbers))
+
+    def _put(self, steps: Sequence[Step], group: Group, saving: Saving) -> None:
+        """One group in the place of the last of its steps'."""
+        members = [n for step in steps for n in step]
+        numbers = [self._before.numbers[n] for n in members]
+        known = [self._spent.pop(number, None) for number in numbers]
+        spent = sum(
+            self._before.figures([n]).microseconds if time is None else time
+            for n, time in zip(members, known, strict=True)
+        )
+        self._joins.join(numbers)
+        self._savings[numbers[-1]] = saving
+        self._spent[numbers[-1]] = spent - saving.separate + saving.fused
+        for n in members:
+            del self.groups[n]
+        self.groups[members[-1]] = group
+
+
+def _even(steps: int, most: int) -> int:
+    """Steps of a launch, so that launches are as long as each other: all alike where a divisor is near `most`."""
+    whole = next(n for n in range(most, 0, -1) if steps % n == 0)
+    return whole if 2 * whole > most else -(-steps // -(-steps // most))

@@ -1,0 +1,77 @@
+"""Steps of recurrences: one kernel for a step, several steps in one launch, where the estimate gains by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.fusion import plan as planning
+from tests.semantics.single import Node, write_model
+from tests.support.needs import needs_compiler
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+RESETS_BEFORE: dict[str, dict[str, object]] = {"LSTM": {}, "GRU": {"linear_before_reset": 1}, "RNN": {}}
+
+
+def layer(folder: Path, kind: str, steps: int, batch: int, hidden: int, size: int = 16) -> engine.OperatorGraph:
+    """A recurrent layer; its weights are small, so that states do not saturate."""
+    gates = GATES[kind] * hidden
+    draw = np.random.default_rng(0)
+    weights = {"w": draw.normal(0, 0.2, (1, gates, size)), "r": draw.normal(0, 0.2, (1, gates, hidden))}
+    constants = {name: value.astype(np.float32) for name, value in weights.items()}
+    nodes: list[Node] = [(kind, ["x", "w", "r"], ["y"], {"hidden_size": hidden, **RESETS_BEFORE[kind]})]
+    path = write_model(folder / "r.onnx", nodes, {"x": ("float32", (steps, batch, size))}, ["y"], constants)
+    return engine.load(path)
+
+
+def microseconds(plan: engine.FusionPlan) -> float:
+    return sum(engine.predict(engine.compile(group)).microseconds * len(group.instances) for group in plan.groups)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", GATES)
+def test_small_steps_share_launches(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most a third of the launches, predicted faster, right at both levels and as a whole model."""
+    graph = layer(tmp_path, kind, 13, 12, 24)
+    plan = engine.fuse(graph, target="h100")
+    monkeypatch.setattr(planning, "with_recurrent_steps", lambda partition, before, fixed: partition)
+    alone = engine.fuse(graph, target="h100")
+    assert 3 * len(plan.launches) <= len(alone.launches) + 3 and microseconds(plan) < microseconds(alone)
+    for group in plan.groups:
+        kernel = engine.compile(group)
+        assert [engine.check(kernel, level=level).status for level in ("source", "ptx")] == ["pass", "pass"]
+    assert engine.check_model(graph, plan).status == "pass"
+
+
+def test_equal_launches_of_steps_are_one_kernel(tmp_path: Path) -> None:
+    plan = engine.fuse(layer(tmp_path, "LSTM", 25, 8, 16), target="a100")
+    joined = [group for group in plan.groups if len(group.program.statements) > 10]
+    # The last one keeps no state for steps behind it.
+    assert [len(group.instances) for group in joined] == [2, 1] and len(plan.launches) <= 6
+
+
+def test_large_steps_stay_launches_of_their_own(tmp_path: Path) -> None:
+    """A block that goes on by itself would read a megabyte of weights in every step."""
+    plan = engine.fuse(layer(tmp_path, "LSTM", 6, 16, 256), target="a100")
+    assert all(len(group.program.statements) < 10 for group in plan.groups)
+    # One kernel for a step: gates are used where they are made.
+    assert [group.kind for group in plan.groups][-2:] == ["stitched", "stitched"] and len(plan.launches) == 7
+
+
+def test_steps_of_many_rows_keep_their_tiles(tmp_path: Path) -> None:
+    plan = engine.fuse(layer(tmp_path, "LSTM", 4, 64, 64), target="a100")
+    assert "contraction" in {group.kind for group in plan.groups if len(group.instances) > 1}
+
+
+@needs_compiler
+def test_a_missing_barrier_between_steps_is_found(tmp_path: Path) -> None:
+    plan = engine.fuse(layer(tmp_path, "RNN", 5, 4, 32), target="a100")
+    group = max(plan.groups, key=lambda one: len(one.program.statements))
+    kernel = engine.compile(group)
+    assert engine.check(kernel).status == "pass" and kernel.source.text.count("barrier();") > 2
+    text = kernel.source.text.replace("barrier();", "")
+    assert engine.check(replace(kernel, source=replace(kernel.source, text=text))).status == "fail"
