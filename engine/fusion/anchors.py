@@ -13,7 +13,7 @@ from engine.fusion.group_signature import ShapeCache, in_names_of, likeness
 from engine.fusion.group_times import GroupTimes
 from engine.fusion.legality import row_bytes
 from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, is_of_codes, summed_factors
-from engine.fusion.stitched import FEW_VECTORS, fewest_vectors, stitched_shape
+from engine.fusion.stitched import FEW_VECTORS, MOST_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
 from engine.fusion.stitching.nodes import Fixed
@@ -207,7 +207,7 @@ def _shape(
     shape = common_shape(statements, kept)
     if isinstance(shape, Shape):
         return shape
-    stitched = stitched_shape(statements, kept)
+    stitched = stitched_shape(statements, kept, MOST_VECTORS)
     if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
         return shape  # scattered parts of an array would make kernels of their own of equal steps
     own = [s for s in statements if s.name not in stitched.inlined]

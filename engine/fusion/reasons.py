@@ -15,7 +15,7 @@ from engine.fusion.packing import parts_of
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
-from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitched import MOST_VECTORS, stitched_shape
 from engine.tensor.nodes import Statement, TensorProgram
 
 WORDS = {
@@ -80,7 +80,7 @@ def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
 
 def _shared_arrays(program: TensorProgram) -> frozenset[str]:
     """Intermediates of a stitched group that are handed over in shared memory."""
-    shape = stitched_shape(program.statements, frozenset(program.outputs))
+    shape = stitched_shape(program.statements, frozenset(program.outputs), MOST_VECTORS)
     return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Group, Saving
 from engine.fusion.partition import Partition, name_parts
-from engine.fusion.shape import is_contraction
+from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
@@ -58,6 +58,8 @@ class _StepJoiner:
             for array in {array for s in statements for array in s.sources}:
                 readers.setdefault(array, []).append(n)
         self._readers = readers
+        self._times = partition.times
+        self._possible: dict[int, bool] = {}
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
@@ -73,10 +75,14 @@ class _StepJoiner:
         """Equal steps, each of which reads what the one before makes: runs of two and more."""
         taken: set[int] = set()
         for first in self.groups:
+            if first in taken:
+                continue
             ahead = [n for n in itertools.islice(self._path(first), 2 * MOST_KERNELS) if n not in taken]
             keys = [self._key(n) for n in ahead]
             for length in range(1, len(ahead) // 2 + 1):
-                if keys[:length] != keys[length : 2 * length] or not self._multiplies(ahead[:length]):
+                if keys[:length] != keys[length : 2 * length]:
+                    continue
+                if not self._share_a_factor(tuple(ahead[:length]), tuple(ahead[length : 2 * length])):
                     continue
                 steps = list(self._repeats(first, keys[:length], taken))
                 taken.update(n for step in steps for n in step)
@@ -113,19 +119,34 @@ class _StepJoiner:
 
     def _may_be_of_step(self, n: int) -> bool:
         """Whether a block may make a group's results for its row: no attention, no part of a launch, few vectors."""
-        statements, shape = self.groups[n]
-        if shape.kind.is_pattern or shape.kind.has_parts:
-            return False
-        return all(fewest_vectors(s) <= MOST_VECTORS for s in statements if is_contraction(s))
+        if n not in self._possible:
+            statements, shape = self.groups[n]
+            is_plain = not (shape.kind.is_pattern or shape.kind.has_parts)
+            products = filter(is_contraction, statements)
+            self._possible[n] = is_plain and all(fewest_vectors(s) <= MOST_VECTORS for s in products)
+        return self._possible[n]
 
-    def _multiplies(self, step: Sequence[int]) -> bool:
-        return any(is_contraction(s) for n in step for s in self.groups[n][0])
+    def _share_a_factor(self, first: Step, second: Step) -> bool:
+        """Whether two steps multiply with the same matrix, as those of a recurrence do and equal layers do not."""
+
+        def factors(step: Step) -> set[str]:
+            products = [s for n in step for s in self.groups[n][0] if is_contraction(s)]
+            return {array for product in products for array in product.sources}
+
+        return not factors(first).isdisjoint(factors(second))
 
     def try_to_join(self, steps: Sequence[Step]) -> None:
         """Equal numbers of steps to a launch: of two, where that gains, and of as many as there may be."""
         size = sum(len(self.groups[n][0]) for n in steps[0])
         most = min(len(steps), MOST_JOINED // size)
-        two = self._joined(steps[:2]) if most > 1 else None
+        if most < 2:
+            return
+        for first in range(0, len(steps), most):  # what launches may write, before times of any are asked for
+            name_parts(self._statements(steps[first : first + most]), self._arrays, self._views)
+        program = self._before.program
+        outputs = (*program.outputs, *self._views)
+        self._times = self._before.times.of(replace(program, arrays=self._arrays, outputs=outputs))
+        two = self._joined(steps[:2])
         if two is None:
             return
         most = _even(len(steps), most)
@@ -139,18 +160,23 @@ class _StepJoiner:
     def _joined(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
         """One group of steps and what it saves; None where it cannot be one or does not pay."""
         members = [n for step in steps for n in step]
-        own = tuple(s for n in members for s in self.groups[n][0])
+        own = self._statements(steps)
         if not self._may_be_one(own, members):
             return None
         statements = name_parts(own, self._arrays, self._views)
-        program = self._before.program
-        program = replace(program, arrays=self._arrays, outputs=(*program.outputs, *self._views))
-        kept = program.needed_outside(statements)
-        times = self._before.times.of(program)
+        needed = self._before.program.needed_outside(own)
+        kept = frozenset(s.write.array for s in statements if self._views.get(s.write.array, s.write.array) in needed)
         parts = [self.groups[n] for n in members]
         key = ("steps", likeness(statements, kept))
-        found = times.faster_shape(key, statements, parts, lambda: stitched_shape(statements, kept), "slower")
+
+        def find() -> Shape | str:
+            return stitched_shape(statements, kept, MOST_VECTORS)
+
+        found = self._times.faster_shape(key, statements, parts, find, "slower")
         return None if isinstance(found, str) else ((statements, found[0]), found[1])
+
+    def _statements(self, steps: Sequence[Step]) -> tuple[Statement, ...]:
+        return tuple(s for step in steps for n in step for s in self.groups[n][0])
 
     def _may_be_one(self, statements: Sequence[Statement], members: Sequence[int]) -> bool:
         """Whether neither a person nor another kernel stands between them."""

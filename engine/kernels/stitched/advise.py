@@ -10,7 +10,7 @@ from engine.cost.estimate import model_microseconds
 from engine.fusion.legality import row_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
-from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitched import MOST_VECTORS, stitched_shape
 from engine.fusion.stitching.shared_memory import stitched_limit
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.family import Setting
@@ -42,7 +42,7 @@ BLOCKS_PER_SM = 2
 def stitch_group(group: FusionGroup, machine: Target) -> Advice:
     """The loops that all statements share, outermost first, and what a block of threads does of them."""
     program = group.program
-    shape = stitched_shape(program.statements, frozenset(program.outputs))
+    shape = stitched_shape(program.statements, frozenset(program.outputs), MOST_VECTORS)
     if isinstance(shape, str):
         return Advice("stitch", Scenario())
     share = _share(program, shape, machine)
@@ -56,7 +56,7 @@ def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compil
     Best is what is predicted to take least time of `stitch_group`'s own share and those that request fewer sectors.
     """
     program, machine = group.program, setting.machine
-    shape, wishes = stitched_shape(program.statements, frozenset(program.outputs)), preferences(program)
+    shape, wishes = stitched_shape(program.statements, frozenset(program.outputs), MOST_VECTORS), preferences(program)
     plain = stitch_group(group, machine)
     if isinstance(shape, str) or not wishes.disagreement:
         labelled = replace(plain.scenario, label=f"all accesses agree: best {AS_IN_TEXT}")
