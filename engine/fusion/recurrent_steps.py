@@ -146,18 +146,18 @@ class _StepJoiner:
         program = self._before.program
         outputs = (*program.outputs, *self._views)
         self._times = self._before.times.of(replace(program, arrays=self._arrays, outputs=outputs))
-        two = self._joined(steps[:2])
+        two = self._join_steps(steps[:2])
         if two is None:
             return
         most = _even(len(steps), most)
-        many = self._joined(steps[:most]) if most > 2 else None
+        many = self._join_steps(steps[:most]) if most > 2 else None
         together = most if many is not None and many[1].fused * 2 < two[1].fused * most else 2
         for first in range(0, len(steps) - 1, together):
-            found = self._joined(steps[first : first + together])
+            found = self._join_steps(steps[first : first + together])
             if found is not None and len(steps[first : first + together]) > 1:
                 self._put(steps[first : first + together], *found)
 
-    def _joined(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
+    def _join_steps(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
         """One group of steps and what it saves; None where it cannot be one or does not pay."""
         members = [n for step in steps for n in step]
         own = self._statements(steps)
