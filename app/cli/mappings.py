@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
-from engine.documents.mappings import WRONG, MappingDoc, MappingsDoc
+from engine.documents.mappings import CHECKED, WRONG, MappingDoc, MappingsDoc
 from views.format import plural
 
 SHOWN = 5
@@ -20,10 +21,18 @@ def mappings(job: CompileJob, check: bool, every: bool, json: bool) -> bool:
     groups = output.track(job.groups, len(job.groups), "mapping")
     found = [engine.mappings(group, recipe, emulate=check) for group in groups]
     if json:
-        output.document(groups=list(map(output.row_about_group, found)))
+        output.document(groups=list(map(_row, found)))
     for one in () if json else found:
         _show(one, every)
     return not any(mapping.state == WRONG for one in found for mapping in one.mappings)
+
+
+def _row(found: MappingsDoc) -> dict[str, Any]:
+    """A group for the document; of each mapping also "kernel": pass, fail, compiled or why there is none."""
+    row = output.row_about_group(found)
+    for mapping, one in zip(row["mappings"], found.mappings, strict=True):
+        mapping["kernel"] = {CHECKED: "pass", WRONG: f"fail: {one.why_not}"}.get(one.state, one.why_not or one.state)
+    return row
 
 
 def _show(found: MappingsDoc, every: bool) -> None:

@@ -1,7 +1,6 @@
 """What the matching of intrinsics needs to know of one: its product and its sizes, whoever makes the machine.
 
-The tensor-core instructions come first.  The others have no code generator here: they are there so that nothing in
-the matching is tied to one vendor, and say what a machine with them could take.
+The tensor-core instructions come first.  The other is one of CPUs: nothing in the matching is tied to one vendor.
 """
 
 from __future__ import annotations
@@ -71,18 +70,9 @@ AVX512_VNNI = abstraction(
     ("l", "il", "i"),
     ("uint8", "int8", "int32"),
     scope="thread",
-    why_not="kernels are generated for CUDA, this is an instruction of a CPU",
+    why_not="it is an instruction of CPUs: kernels for `--target cpu` multiply codes with it",
 )
 """A broadcast group of 4 bytes times 16 groups of 4 (Intel's VPDPBUSD on 512-bit registers): a matrix and a vector."""
-
-BATCHED_DOT = abstraction(
-    "invented_dot_b8k4",
-    {"b": 8, "l": 4},
-    ("bl", "bl", "b"),
-    ("float16", "float16", "float32"),
-    why_not="no machine has it: it was invented to try the matching",
-)
-"""8 dot products at once: what a depthwise convolution would like to have."""
 
 ABSTRACTIONS: Mapping[str, Abstraction] = {
     one.name: one
@@ -92,7 +82,6 @@ ABSTRACTIONS: Mapping[str, Abstraction] = {
             for i in INTRINSICS.values()
         ),
         AVX512_VNNI,
-        BATCHED_DOT,
     )
 }
 """By name."""

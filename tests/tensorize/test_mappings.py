@@ -11,11 +11,18 @@ import pytest
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Array, Guard, Iterator, Literal, Reduction, Statement
-from engine.tensorize.abstractions import ABSTRACTIONS, AVX512_VNNI, BATCHED_DOT, Abstraction, abstraction
+from engine.tensorize.abstractions import ABSTRACTIONS, AVX512_VNNI, Abstraction, abstraction
 from engine.tensorize.mappings import IntrinsicMapping, Matrices, mappings, matches, multiply
 from engine.tensorize.product import BAND, ONES, products
 
 MMA = ABSTRACTIONS["mma_m16n8k16_f16"]
+BATCHED_DOT = abstraction(
+    "batched_dot_b8k4",
+    {"b": 8, "l": 4},
+    ("bl", "bl", "b"),
+    ("float16", "float16", "float32"),
+)
+"""8 dot products at once, which no machine has: what a depthwise convolution would like to have."""
 HALVES = ("float16", "float16", "float32")
 TOY = abstraction("toy", {"i": 2, "j": 2, "l": 2}, ("il", "lj", "ij"), HALVES)
 
