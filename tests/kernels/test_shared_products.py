@@ -143,14 +143,3 @@ def test_a_wrong_range_of_blocks_is_found(tmp_path: Path) -> None:
     text = kernel.source.text.replace(f"blockIdx.x - {first};", f"blockIdx.x - {first} + 1;", 1)
     assert text != kernel.source.text
     assert engine.check(replace(kernel, source=replace(kernel.source, text=text))).status == "fail"
-
-
-def test_products_of_other_depths_keep_kernels_of_their_own(tmp_path: Path) -> None:
-    """One multiplies the rows of x, one its columns: they share x, but not the way along it."""
-    nodes: list[Node] = [
-        ("MatMul", ["x", "w"], ["y"], {}), ("Transpose", ["x"], ["t"], {"perm": [1, 0]}),
-        ("MatMul", ["t", "v"], ["z"], {}),
-    ]  # fmt: skip
-    inputs = {"x": ("float32", (96, 128)), "w": ("float32", (128, 64)), "v": ("float32", (96, 64))}
-    plan = engine.fuse(engine.load(write_model(tmp_path / "t.onnx", nodes, inputs, ["y", "z"])), target="a100")
-    assert [group.kind for group in plan.groups] == ["contraction", "contraction"]

@@ -142,10 +142,6 @@ def _config(group: FusionGroup, programs: Sequence[TileProgram]) -> KernelConfig
     if len(set(products)) > 1:
         reason = f"its products ask for tiles of {' and of '.join(dict.fromkeys(map(str, products)))}"
         raise Unsupported("codegen", group.name, reason, "mark the same tiles on all of them")
-    depths = {p.constants["DEPTH"] for p in programs}
-    if len(depths) > 1:
-        reason = f"its products are {' and '.join(map(str, sorted(depths)))} deep, and walk their tiles together"
-        raise Unsupported("codegen", group.name, reason, "keep products of other depths apart")
     return SharedProductsConfig(products[0], len(products))
 
 
