@@ -117,16 +117,31 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
+    packing = _PackJudge(assessor, times) if request.packing else None
+    return _with_copies(program, steps, choose(assessor, request.policy, packing), request)
 
-    def pays(parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
-        def group(kernel: CandidateKernel) -> Group:
-            return steps.flow.statements(kernel.members), _shape(assessor, kernel)
 
-        written = [s.write.array for s in group(whole)[0]]
-        # Writers of parts of one array get names of their own once the kernels are chosen: until then none compiles.
-        return len(set(written)) < len(written) or times.saving(group(whole), map(group, parts)).pays
+class _PackJudge:
+    """Confirms packs by the estimate; those that differ in names alone are asked about once."""
 
-    return _with_copies(program, steps, choose(assessor, request.policy, pays if request.packing else None), request)
+    def __init__(self, assessor: Assessor, times: GroupTimes) -> None:
+        self._assessor, self._times = assessor, times
+        self._known: dict[CandidateKernel, bool] = {}
+
+    def __call__(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
+        first = self._assessor.first(whole)
+        if first not in self._known:
+            self._known[first] = self._pays(parts, whole)
+        return self._known[first]
+
+    def _pays(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
+        statements, shape = self._group(whole)
+        if len({s.write.array for s in statements}) < len(statements):
+            return True  # writers of parts of one array get names of their own later: until then none compiles
+        return self._times.saving((statements, shape), map(self._group, parts)).pays
+
+    def _group(self, kernel: CandidateKernel) -> Group:
+        return self._assessor.flow.statements(kernel.members), _shape(self._assessor, kernel)
 
 
 def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, request: FusionRequest) -> Partition:
