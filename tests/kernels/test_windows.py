@@ -16,6 +16,7 @@ from engine.target import ARCHITECTURES
 from engine.tile.nodes import Load, TileOp, operations
 from engine.tile.printer import print_cuda
 from engine.tile.trip_counts import trip_counts
+from tests.benchmarks import work
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc
 
@@ -109,6 +110,18 @@ def test_every_strip_gives_the_same_results(rows: int, strip: int, vector: int, 
     read = sum(times for op, times in trip_counts(tile.body) if _is_of(op, windows.image.array))
     down, along = (2 + n for n in (rows, strip))
     assert read == down * along, "every place that a thread needs, once"
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["along", "across"])
+def test_counts_are_those_of_the_emulator(name: str, tmp_path: Path) -> None:
+    """What masks and other warps change is explained; nothing else differs."""
+    shapes = {"x": (2, 48, 16, 16), "w": (48, 1, 3, 3), "b": (48,)}
+    group = inside(tmp_path)
+    if name == "along":
+        (group,) = plan_of(tmp_path, depthwise(shapes["w"], **PADDED), shapes, "float16").groups
+    row = work.compare(engine.compile(group))
+    assert isinstance(row, work.Row) and row.family == "window" and row.left == {}
 
 
 def _is_of(op: TileOp, array: str) -> bool:
