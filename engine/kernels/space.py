@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -125,10 +125,13 @@ class Task:
 
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
-        if not isinstance(self.template, KernelTemplate):
-            return 0, 0  # a CPU counts none
-        work = self.template.work(program)
-        return work.global_sectors, work.global_requests
+        work = self._work(program)
+        return (work.global_sectors, work.global_requests) if work else (0, 0)
+
+    def _work(self, program: Program) -> Work | None:
+        """What a program's kernel will ask of a GPU, before it is compiled; None of a CPU's, which counts nothing."""
+        counted: Callable[[Program], Work] | None = getattr(self.template, "work", None)
+        return counted(program) if counted else None
 
     def features(self, program: Program) -> tuple[float, ...]:
         """Figures for learned models: every dimension, every resource of `RESOURCE_NAMES`, the promised time.
@@ -139,10 +142,8 @@ class Task:
             _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
             for name, value in program.values
         )
-        known: tuple[float, ...] = ()
-        if isinstance(self.template, KernelTemplate):
-            work = self.template.work(program)
-            known = tuple(_log(getattr(work, name)) for name in RESOURCE_NAMES)
+        work = self._work(program)
+        known = tuple(_log(getattr(work, name)) for name in RESOURCE_NAMES) if work else ()
         return (*chosen, *known, _log(self.template.rank(program)))
 
 
