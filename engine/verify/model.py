@@ -19,7 +19,7 @@ from engine.verify.condition import DRAWS, MARGIN, WIDER, OutputLimits, even_lim
 from engine.verify.kernel import kernel_rounding
 from engine.verify.levels import SOURCE, find_run
 from engine.verify.model_run import LaunchRun, ModelRun
-from engine.verify.native import native_run
+from engine.verify.native import NATIVE, native_run
 from engine.verify.tolerance import tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -143,6 +143,8 @@ class _Comparison:
         elif left_out > got.size // 2:
             status = "unsupported"
             message = f"not compared: rounding alone moves {left_out} of {got.size} elements by more than they are"
+        is_native = all(isinstance(kernel, CpuKernel) for kernel in self.run.launched)
         return Check(
-            tensor, status, error, allowed, because, blocks, blocks, limits.compared, ("late",), message=message
-        )
+            tensor, status, error, allowed, because, blocks, blocks, limits.compared, () if is_native else ("late",),
+            message=message, levels={NATIVE: status} if is_native else {},
+        )  # fmt: skip
