@@ -20,6 +20,8 @@ PAGE = 4096
 """Bytes apart of which rows fall into the same places of the first cache."""
 LEAST_WORDS = 1024
 """Words of a block's depth, at least: sums are loaded and stored for each block."""
+LEAST_TILES = 8
+"""Tiles of a block, at least, that share the panels of columns that they read."""
 TASKS = 4
 """Blocks of tiles for each core, where they cost nothing."""
 
@@ -84,7 +86,12 @@ def _with_blocks(
     cores, batches = int(machine.cores.value), math.prod(i.extent for i in product.batch)
     wanted = -(-cores * (TASKS if config.row_mode != PACKED else 1) // batches)
     column_block = max(1, panels // wanted)
-    if depth_block < outer or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
+    if config.row_mode == PACKED and config.column_mode != PACKED:  # each task brings its rows once, for all columns
+        column_block = -(-panels // max(1, cores // (batches * tiles)))
+        if depth_block < outer:
+            kept = 4 * width * column_block * config.rows
+            row_block = max(min(row_block, LEAST_TILES), min(row_block, int(second / 4) // kept))
+    elif depth_block < outer or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
         kept = 4 * width * (row_block * config.rows * (depth_block < outer) + words * (config.column_mode == PACKED))
         column_block = max(1, min(column_block, int(second / 2) // kept))
     while batches * -(-tiles // row_block) * -(-panels // column_block) < cores and row_block > 1:
