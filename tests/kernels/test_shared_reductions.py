@@ -69,6 +69,16 @@ def test_parts_are_joined(case: str, parts: int | None, tmp_path: Path) -> None:
         assert parts_of(kernel) in (2, 3)
 
 
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_parts_narrower_than_a_word(dtype: str, tmp_path: Path) -> None:
+    """Parts of several rows lie in one word: a block that stores its own hands nothing to readers of the others'."""
+    kernel = shared(group_of(tmp_path, reduced("ReduceMax", (1,)), (5, 20_000), dtype), 16)
+    assert parts_of(kernel) > 1
+    report = engine.check(kernel, level="ptx")
+    assert report.status == "pass", report.message
+
+
 @pytest.mark.parametrize(("nodes", "shape", "least"), [
     (reduced("ReduceSum", (0,)), (1 << 24,), 64),
     (reduced("ReduceSum", (0,)), (65_536, 32), 64),

@@ -19,6 +19,7 @@ UNIT = 2
 WARP_THREADS = 32
 NOBODY, SEVERAL = -1, -2
 WORD = 4
+"""Bytes of global memory that are watched together, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,41 @@ def _race(what: str) -> PtxFault:
     return PtxFault("race", f"{what}, without a barrier between")
 
 
+class _HandedMemory:
+    """Of each unit of a region who stored it last, and when.
+
+    Whole words until somebody stores less: neighbours in one word may come from different blocks.
+    """
+
+    def __init__(self, region: MemoryRegion) -> None:
+        self._start, self._end, self._unit = region.start, region.start + region.bytes, WORD
+        units = -(-region.bytes // WORD)
+        self._owner, self._stored = np.full(units, NOBODY, np.int64), np.zeros(units, np.int64)
+
+    def holds(self, at: np.ndarray) -> np.ndarray:
+        """Which addresses lie in it."""
+        return (at >= self._start) & (at < self._end)
+
+    def write(self, at: np.ndarray, size: int, threads: np.ndarray, clock: int) -> None:
+        """Note who stores."""
+        if size < self._unit:
+            self._owner, self._stored = (each.repeat(self._unit // size) for each in (self._owner, self._stored))
+            self._unit = size
+        place = _parts(at - self._start, size, self._unit)
+        self._owner[place], self._stored[place] = threads[:, None], clock
+
+    def last_stored(self, at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """(thread, time) of what is read."""
+        place = _parts(at - self._start, size, self._unit)
+        return self._owner[place], self._stored[place]
+
+
 class GridOrder:
-    """Global memory that blocks hand to each other: who stored each word, and when every thread fenced last."""
+    """Global memory that blocks hand to each other: who stored what, and when every thread fenced last."""
 
     def __init__(self, regions: Iterable[MemoryRegion], threads: int) -> None:
         """threads: of all blocks that run."""
-        self._regions = tuple((r.start, r.start + r.bytes, np.full(-(-r.bytes // WORD), -1, np.int64)) for r in regions)
-        self._times = tuple(np.zeros(owner.size, np.int64) for _, _, owner in self._regions)
+        self._regions = tuple(map(_HandedMemory, regions))
         self._fenced = np.full(threads, -1, np.int64)
 
     def fence(self, threads: np.ndarray, clock: int) -> None:
@@ -101,24 +130,21 @@ class GridOrder:
 
     def write(self, at: np.ndarray, size: int, threads: np.ndarray, clock: int) -> None:
         """Note who stores."""
-        for (start, end, owner), times in zip(self._regions, self._times, strict=True):
-            own = (at >= start) & (at < end)
+        for region in self._regions:
+            own = region.holds(at)
             if own.any():
-                place = _parts(at[own] - start, size, WORD)
-                owner[place] = threads[own][:, None]
-                times[place] = clock
+                region.write(at[own], size, threads[own], clock)
 
     def read(self, at: np.ndarray, size: int, threads: np.ndarray, block_threads: int) -> None:
         """PtxFault where another block stored and a fence is missing on either side."""
-        for (start, end, owner), times in zip(self._regions, self._times, strict=True):
-            own = (at >= start) & (at < end)
+        for region in self._regions:
+            own = region.holds(at)
             if not own.any():
                 continue
-            place, reader = _parts(at[own] - start, size, WORD), threads[own][:, None]
-            writer = owner[place]
+            (writer, stored), reader = region.last_stored(at[own], size), threads[own][:, None]
             foreign = (writer >= 0) & (writer // block_threads != reader // block_threads)
             fenced = np.where(foreign, self._fenced[writer], 0)
-            if (foreign & (fenced <= times[place])).any():
+            if (foreign & (fenced <= stored)).any():
                 raise PtxFault("race", "reads what another block stored, which did not fence afterwards")
             if (foreign & (self._fenced[np.broadcast_to(reader, writer.shape)] <= fenced)).any():
                 raise PtxFault("race", "reads what another block stored, without a fence of its own before")
