@@ -42,7 +42,10 @@ def run_session(model: onnx.ModelProto, subject: str, given: Mapping[str, np.nda
         feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}
         feeds = {name: value.astype(np.float32) if name in narrow else value for name, value in feeds.items()}
         results = session.run(outputs, feeds)
-    except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
+    except (
+        refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented,
+        refusals.RuntimeException,
+    ) as error:  # fmt: skip
         reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
         raise Unsupported("reference", subject, reason, "check another group") from None
     values = dict(zip(outputs, results, strict=True))

@@ -144,12 +144,18 @@ def test_too_much_and_too_strange_are_said(tmp_path: Path) -> None:
         reference_values(load(write(tmp_path / "m.json", document)))
 
 
-def scatter(path: Path) -> Path:
+def scatter(path: Path, element: int = FLOAT) -> Path:
     nodes = [node("ScatterND", "d i u", "y", reduction="add")]
     proto = model(nodes, {}, ["y"], {"i": np.arange(4096)[:, None] % 4})
     for name, rows in (("d", 4), ("u", 4096)):
-        proto.graph.input.append(helper.make_tensor_value_info(name, FLOAT, (rows, 64)))
+        proto.graph.input.append(helper.make_tensor_value_info(name, element, (rows, 64)))
     return save(path, proto)
+
+
+def test_what_the_runtime_refuses_as_it_runs_is_unsupported(tmp_path: Path) -> None:
+    """It makes a session of additions to halves, and finds no code for them when it runs."""
+    with pytest.raises(Unsupported, match="does not run it.*MLFloat16"):
+        reference_values(load(scatter(tmp_path / "m.onnx", onnx.TensorProto.FLOAT16)))
 
 
 def test_additions_to_one_element_run_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
