@@ -15,6 +15,7 @@ from engine.execution.nodes import MEASURED, Failure
 from engine.target.host_cpu import host_cpu
 from engine.verify.native import check_native
 from engine.verify.values import group_values
+from tests.semantics.single import write_model
 from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
 from tests.support.needs import needs_compiler
 
@@ -45,6 +46,20 @@ def test_rows_that_were_fused_stay_in_the_cache() -> None:
     text = kernel_of(SOFTMAX).source.text
     assert text.count("omp parallel for") == 1 and "float y_exp[512]" in text
     assert "for (i64 i = 0; i < 96; ++i)" in text
+
+
+def test_weights_too_small_for_a_normal_number_may_be_none(tmp_path: Path) -> None:
+    """Scores hundreds apart: weights of 1e-42 are 0 here and not in ONNX Runtime, and all larger ones are compared."""
+    nodes = [("MatMul", ["x", "w"], ["s"], {}), ("Softmax", ["s"], ["y"], {"axis": -1})]
+    weights = np.random.default_rng(0).normal(size=(96, 40)).astype(np.float32) * 6
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (64, 96))}, ["y"], {"w": weights})
+    kernel = kernel_of(path, 1)
+    expected, before = group_values(kernel.group)
+    small = (expected["y"] > 0) & (expected["y"] < 2.0**-126)
+    assert small.any() and engine.check(kernel).status == "pass"
+    source = replace(kernel.source, text=kernel.source.text.replace("/ y_sum", "/ y_sum * 1.0001f"))
+    wrong = replace(kernel, made=replace(kernel.made, source=source))
+    assert check_native(wrong, expected, before, timeout=60).status == "fail"
 
 
 @pytest.mark.parametrize(
