@@ -15,7 +15,7 @@ def dimensions_of(bindings: list[str]) -> dict[str, int]:
 def range_of(bindings: list[str]) -> tuple[list[str], tuple[str, int, int] | None]:
     """The bindings of one size each, and the one of a range, NAME=LOW..HIGH, with its largest size among the others.
 
-    BadInput for more than one range.
+    BadInput for more than one range, and for a size of the same dimension.
     """
     ranges = [matched for one in bindings if (matched := re.fullmatch(r"([^=]+)=([0-9]{1,9})\.\.([0-9]{1,9})", one))]
     if len(ranges) > 1:
@@ -23,6 +23,9 @@ def range_of(bindings: list[str]) -> tuple[list[str], tuple[str, int, int] | Non
     if not ranges:
         return bindings, None
     name, low, high = ranges[0][1].strip(), int(ranges[0][2]), int(ranges[0][3])
+    for one in bindings:
+        if one != ranges[0][0] and one.partition("=")[0].strip() == name:
+            raise BadInput("command line", f"--dim {one}", f"is a second size of {name}", "give it a size or a range")
     return [f"{name}={high}" if one == ranges[0][0] else one for one in bindings], (name, low, high)
 
 
