@@ -51,12 +51,12 @@ class RangedPlan:
     def grids(self, kernel: Kernel) -> list[tuple[int, int]]:
         """(largest size, blocks) in order: sizes up to it need so many blocks."""
         needs = _needs(kernel.source, self.rows(kernel.group), self.sizes.high)
-        found: list[tuple[int, int]] = []
-        for size in range(self.sizes.low, self.sizes.high + 1):
-            blocks = int(np.flatnonzero(needs <= size)[-1]) + 1
-            found = found[:-1] if found and found[-1][1] == blocks else found
-            found.append((size, blocks))
-        return found
+        last = np.zeros(self.sizes.high + 1, np.int64)
+        np.maximum.at(last, needs, np.arange(1, needs.size + 1))
+        blocks = np.maximum.accumulate(last)[self.sizes.low :]
+        # The largest size of each run of sizes that need as many.
+        largest = np.flatnonzero(np.append(np.diff(blocks), 1))
+        return [(self.sizes.low + int(at), int(blocks[at])) for at in largest]
 
     def blocks(self, kernel: Kernel, size: int) -> int:
         """Blocks of a launch for a size."""
