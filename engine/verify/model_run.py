@@ -63,6 +63,9 @@ class ModelRun:
                 self._check_sizes(op, step, made)
             self._values.update(made)
             self.by_reference.append(op.name)
+        known = self.graph.tensors.get(tensor)
+        if known is not None and not known.elements:  # no kernel makes it
+            self._values.setdefault(tensor, np.empty(known.shape, known.dtype))
         return self._values[tensor]
 
     def _check_sizes(self, op: Operator, step: HostStep, made: Mapping[str, np.ndarray]) -> None:
@@ -80,7 +83,7 @@ class ModelRun:
         for one in step.decisions:
             if one.is_limit and bool(self.value(one.tensor).reshape(-1)[0]):
                 found = f"the data ask for more than the {one.assumed} steps that the plan has"
-                raise BadInput("check", op.name, found, f"plan for more: --dim {one.name}={2 * one.assumed}")
+                raise BadInput("check", op.name, found, f"plan for more: --dim {one.name}={2 * max(one.assumed, 1)}")
 
     def _run(self, op: Operator) -> Mapping[str, np.ndarray]:
         """The results of an operator by the reference implementation."""
@@ -95,7 +98,11 @@ class ModelRun:
             results = [self.value(str(name)).reshape(self._shape(str(name))) for name in branch]
         else:
             operands = [self.value(name).reshape(self._shape(name)) if name else np.empty(0) for name in op.inputs]
-            results = list(host_operators.run(op.kind, operands, op.attributes))
+            try:
+                results = list(host_operators.run(op.kind, operands, op.attributes))
+            except (ValueError, ArithmeticError, MemoryError) as refused:
+                reason = f"{op.kind} cannot be of these data: {refused}"
+                raise BadInput("check", f"operator {op.name}", reason) from None
         return {name: value for name, value in zip(op.outputs, results, strict=False) if name}
 
     def _shape(self, tensor: str) -> tuple[int, ...]:

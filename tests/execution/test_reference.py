@@ -154,7 +154,7 @@ def scatter(path: Path, element: int = FLOAT) -> Path:
 
 def test_what_the_runtime_refuses_as_it_runs_is_unsupported(tmp_path: Path) -> None:
     """It makes a session of additions to halves, and finds no code for them when it runs."""
-    with pytest.raises(Unsupported, match="does not run it.*MLFloat16"):
+    with pytest.raises(Unsupported, match=r"does not run it.*MLFloat16"):
         reference_values(load(scatter(tmp_path / "m.onnx", onnx.TensorProto.FLOAT16)))
 
 

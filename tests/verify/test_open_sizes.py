@@ -137,6 +137,46 @@ def test_sizes_that_do_not_multiply_to_what_there_is_are_refused(tmp_path: Path)
         engine.run(engine.fuse(engine.load(path, {"/Reshape.axis0": 3})), {"x": x}, device="cpu")
 
 
+def asked_shape(kind: str, operands: list[str], folder: Path) -> Path:
+    """A model whose second input is the shape that an operator is to give."""
+    nodes = [make(kind, [*operands, "shape"], ["r"], name=f"/{kind}"), make("Exp", ["r"], ["y"])]
+    inputs = [helper.make_tensor_value_info("shape", TensorProto.INT64, [2])]
+    inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, [6, 1]) for name in operands]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph(nodes, "asked", inputs, [result]), ir_version=9)
+    onnx.save(model, folder / "asked.onnx")
+    return folder / "asked.onnx"
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "size", "shape"),
+    [
+        ("Expand", ["x"], "axis1", (5, 8)), ("Reshape", ["x"], "axis0", (-1, -1)),
+        ("ConstantOfShape", [], "axis0", (2, -3)),
+    ],
+)  # fmt: skip
+def test_data_that_no_result_can_have_are_named(
+    kind: str, operands: list[str], size: str, shape: tuple[int, int], tmp_path: Path
+) -> None:
+    path = asked_shape(kind, operands, tmp_path)
+    sizes = {f"/{kind}.{size}": 2} | ({"/ConstantOfShape.axis1": 3} if kind == "ConstantOfShape" else {})
+    plan = engine.fuse(engine.load(path, sizes))
+    given = {"shape": np.array(shape), **{name: np.ones((6, 1), np.float32) for name in operands}}
+    with pytest.raises(BadInput, match=f"operator /{kind}: {kind} cannot be of these data"):
+        engine.run(plan, given, device="cpu")
+
+
+def test_an_output_without_elements_is_not_compared(tmp_path: Path) -> None:
+    """Values that are drawn may ask for nothing: there is nothing to compare then."""
+    path = asked_shape("ConstantOfShape", [], tmp_path)
+    graph = engine.load(path, {"/ConstantOfShape.axis0": 2, "/ConstantOfShape.axis1": 3})
+    seed = next(seed for seed in range(50) if 0 in input_values(graph, seed)["shape"])
+    (check,) = engine.check_model(graph, engine.fuse(graph), seed=seed).checks
+    assert check.status == "unsupported" and "no elements" in check.message
+    found = engine.run(engine.fuse(graph), {"shape": np.array((2, 3))}, device="cpu")
+    np.testing.assert_array_equal(found["y"], np.ones((2, 3), np.float32))
+
+
 def test_a_single_open_size_of_a_reshape_follows(tmp_path: Path) -> None:
     """The data decide one of two sizes, and the elements the other way round."""
     model = Model(shaped("Reshape", ["row", "eight"], ["x"]), {})
