@@ -170,7 +170,8 @@ def test_a_required_entry_that_cannot_hold_ends_the_verb(recipe: Callable[..., s
 def test_choices_of_a_recipe_that_nothing_follows_are_refused(
     recipe: Callable[..., str], field: str, asked: dict[str, str]
 ) -> None:
-    assert "which nothing here follows" in refused("schedule", SOFTMAX, "--recipe", recipe(**{field: asked}))
+    told = refused("schedule", SOFTMAX, "--recipe", recipe(**{field: asked}))
+    assert "which nothing here follows" in told and ".json" in told
     assert loomscope("schedule", SOFTMAX, "--recipe", recipe(**{field: {}})).returncode == 0
 
 

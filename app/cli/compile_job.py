@@ -95,13 +95,14 @@ class CompileJob:
 
         check_numerics(self.asked_numerics, "--numerics")
         if self._read_recipe is not None:
+            check_numerics(self._read_recipe.numerics, f"{self._recipe_source}, numerics")
             return {**self._read_recipe.numerics, **self.asked_numerics}
         # Without 16-bit floats it says nothing.
         return {ARITHMETIC: OPMATH, **self.asked_numerics} if self.asked_numerics else None
 
     @cached_property
     def target(self) -> str:
-        """The GPU: that of --target, else the recipe's."""
+        """The machine: that of --target, else the recipe's."""
         if self.asked_target is not None:
             return self.asked_target
         return self._read_recipe.target if self._read_recipe else DEFAULT_TARGET

@@ -161,7 +161,7 @@ def generate(
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     numerics: Numerics = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
-    """CUDA text of every kernel, and a manifest of the launches."""
+    """CUDA text of every kernel, C++ where the target is a CPU, and a manifest of the launches."""
     from app.cli import verbs
 
     return verbs.generate(job(file, target, dim, group, recipe, None, numerics), out, programs, json)
@@ -205,13 +205,13 @@ def predict(
     verbs.predict(job(file, target, dim, group, recipe, None, numerics), json, trace)
 
 
-@command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
+@command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no such GPU, or no C++ compiler.")
 def measure(
     file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     numerics: Numerics = NOTHING,
     json: Json = False,
 ) -> bool:  # fmt: skip
-    """Time of every kernel on this machine's GPU."""
+    """Time of every kernel on this machine's GPU; on its CPU where that is the target."""
     from app.cli import verbs
 
     return verbs.measure(job(file, target, dim, group, recipe, None, numerics), json)

@@ -18,12 +18,14 @@ from engine.fusion.size_range import SizeRange
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.support.files import replace_whole, unwritable
+from engine.target.machines import is_cpu
 from engine.verify import size_range
 from engine.verify.levels import find_run
 from engine.verify.size_range import RangedPlan
 from engine.verify.values import group_values
 
 FILE = "sizes.json"
+NOT_LAUNCHED, NAME_GPU = "its kernels have no blocks to leave out", "name a GPU, or give the dimension one size"
 
 
 def for_sizes(plan: FusionPlan, name: str, low: int, high: int) -> RangedPlan:
@@ -34,9 +36,11 @@ def for_sizes(plan: FusionPlan, name: str, low: int, high: int) -> RangedPlan:
         ranged.blocks(engine.compile(plan.group("matmul_0")), 5)
 
     Arrays are those of the largest size at any size; what lies beyond a smaller one is undefined afterwards, and
-    integers there have to be valid places, such as zeros.  Raises BadInput for sizes that are no range, Unsupported,
-    naming a tensor, where the dimension is not outermost.
+    integers there have to be valid places, such as zeros.  Raises BadInput for sizes that are no range, Unsupported for
+    a CPU, and, naming a tensor, where the dimension is not outermost.
     """
+    if is_cpu(plan.target):
+        raise Unsupported("range", plan.graph, f"is planned for {plan.target}, a CPU: {NOT_LAUNCHED}", NAME_GPU)
     return RangedPlan.of(plan, SizeRange(name, low, high))
 
 
@@ -62,7 +66,7 @@ def size_loss(ranged: RangedPlan, size: int) -> tuple[float, float]:
 def _for_gpu(kernel: AnyKernel) -> Kernel:
     """A kernel of which a launch may have fewer blocks."""
     if not isinstance(kernel, Kernel):
-        raise Unsupported("range", kernel.group.name, "runs on a CPU: its tasks are not launched", "name a GPU")
+        raise Unsupported("range", kernel.group.name, f"runs on a CPU: {NOT_LAUNCHED}", NAME_GPU)
     return kernel
 
 

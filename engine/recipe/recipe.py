@@ -51,7 +51,7 @@ class Recipe:
     dimensions: Mapping[str, int] = field(default_factory=dict)
     """Sizes bound to the graph's symbolic dimensions."""
     numerics: Mapping[str, str] = field(default_factory=dict)
-    """How numbers are rounded (`recipe/numerics.py`); empty means as the graph says, sums in float32."""
+    """How numbers are rounded (`tensor/numerics.py`); empty means as the graph says, sums in float32."""
     fusion: Mapping[str, str] = field(default_factory=dict)
     """Fusion choices: "policy" and the operators that a user joined or kept apart."""
     groups: Mapping[str, tuple[Advice, ...]] = field(default_factory=dict)

@@ -178,6 +178,7 @@ def test_what_is_no_range_is_refused(low: int, high: int, tmp_path: Path) -> Non
     assert f"{low}..{high}" in refused("verify", str(path), f"--dim=batch={low}..{high}") or high < 1
     two = refused("verify", str(path), "--dim=batch=1..4", "--dim=other=1..4")
     assert "is a second range" in two
+    assert "no blocks to leave out" in refused("verify", str(path), "--dim=batch=1..4", "--target=avx2")
     assert "is a second size of batch" in refused("verify", str(path), "--dim=batch=1..4", "--dim=batch=3")
 
 
