@@ -161,7 +161,7 @@ def generate(
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
     numerics: Numerics = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
-    """CUDA text of every kernel, C++ where the target is a CPU, and a manifest of the launches."""
+    """CUDA or C++ text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
 
     return verbs.generate(job(file, target, dim, group, recipe, None, numerics), out, programs, json)
@@ -211,7 +211,7 @@ def measure(
     numerics: Numerics = NOTHING,
     json: Json = False,
 ) -> bool:  # fmt: skip
-    """Time of every kernel on this machine's GPU; on its CPU where that is the target."""
+    """Time of every kernel on this machine's GPU or CPU."""
     from app.cli import verbs
 
     return verbs.measure(job(file, target, dim, group, recipe, None, numerics), json)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.compilation import compile_for
 from engine.cpu.nodes import AnyKernel, CpuKernel
 from engine.execution.emulate.build import digest_of_sources
-from engine.execution.native.build import flags_of
+from engine.execution.native.build import digest_of_headers, flags_of
 from engine.execution.nodes import Check, Failure, Timing
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
@@ -96,12 +96,12 @@ def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
 def _why_wrong(kernel: AnyKernel, check: Callable[[AnyKernel], Check]) -> str | MissingCapability:
     """How a kernel's results differ from the reference, "" where they agree; MissingCapability where it cannot run.
 
-    Verdicts are cached on disk by the texts of the kernel and of the emulator.
+    Verdicts are cached on disk by the texts of the kernel, of what it includes and of the emulator.
     """
     source = kernel.source
     inputs = ", ".join(map(str, kernel.program.arrays.values()))
     if isinstance(kernel, CpuKernel):
-        launch = " ".join(flags_of(kernel.target))
+        launch = " ".join((*flags_of(kernel.target), digest_of_headers()))
     else:
         launch = ", ".join(f"{one.grid} {one.block} {one.shared_bytes}" for one in kernel.source.launches)
     name = digest(CHECK, digest_of_sources(), source.text, launch, inputs)

@@ -31,7 +31,7 @@ def library(source: CppSource, machine: CpuTarget) -> Path:
     Raises CompileError for text that the compiler refuses, MissingCapability where there is no working compiler.
     """
     compiler, flags = require_compiler(), flags_of(machine)
-    name = digest(compiler_identity(compiler), " ".join(flags), _headers(), source.text)
+    name = digest(compiler_identity(compiler), " ".join(flags), digest_of_headers(), source.text)
     built = read_folder("native", name)
     if built is None:
         with workplace("native") as folder:
@@ -65,5 +65,6 @@ def require_features(machine: CpuTarget) -> None:
 
 
 @cache
-def _headers() -> str:
+def digest_of_headers() -> str:
+    """Digest of what the texts of kernels include."""
     return digest_of_files(file for file in INCLUDE.iterdir() if file.is_file())
