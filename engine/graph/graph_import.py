@@ -236,10 +236,16 @@ class GraphImport:
                 sizes[one.name] = size if one.largest is None else min(size, one.largest)
                 found = counted_results(node, op.name, operands, values, sizes)
         if isinstance(found, str):
-            self._unsupported[op.name] = found
+            refused = self._refused_operands(op)
+            why = f"the shape of {op.outputs[0]} is not known: {refused[0]}; " if refused else ""
+            self._unsupported[op.name] = why + found
         elif found:
             self._enter_host(op, found)
         return isinstance(found, HostResults)
+
+    def _refused_operands(self, op: Operator) -> list[str]:
+        """Why operands of known operands have no value."""
+        return [self._folder.refused[operand] for operand in op.inputs if operand in self._folder.refused]
 
     def _enter_host(self, op: Operator, found: HostResults) -> None:
         """Declare what the host makes."""
@@ -336,7 +342,7 @@ class GraphImport:
                 shape = checked_shape(subject, shape, least=0)
                 self._declare(Tensor(name, shape, dtype_name(subject, element)))
             elif name:
-                refused = [self._folder.refused[operand] for operand in op.inputs if operand in self._folder.refused]
+                refused = self._refused_operands(op)
                 why = f"is not known: {refused[0]}" if refused else "depends on the data"
                 self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
                 self._origin[name] = origin or f"{op.name} ({op.kind})"

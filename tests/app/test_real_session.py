@@ -46,7 +46,7 @@ def session(window: Window, qtbot: object, tmp_path: Path) -> None:
     """Select, expand, an illegal edit, undo, three stages, check, cancel, a broken file."""
     model = window.workspace.model
     assert model is not None
-    assert len(model.operators) == 80 and sum(g.instances for g in model.groups) == len(model.nodes) == 16
+    assert len(model.operators) == 80 and sum(g.instances for g in model.groups) == len(model.nodes) == 12
 
     legal = select(window, qtbot, "matmul_1")
     assert "warp_reduce<Sum" in shown(window) and legal.legal

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Keys = NDArray[np.int64]
 REACH = 12.0
 """Pixels around a mark in which the pointer means it."""
-BESIDE = 0.9
+LABEL_RIGHT = 0.9
 """Part of the page left of which the name of an upright rule finds room at its right."""
 BOLDER = 1.06
 """Width of semibold words beside that of others."""
@@ -200,9 +200,7 @@ class Plot:
         item.setClipToView(not pairs)
         item.setDownsampling(auto=not pairs, method="peak")
 
-    def rule(
-        self, name: str, value: float, token: str, text: str, place: str = ABOVE, *, dashed: bool = False
-    ) -> None:
+    def rule(self, name: str, value: float, token: str, text: str, place: str = ABOVE, *, dashed: bool = False) -> None:
         """A line at a value.  place: `ABOVE` or `BELOW` for a line across with its name at the right end on that side,
         `UPRIGHT` for one with its name at the top."""
         colour, item, upright = self.chart.theme.colour(token), self._items.get(name), place == UPRIGHT
@@ -216,7 +214,9 @@ class Plot:
         item.setPen(pg.mkPen(colour, width=1.4, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine))
         item.label.setFormat(text)
         low, high = self.home[0]
-        beside = 0 if at < low + BESIDE * (high - low) else 1  # right of its line, where the page does not end there
+        beside = (
+            0 if at < low + LABEL_RIGHT * (high - low) else 1
+        )  # right of its line, where the page does not end there
         item.label.anchors = [(beside, 0.5) if upright else (1, 0 if place == BELOW else 1)] * 2
         item.label.updatePosition()
         item.label.setColor(self.chart.theme.colour("text-2") if token == "edge" else colour)
