@@ -214,9 +214,8 @@ class Plot:
         item.setPen(pg.mkPen(colour, width=1.4, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine))
         item.label.setFormat(text)
         low, high = self.home[0]
-        beside = (
-            0 if at < low + LABEL_RIGHT * (high - low) else 1
-        )  # right of its line, where the page does not end there
+        # Right of its line, where the page does not end there.
+        beside = 0 if at < low + LABEL_RIGHT * (high - low) else 1
         item.label.anchors = [(beside, 0.5) if upright else (1, 0 if place == BELOW else 1)] * 2
         item.label.updatePosition()
         item.label.setColor(self.chart.theme.colour("text-2") if token == "edge" else colour)
