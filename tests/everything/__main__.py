@@ -1,8 +1,9 @@
 """Every kernel of every real graph and operator checked: `python -m tests.everything [--only PART] [--resume]`.
 
-One row a file: loaded, fused, compiled, and every group's kernel emulated against the reference.  A kernel that another
-file has too is checked once, and what passed is kept on disk by its text, so that a second run takes little longer than
-compiling.  `--whole` runs models end to end instead, those of at most `--work` GFLOP.  Every file has a process of its
+One row a file: loaded, fused, compiled, and every group's kernel run on the CPU against the reference: its CUDA text,
+with `--level ptx` what NVRTC compiles it to, with `--level both` one after the other.  A kernel that another file has
+too is checked once, and what passed is kept on disk by its text, so that a second run takes little longer than
+compiling.  `--whole` runs files end to end instead, those of at most `--work` GFLOP.  Every file has a process of its
 own, which may crash.  Exit code 1 where anything failed.
 """
 
@@ -25,10 +26,11 @@ import engine
 from engine import EngineError
 from engine.support.cache import digest
 from tests.benchmarks import report
-from tests.everything.files import AKG, MODELS, SHARED, files
+from tests.everything.files import PARTS, SHARED, SIZES, SUITES, files
 from tests.everything.kept import engine_state
 
 Row = dict[str, Any]
+LEVELS = ("source", "ptx", "both")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -41,9 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     too_large: dict[str, float] = {}
     if options.whole:
-        work = {path.name: _gflop(path) for part, path in chosen if part == MODELS}
+        chosen = [(part, path) for part, path in chosen if part != SUITES]  # rows are single kernels
+        work = {path.name: _gflop(path) for _, path in chosen}
         too_large = {name: size for name, size in work.items() if size > options.work}
-        chosen = [(part, path) for part, path in chosen if part == MODELS and path.name not in too_large]
+        chosen = [(part, path) for part, path in chosen if path.name not in too_large]
     rows: list[Row] = []
     before = _earlier(options) if options.resume and options.json else {}
     for row in _rows(chosen, options, before):
@@ -59,9 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.everything", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and summary there, file by file")
-    parser.add_argument("--only", default="", metavar="PART", help="models, akg, or a part of a file's name")
+    parser.add_argument("--only", default="", metavar="PART", help=f"{', '.join(PARTS)}, or a part of a file's name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="files at a time (1)")
     parser.add_argument("--resume", action="store_true", help="keep the rows of --json FILE that still hold")
+    parser.add_argument("--level", choices=LEVELS, default="source", help="what of a kernel runs (source)")
     parser.add_argument("--whole", action="store_true", help="run models end to end instead")
     parser.add_argument("--work", type=float, default=15.0, metavar="GFLOP", help="largest model that runs whole (15)")
     parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one file (3600)")
@@ -76,7 +80,8 @@ def _rows(
     with ThreadPoolExecutor(options.jobs) as pool:
         running = []
         for part, path in chosen:
-            row: Row = {"part": part, "file": path.stem, "state": digest(state, path.read_bytes(), str(options.whole))}
+            asked = digest(state, path.read_bytes(), str(options.whole), options.level)
+            row: Row = {"part": part, "file": path.stem, "state": asked}
             known = before.get((part, path.stem))
             if known and known["state"] == row["state"] and not _count(known, "fail"):
                 yield known
@@ -88,7 +93,8 @@ def _rows(
 
 def _checked(row: Row, path: Path, options: argparse.Namespace) -> Row:
     """The row of one file, from a process of its own."""
-    command = [sys.executable, "-m", "tests.everything.one", str(path), *(["--whole"] if options.whole else [])]
+    asked = ["--level", options.level, *(["--whole"] if options.whole else [])]
+    command = [sys.executable, "-m", "tests.everything.one", str(path), *asked]
     try:
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=options.timeout, check=False
@@ -106,7 +112,7 @@ def _checked(row: Row, path: Path, options: argparse.Namespace) -> Row:
 def _gflop(path: Path) -> float:
     """Arithmetic of all launches of a model, in units of 10^9; infinite where a kernel is missing."""
     try:
-        plan = engine.fuse(engine.load(path))
+        plan = engine.fuse(engine.load(path, SIZES.get(path.stem)))
         return sum(engine.compile(g).facts.flops * len(g.instances) for g in plan.groups) / 1e9
     except EngineError:
         return float("inf")
@@ -135,8 +141,8 @@ def summary(rows: Sequence[Row]) -> dict[str, int | float]:
         "fail": sum(_count(row, "fail") for row in rows),
         "unsupported": sum(_count(row, "unsupported") for row in rows),
         "cached": sum(row["cached"] for row in rows),
-        **{f"{part}_files": sum(row["part"] == part for row in rows) for part in (MODELS, AKG)},
-        **{f"{part}_without_problem": sum(row["part"] == part for row in clean) for part in (MODELS, AKG)},
+        **{f"{part}_files": sum(row["part"] == part for row in rows) for part in PARTS},
+        **{f"{part}_without_problem": sum(row["part"] == part for row in clean) for part in PARTS},
         "seconds": round(sum(row["seconds"] for row in rows), 1),
     }
 

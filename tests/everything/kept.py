@@ -30,7 +30,10 @@ _CHECKERS = (
     "verify/kernel.py", "verify/footprint.py", "verify/tolerance.py", "execution/reference.py",
     "execution/emulate/*.py", "execution/emulate/*/*", "tile/include/*",
 )  # fmt: skip
-_WHOLE = (*_CHECKERS, "verify/model.py")
+_RUNS: Mapping[str, tuple[str, ...]] = {
+    "source": _CHECKERS, "ptx": (*_CHECKERS, "execution/ptx/*", "verify/layout.py", "verify/levels.py"),
+}  # fmt: skip
+_WHOLE = "verify/model.py"
 _MEANINGS = ("tensor/operators/*.py", "tensor/functions.py")
 _SMALL = 4096
 """Elements of a constant up to which its values may say what an operator does (axes, shapes, indices)."""
@@ -59,20 +62,22 @@ def keep(key: str, found: Passed) -> None:
     write_entry(_KIND, key, json.dumps(asdict(found)).encode())
 
 
-def key_of(kernel: engine.Kernel, graph: OperatorGraph) -> str:
+def key_of(kernel: engine.Kernel, graph: OperatorGraph, level: str = "source") -> str:
     """The name under which a check of a kernel is kept; kernels that differ in names only have the same."""
     small = smaller(kernel)
     texts = "\0".join(_said(one) for one in (kernel, *(small or ())[1:]))
     dialect = [digest_of_files(_sources(_MEANINGS))] if graph.dialect == "akg" else [version("onnxruntime")]
-    return digest(_checker(_CHECKERS), *dialect, _renamed(texts, kernel), json.dumps(list(_operators(kernel, graph))))
+    operators = json.dumps(list(_operators(kernel, graph)))
+    return digest(_checker(_RUNS[level]), *dialect, _renamed(texts, kernel), operators)
 
 
-def whole_key(plan: engine.FusionPlan, recipe: engine.Recipe, path: Path) -> str:
+def whole_key(plan: engine.FusionPlan, recipe: engine.Recipe, path: Path, level: str = "source") -> str:
     """The name under which a run of a whole model is kept: its files, its launches and the text of every kernel."""
     texts = [repr(engine.compile(group, recipe).source) for group in plan.groups]
     launches = repr([(launch.group, launch.instance) for launch in plan.launches])
     weights = repr([_stamp(file) for file in _weights(plan)])
-    return digest(_checker(_WHOLE), version("onnxruntime"), path.read_bytes(), weights, launches, *texts)
+    checker = _checker((*_RUNS[level], _WHOLE))
+    return digest(checker, version("onnxruntime"), path.read_bytes(), weights, launches, *texts)
 
 
 def _weights(plan: engine.FusionPlan) -> list[Path]:

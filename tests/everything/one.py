@@ -1,9 +1,9 @@
-"""One file in a process of its own: `python -m tests.everything.one FILE [--whole]` prints its row as JSON."""
+"""One file in a process of its own: `python -m tests.everything.one FILE [--level L] [--whole]` prints its row."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,21 +13,27 @@ from typing import Any
 import engine
 from engine import EngineError, Unsupported
 from tests.everything import kept
+from tests.everything.files import SIZES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check a file and print its row."""
-    name, *options = sys.argv[1:] if arguments is None else arguments
-    row = whole(Path(name)) if "--whole" in options else kernels(Path(name))
+    parser = argparse.ArgumentParser(prog="python -m tests.everything.one")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--level", default="source")
+    parser.add_argument("--whole", action="store_true")
+    options = parser.parse_args(arguments)
+    levels = ("source", "ptx") if options.level == "both" else (options.level,)
+    row = whole(options.file, levels) if options.whole else kernels(options.file, levels)
     print(json.dumps(row))
 
 
-def kernels(path: Path) -> dict[str, Any]:
-    """Check every kernel of a file: how many passed, and every other one with its reason."""
+def kernels(path: Path, levels: Sequence[str] = ("source",)) -> dict[str, Any]:
+    """Check every kernel of a file: how many passed at all levels, and every other one with its reason."""
     start = time.perf_counter()
     row: dict[str, Any] = {"groups": 0, "passed": 0, "cached": 0, "problems": []}
     try:
-        graph = engine.load(path)
+        graph = engine.load(path, SIZES.get(path.stem))
         plan = engine.fuse(graph)
     except EngineError as error:
         row["problems"].append(_problem("", error))
@@ -37,45 +43,61 @@ def kernels(path: Path) -> dict[str, Any]:
             {"group": name, "status": "unsupported", "message": reason} for name, reason in plan.unsupported.items()
         ]
         for group in plan.groups:
-            _check(group, graph, row)
+            _check(group, graph, levels, row)
     return {**row, "seconds": round(time.perf_counter() - start, 2)}
 
 
-def _check(group: engine.FusionGroup, graph: engine.OperatorGraph, row: dict[str, Any]) -> None:
+def _check(group: engine.FusionGroup, graph: engine.OperatorGraph, levels: Sequence[str], row: dict[str, Any]) -> None:
     """Check a group, or remember that it was checked, and enter what came of it."""
-    start = time.perf_counter()
     try:
         kernel = engine.compile(group)
-        key = kept.key_of(kernel, graph)
-    except EngineError as error:
+        remembered = [_passed(kernel, graph, level) for level in levels]
+    except (EngineError, _Failed) as error:
         row["problems"].append(_problem(group.name, error))
         return
-    if kept.recall(key):
-        row["cached"] += 1
-        row["passed"] += 1
-        return
-    found = engine.check(kernel)
-    if found.status == "pass":
-        row["passed"] += 1
-        spent = time.perf_counter() - start
-        counted = (found.blocks_run, found.blocks_total, found.elements_compared, found.max_error)
-        kept.keep(key, kept.Passed(*counted, seconds=round(spent, 2)))
-    else:
-        row["problems"].append({"group": group.name, "status": found.status, "message": found.message})
+    row["passed"] += 1
+    row["cached"] += all(remembered)
 
 
-def whole(path: Path) -> dict[str, Any]:
-    """Run a model end to end and compare its outputs."""
+class _Failed(Exception):
+    """A check that ended otherwise than with "pass"."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _passed(kernel: engine.Kernel, graph: engine.OperatorGraph, level: str) -> bool:
+    """Whether it was known already that a kernel passes; raises `_Failed` where it does not."""
     start = time.perf_counter()
-    graph = engine.load(path)
+    key = kept.key_of(kernel, graph, level)
+    if kept.recall(key):
+        return True
+    found = engine.check(kernel, level=level)
+    if found.status != "pass":
+        raise _Failed(found.status, f"{level}: {found.message}")
+    counted = (found.blocks_run, found.blocks_total, found.elements_compared, found.max_error)
+    kept.keep(key, kept.Passed(*counted, seconds=round(time.perf_counter() - start, 2)))
+    return False
+
+
+def whole(path: Path, levels: Sequence[str] = ("source",)) -> dict[str, Any]:
+    """Run a model end to end at each level and compare its outputs; the figures are those of the last level."""
+    rows = [_whole(path, level) for level in levels]
+    return {**rows[-1], "problems": [one for row in rows for one in row["problems"]]}
+
+
+def _whole(path: Path, level: str) -> dict[str, Any]:
+    start = time.perf_counter()
+    graph = engine.load(path, SIZES.get(path.stem))
     plan = engine.fuse(graph)
     recipe = engine.default_recipe(plan)
-    key = kept.whole_key(plan, recipe, path)
+    key = kept.whole_key(plan, recipe, path, level)
     row: dict[str, Any] = {"launches": len(plan.launches), "outputs": len(graph.outputs), "problems": []}
     if before := kept.recall(key):
         return {**row, **asdict(before), "cached": 1}
     try:
-        found = engine.check_model(graph, plan, recipe)
+        found = engine.check_model(graph, plan, recipe, level=level)
     except EngineError as error:
         row["problems"].append(_problem("", error))
         return {**row, "seconds": round(time.perf_counter() - start, 2), "cached": 0}
@@ -91,8 +113,8 @@ def whole(path: Path) -> dict[str, Any]:
     return {**row, **asdict(passed), "cached": 0}
 
 
-def _problem(group: str, error: EngineError) -> dict[str, str]:
-    status = "unsupported" if isinstance(error, Unsupported) else "fail"
+def _problem(group: str, error: EngineError | _Failed) -> dict[str, str]:
+    status = error.status if isinstance(error, _Failed) else "unsupported" if isinstance(error, Unsupported) else "fail"
     return {"group": group, "status": status, "message": str(error)}
 
 

@@ -15,6 +15,7 @@ import engine
 from tests.everything import __main__ as command
 from tests.everything import files, kept
 from tests.graph.models import FLOAT, model, node, save
+from tests.support.needs import needs_nvrtc
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of real files with one model, and a cache of its own."""
     monkeypatch.setenv("LOOMSCOPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(files, "SHARED", tmp_path)
+    monkeypatch.setattr(files, "suite_names", tuple)
     (tmp_path / "models").mkdir()
     save(tmp_path / "models" / "relu.onnx", model([node("Relu", "x", "y")], {"x": [4, 8]}, ["y"]))
     return tmp_path
@@ -52,10 +54,11 @@ def test_kernels_that_differ_otherwise_are_not_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
+@needs_nvrtc
 def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = shared / "rows.json"
-    for cached in (0, 1):
-        assert command.main(["--json", str(document)]) == 0
+    for level, cached in (("source", 0), ("source", 1), ("both", 0), ("ptx", 1), ("both", 1)):
+        assert command.main(["--json", str(document), "--level", level]) == 0
         (row,) = json.loads(document.read_text())["rows"]
         assert (row["groups"], row["passed"], row["cached"], row["problems"]) == (1, 1, cached, [])
     assert "pass 1" in capsys.readouterr().out
