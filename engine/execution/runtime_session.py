@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from engine.execution.narrow_floats import in_float32, narrow_tensors
+from engine.execution.signed_weights import has_signed_weights, without_signed_weights
 from engine.graph.nodes import OperatorGraph, Tensor
 from engine.graph.subgraphs import subgraphs
 from engine.graph.weights import element_of
@@ -37,6 +38,7 @@ def run_session(model: onnx.ModelProto, subject: str, given: Mapping[str, np.nda
     options.enable_mem_pattern = options.enable_cpu_mem_arena = False
     narrow = narrow_tensors(model)
     model = in_float32(model, narrow) if narrow else model
+    model = without_signed_weights(model) if has_signed_weights(model) else model
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}

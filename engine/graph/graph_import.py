@@ -236,16 +236,15 @@ class GraphImport:
                 sizes[one.name] = size if one.largest is None else min(size, one.largest)
                 found = counted_results(node, op.name, operands, values, sizes)
         if isinstance(found, str):
-            refused = self._refused_operands(op)
-            why = f"the shape of {op.outputs[0]} is not known: {refused[0]}; " if refused else ""
-            self._unsupported[op.name] = why + found
+            why = self._refusal(op)
+            self._unsupported[op.name] = f"the shape of {op.outputs[0]} {why}; {found}" if why else found
         elif found:
             self._enter_host(op, found)
         return isinstance(found, HostResults)
 
-    def _refused_operands(self, op: Operator) -> list[str]:
-        """Why operands of known operands have no value."""
-        return [self._folder.refused[operand] for operand in op.inputs if operand in self._folder.refused]
+    def _refusal(self, op: Operator) -> str:
+        """Why an operand whose own operands are known has no value; "" if none is so."""
+        return next((f"is not known: {self._folder.refused[n]}" for n in op.inputs if n in self._folder.refused), "")
 
     def _enter_host(self, op: Operator, found: HostResults) -> None:
         """Declare what the host makes."""
@@ -313,9 +312,7 @@ class GraphImport:
         """Find the shapes of an operator's outputs, or note why it is unsupported."""
         unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._tensors]
         results: Sequence[Result] = [None] * len(op.outputs)
-        origin = ""
-        if unknown:
-            origin = self._origin[self._alias.get(unknown[0], unknown[0])]
+        origin = self._origin[self._alias.get(unknown[0], unknown[0])] if unknown else ""
         if not unknown and (found := own_results(op, [self._tensors.get(name) for name in op.inputs])):
             for name, (dtype, shape) in zip(op.outputs, found, strict=True):
                 self._declare(Tensor(name, checked_shape(f"tensor {name}", shape, least=0), dtype))
@@ -342,8 +339,7 @@ class GraphImport:
                 shape = checked_shape(subject, shape, least=0)
                 self._declare(Tensor(name, shape, dtype_name(subject, element)))
             elif name:
-                refused = self._refused_operands(op)
-                why = f"is not known: {refused[0]}" if refused else "depends on the data"
+                why = self._refusal(op) or "depends on the data"
                 self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
                 self._origin[name] = origin or f"{op.name} ({op.kind})"
 

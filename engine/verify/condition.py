@@ -25,7 +25,7 @@ from engine.tensor.evaluate import is_product
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import Apply, Scalar, Statement
 from engine.tensor.terms import NARROW
-from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, UNIT, operand_roundoff
+from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, UNDERFLOW, UNIT, operand_roundoff
 
 DRAWS = 4
 """Runs of the reference with noise."""
@@ -65,7 +65,9 @@ class OutputLimits:
             return np.where(np.isfinite(self.allowed), (got != right).astype(np.float64), 0.0)
         a, b = got.astype(np.float64), right.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b) / self.unit)
+            apart = np.abs(a - b)
+            same = (a == b) | (np.isnan(a) & np.isnan(b)) | (apart <= UNDERFLOW)
+            error = np.where(same, 0.0, apart / self.unit)
         return np.where(np.isfinite(self.allowed), np.where(np.isnan(error), np.inf, error), 0.0)
 
     def worst(self, errors: np.ndarray) -> int:
