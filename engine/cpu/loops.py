@@ -114,6 +114,8 @@ class RegionWriter:
         if local is None:
             return element(array, declared, indices)
         position = linear([indices[span.axis] for span in local.spans], local.shape)
+        if local.lanes > 1:
+            position = position * local.lanes + Index.of(LANE)
         return f"{array}[{index_text(position)}]"
 
     def _nest(self, nest: Nest) -> None:

@@ -31,14 +31,16 @@ STACK_BYTES = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A thread's own part of an intermediate: the axes that its point does not settle."""
+    """A thread's own part of an intermediate: the axes that its point does not settle, and the lanes of a strip."""
 
     spans: tuple[Span, ...]
+    lanes: int
+    """Side by side at each place, as each lane has a point of its own; 1 where no lanes walk the points."""
     bytes: int
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the part."""
+        """Of a lane's part."""
         return tuple(span.size for span in self.spans)
 
 
@@ -90,7 +92,7 @@ def plan_region(
             lane, width = last, min(last.extent, strip or STRIP_VECTORS * machine.lanes)
     points = ThreadMapping(tuple(outer))
     where = places(program, around, points, dependences)
-    locals_ = dict(_locals(program, around, points, where))
+    locals_ = dict(_locals(program, around, points, where, width if lane else 1))
     return RegionPlan(program, nest, around, points, lane, width, where, locals_, dependences)
 
 
@@ -99,7 +101,7 @@ def _is_private(place: ValuePlace) -> bool:
 
 
 def _locals(
-    program: TensorProgram, around: Paths, points: ThreadMapping, where: Mapping[str, ValuePlace]
+    program: TensorProgram, around: Paths, points: ThreadMapping, where: Mapping[str, ValuePlace], lanes: int
 ) -> Iterator[tuple[str, Local]]:
     """What is made and read at one point of the threads' dimensions alone."""
     for statement in program.statements:
@@ -109,8 +111,8 @@ def _locals(
             continue
         if where[statement.name].in_memory and where[statement.name].collects:
             spans = spans_of(program, around, points, array)
-            size = math.prod(span.size for span in spans) * DTYPES[program.arrays[array].dtype]
-            yield array, Local(spans, size)
+            elements = math.prod(span.size for span in spans) * lanes
+            yield array, Local(spans, lanes, elements * DTYPES[program.arrays[array].dtype])
 
 
 def _contiguous(program: TensorProgram, dimension: ThreadDimension) -> int:
