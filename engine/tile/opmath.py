@@ -21,7 +21,7 @@ from engine.tile.dead_code import without_unused
 from engine.tile.nodes import Declare, Load, Rewrite, TileProgram, operations
 
 OF_ROUNDED = frozenset(
-    "equal not_equal less less_equal greater greater_equal floor ceil round sign mod bits".split()
+    "equal not_equal less less_equal greater greater_equal isinf floor ceil round sign mod bits".split()
 )
 """Functions whose result jumps: operands that the graph rounds are rounded before them, as they are before a conversion
 to integers or to floats of 8 bits."""

@@ -86,6 +86,18 @@ def test_both_arithmetics_are_right_at_both_levels(case: str, dtype: str, tmp_pa
             assert report.status == "pass", (level, report.message)
 
 
+@needs_compiler
+@pytest.mark.parametrize("predicate", ["IsInf", "IsNaN"])
+def test_what_no_half_holds_is_infinite(predicate: str, tmp_path: Path) -> None:
+    """Products beyond 65,504 are infinite where somebody asks, as ONNX Runtime has them."""
+    nodes: list[Node] = [("Mul", ["x", "x"], ["s"], {}), (predicate, ["s"], ["y"], {})]
+    (group,) = plan_of(tmp_path, nodes, {"x": EVERY_HALF.shape}, "float16").groups
+    got = engine.run(engine.compile(group), {"x": EVERY_HALF})["y"]
+    with np.errstate(all="ignore"):
+        square = EVERY_HALF * EVERY_HALF
+    assert np.array_equal(got, np.isinf(square) if predicate == "IsInf" else np.isnan(square))
+
+
 def test_float32_results_are_not_approximated(tmp_path: Path) -> None:
     """What is rounded between operators goes all the same."""
     nodes: list[Node] = [
