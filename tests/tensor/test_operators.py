@@ -412,3 +412,16 @@ def test_every_onnx_rule_has_a_case() -> None:
     elsewhere = {"Swish", "BitCast", "BitShift", "CumProd", "TensorScatter", "DFT", "STFT", "Compress"}
     elsewhere.add("com.microsoft::MatMulNBits")
     assert {name.removeprefix("onnx.") for name in RULES if name.startswith("onnx.")} - here == elsewhere
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("kind", ["ArgMax", "ArgMin"])
+def test_a_place_of_nan_is_a_place_of_the_row(kind: str, last: int, dtype: type, tmp_path: Path) -> None:
+    """As NumPy has it: NaN is the extreme of a row.  ONNX Runtime answers by the order of its own comparisons."""
+    rows = np.random.RandomState(3).standard_normal((9, 7)).astype(dtype)
+    rows[0, 2], rows[1, [0, 6]], rows[2], rows[3, [3, 4]] = np.nan, np.nan, np.nan, (np.inf, np.nan)
+    feeds = write_model(tmp_path / "m.onnx", kind, [rows], axis=1, keepdims=0, select_last_index=last)
+    find = np.argmax if kind == "ArgMax" else np.argmin
+    expected = rows.shape[1] - 1 - find(rows[:, ::-1], axis=1) if last else find(rows, axis=1)
+    assert np.array_equal(by_statements(tmp_path / "m.onnx", feeds)["y0"], expected)

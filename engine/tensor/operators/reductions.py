@@ -12,7 +12,7 @@ from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axes_of, axis_of, integer, parameter, parameter_value
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.standard import standard
-from engine.tensor.terms import Term, absolute, compare, exp, log, position, select, sqrt, wide
+from engine.tensor.terms import Term, absolute, compare, either, exp, log, position, select, sqrt, test, wide
 
 Step = Callable[[Term], Term]
 
@@ -142,7 +142,8 @@ def _akg_arg_extreme(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("akg.Argmax", "akg.Argmin", meaning=_akg_arg_extreme)
 @operator("onnx.ArgMax", "onnx.ArgMin")
 def arg_extreme(op: Operator, build: StatementBuilder) -> None:
-    """The extreme, then the first (or last) place that holds it.  AKG leaves the axis out."""
+    """The extreme, then the first (or last) place that holds it; NaN, where there is one, is the extreme.  AKG leaves
+    the axis out."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axis = _arg_axis(op, len(shape))
@@ -151,6 +152,8 @@ def arg_extreme(op: Operator, build: StatementBuilder) -> None:
     value = build.read(source, space.point)
     best = build.define(target, "extreme", space, value, reduction=operation, because="extreme value")
     here = compare("equal", value, build.read(best, space.written))
+    if "float" in value.dtype:  # NaN equals nothing: without this its row would have no place
+        here = either(here, test("isnan", value))
     place = select(here, position(space.point[axis]), -1 if last else shape[axis])
     operation, space_of_places = "max" if last else "min", space.writing_to(build.shape(target))
     build.emit(target, space_of_places, place, reduction=operation, because="where it stands")
