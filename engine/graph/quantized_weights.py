@@ -19,6 +19,9 @@ CODES = ("int8", "uint8")
 HALF_BYTES = ("int4", "uint4")
 """Types of codes of which a byte holds two."""
 
+BITS_OF_CODES = (2, 4, 8)
+"""Of the codes of MatMulNBits, where products of them are computed: whole codes fill a byte."""
+
 _MATRIX_PRODUCTS: Mapping[str, tuple[int, int]] = {
     "MatMulInteger": (1, 2), "QLinearMatMul": (3, 2), "MatMul": (1, -1), "Gemm": (1, -1),
 }  # fmt: skip
@@ -96,6 +99,8 @@ def _of_blocks(graph: OperatorGraph) -> Iterator[tuple[str, np.ndarray]]:
         if op.kind == "com.microsoft::MatMulNBits" and all(v is not None for v in values[1:3]):
             columns, depth, size = (_number(op, name) for name in ("N", "K", "block_size"))
             blocks, bits = -(-depth // max(1, size)), _number(op, "bits") or 4
+            if bits not in BITS_OF_CODES:
+                continue
             if values[2] is not None and values[2].size == columns * blocks:
                 yield op.inputs[2], np.ascontiguousarray(values[2].reshape(columns, blocks).T)
             zero = values[3] if len(values) > 3 else None

@@ -200,9 +200,9 @@ def test_products_of_codes_are_integer_products(case: str, tmp_path: Path) -> No
     assert {"mma_m16n8k32_u8_s8"} == {kernel.tile.intrinsic for kernel in kernels} - {""}
 
 
-@pytest.mark.parametrize("change", [{"bits": 3}, {"block_size": 0}])
+@pytest.mark.parametrize("change", [{"bits": 3}, {"bits": 16}, {"block_size": 0}])
 def test_a_form_that_is_not_written_out_is_refused_by_name(change: dict[str, int], tmp_path: Path) -> None:
-    made = model("MatMulNBits")
+    made = model("MatMulNBits with zero points and a bias")
     for attribute in made.graph.node[0].attribute:
         attribute.i = change.get(attribute.name, attribute.i)
     onnx.save(made, tmp_path / "model.onnx")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.graph.quantized_weights import zeros_of_blocks
+from engine.graph.quantized_weights import BITS_OF_CODES, zeros_of_blocks
 from engine.support.errors import Unsupported
 from engine.tensor.build import Domain, StatementBuilder, box
 from engine.tensor.index import Index
@@ -54,7 +54,7 @@ def _blocks_of(op: Operator) -> _Blocks:
     """Raises Unsupported for forms that are not computed."""
     found = _Blocks(integer(op, "N", 0), integer(op, "K", 0), integer(op, "bits", 4), integer(op, "block_size", 0))
     reason = ""
-    if found.bits not in (2, 4, 8):
+    if found.bits not in BITS_OF_CODES:
         reason = f"has codes of {found.bits} bits; 2, 4 and 8 are computed"
     elif found.size < found.per_byte or found.size % found.per_byte or found.depth < 1 or found.columns < 1:
         reason = f"has blocks of {found.size} codes of {found.depth} x {found.columns}"
