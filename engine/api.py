@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
-    """Read an ONNX or AKG file, or a row of a suite, "suite:NAME/ROW".  dims: sizes for its symbolic dimensions.
+    """Read a file (ONNX, torch.export, AKG), or a row of a suite, "suite:NAME/ROW".  dims: sizes of open dimensions.
 
     >>> graph = engine.load("suite:alcop/MM_RN50_FC")
     >>> graph.inputs, graph.outputs

@@ -34,7 +34,8 @@ File = Annotated[
     str,
     Argument(
         metavar="FILE",
-        help="ONNX model, AKG description (.json), saved workspace (.loom), `example` (the built-in model), "
+        help="ONNX model, program of torch.export (.pt2), AKG description (.json), saved workspace (.loom), "
+        "`example` (the built-in model), "
         "`suite:NAME/ROW` (a benchmark); `-` for standard input.",
     ),
 ]

@@ -37,7 +37,7 @@ A_CHART = "select a group and open the Pipeline tab of Schedule first"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
-    ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
+    ActionInfo("open", "&Open…", "Open a model (ONNX, torch.export, AKG) or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
     ActionInfo("reload", "&Reload", "Read the model's file again; edits and selection stay where they still apply",
                ("F5",), needs=A_MODEL),

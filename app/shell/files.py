@@ -17,9 +17,9 @@ from views.notice import News, Notice
 from views.theme import RESOURCES
 
 RECENT = 8
-MODELS = "Models (*.onnx *.json)"
+MODELS = "Models (*.onnx *.pt2 *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
-BOTH = f"Models and workspaces (*.onnx *.json *{SUFFIX})"
+BOTH = f"Models and workspaces (*.onnx *.pt2 *.json *{SUFFIX})"
 MEASUREMENTS = "Measurements (*.json)"
 RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"

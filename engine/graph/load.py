@@ -15,7 +15,7 @@ from engine.support.errors import BadInput
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
-    """Read an ONNX model or an AKG operator description, told apart by their first byte.
+    """Read an ONNX model, a program of torch.export or an AKG operator description, told apart by their first bytes.
 
     dims: sizes for the symbolic dimensions of an ONNX model.  Raises BadInput for a file that is neither, is damaged,
     or leaves a dimension open, and Unsupported for element types that no kernel could hold.

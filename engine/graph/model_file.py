@@ -1,4 +1,5 @@
-"""ONNX files as messages: parsed, checked by their header, with functions and scans written out."""
+"""ONNX files and programs of torch.export as ONNX messages: parsed, checked by their header, functions and scans
+written out."""
 
 from __future__ import annotations
 
@@ -11,19 +12,22 @@ from google.protobuf.message import DecodeError
 from engine.graph.functions import write_out
 from engine.graph.limits import checked_name
 from engine.graph.other_formats import other_format
+from engine.graph.torch_program.convert import model_of_torch_program
+from engine.graph.torch_program.program import is_torch_program
 from engine.graph.weights import read_inner_tensors
 from engine.support.budgets import MAX_FILE_BYTES, MAX_OPERATORS
 from engine.support.errors import BadInput
 from engine.support.files import read_bytes
 
-_HINT = "give an .onnx or an AKG .json file, or `example`"
+_HINT = "give an .onnx, a .pt2 or an AKG .json file, or `example`"
 
 
 def read_model(path: Path) -> onnx.ModelProto:
     """Parse the file, check its header, and inline functions."""
     data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)
     try:
-        model = onnx.load_model_from_string(data)
+        is_program = is_torch_program(data)
+        model = model_of_torch_program(path, data) if is_program else onnx.load_model_from_string(data)
     except (DecodeError, ValueError, RuntimeError):
         _refuse_other(path, data)
         raise BadInput("graph", str(path), "is no ONNX model, or a damaged one", "export it again") from None

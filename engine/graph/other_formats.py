@@ -27,9 +27,9 @@ class OtherFormat:
 
 
 EXPORTED_PROGRAM = OtherFormat(
-    "a program of torch.export (.pt2), and PyTorch runs what is pickled in it when it is loaded",
-    "where you trust it, convert it: torch.onnx.export(torch.export.load(FILE), dynamo=True).save('model.onnx'); a "
-    "program in memory is read by engine.from_torch",
+    "a program of torch.export (.pt2) as PyTorch before 2.9 wrote it, and PyTorch runs what is pickled in it when it "
+    "is loaded",
+    "where you trust it, save it again with PyTorch 2.9 or later: torch.export.save(torch.export.load(FILE), NEW)",
 )
 PICKLED_MODULE = OtherFormat(
     "a module or weights of PyTorch, which are unpickled to be read",

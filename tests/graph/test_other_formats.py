@@ -33,7 +33,7 @@ def archive(**files: bytes) -> bytes:
     return data.getvalue()
 
 
-EXPORTED = "where you trust it, convert it: torch.onnx.export"
+EXPORTED = "where you trust it, save it again with PyTorch 2.9 or later"
 TEXT = b"""// made by jax
 module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
@@ -43,7 +43,7 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
 }
 """
 FILES = {
-    "program of torch.export": (archive(model__archive_format=b"pt2", model__models__model_DOT_json=b"{}"), EXPORTED),
+    "program without its graph": (archive(model__archive_format=b"pt2"), EXPORTED),
     "older program of torch.export": (archive(serialized_exported_program_DOT_json=b"{}", version=b"8.8"), EXPORTED),
     "module of PyTorch": (archive(model__data_DOT_pkl=b"\x80\x02}q\x00.", model__version=b"3"), "export the module"),
     "text of StableHLO": (TEXT, "is a module of MLIR, such as StableHLO"),
@@ -79,7 +79,8 @@ def test_nothing_in_a_program_is_unpickled(tmp_path: Path) -> None:
         archive(model__archive_format=b"pt2", model__data__weights__weight_0=pickle.dumps(Planted(planted)))
     )
     message = refused("inspect", str(tmp_path / "model.pt2"))
-    assert "is a program of torch.export (.pt2), and PyTorch runs what is pickled in it" in message
+    assert "is a program of torch.export (.pt2) as PyTorch before 2.9 wrote it" in message
+    assert "PyTorch runs what is pickled in it" in message
     assert not planted.exists()
     pickle.loads(pickle.dumps(Planted(planted)))
     assert planted.exists(), "the plant does nothing"

@@ -1,0 +1,1 @@
+"""Programs of torch.export: the archive, and what each ATen operator is in ONNX."""
