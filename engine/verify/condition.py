@@ -25,7 +25,7 @@ from engine.tensor.evaluate import is_product
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import Apply, Scalar, Statement
 from engine.tensor.terms import NARROW
-from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, UNDERFLOW, UNIT, operand_roundoff
+from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUBNORMAL, UNDERFLOW, UNIT, operand_roundoff
 
 DRAWS = 4
 """Runs of the reference with noise."""
@@ -118,7 +118,8 @@ def _limits_of(right: np.ndarray, draws: list[np.ndarray]) -> OutputLimits:
     unit = unit_of(exact)
     # An element that happened to stay where it is in all runs may move as its neighbours do, and be rounded twice.
     size = np.where(np.isfinite(exact), np.abs(exact), 0.0)
-    allowed = MARGIN * np.maximum(moved, usual) + SIDES * UNIT[right.dtype.name] * size
+    rounded = np.maximum(UNIT[right.dtype.name] * size, SUBNORMAL.get(right.dtype.name, 0.0) / 2)
+    allowed = MARGIN * np.maximum(moved, usual) + SIDES * rounded
     return OutputLimits(np.where(allowed <= COMPARABLE * unit, allowed, np.inf), unit)
 
 

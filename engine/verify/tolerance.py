@@ -21,6 +21,10 @@ UNIT = {
 }  # fmt: skip
 """Unit roundoff: the largest relative error of one rounding."""
 
+SUBNORMAL = {"float16": 2.0**-24}
+"""Distance of the smallest numbers, which are rounded to half of it whatever their size; those of other types are too
+small to matter."""
+
 FUNCTION_ULPS = 4
 """Units in the last place that a scalar function of either side may be off (CUDA C++ programming guide, appendix on
 mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Runtime are allowed as much)."""

@@ -145,3 +145,12 @@ def test_what_is_no_number_is_an_error() -> None:
     for wrong in ([np.nan, np.inf, np.nan, 2], [1, -np.inf, np.nan, 2], [1, np.inf, 3, 2]):
         errors = one.errors(np.array(wrong, np.float32), right)
         assert errors.max() == np.inf and errors[one.worst(errors)] == np.inf
+
+
+def test_the_smallest_halves_may_be_rounded_either_way(tmp_path: Path) -> None:
+    """Shares of 200,000 are some tens of units of 2^-24, which noise does not move: the next number is no fault."""
+    graph = loaded(tmp_path, [("Softmax", ["x"], ["y"], {})], {"x": (1, 200_000)}, "float16")
+    right, allowed = limits(graph)
+    compared = np.isfinite(allowed)
+    assert compared.mean() > 0.9 and (allowed[compared] >= 2.0**-24).all()
+    assert np.median(allowed[compared]) < 8 * 2.0**-24 and right.max() < 2.0**-10
