@@ -74,6 +74,9 @@ def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
 def _verify_whole(job: CompileJob, level: str, json: bool) -> bool:
     if job.only:
         raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
+    if job.asked_sizes:
+        reason = f"runs the model at one size of {job.asked_sizes[0]}, none of a range"
+        raise BadInput("command line", "--whole", reason, f"leave it out, or give {job.asked_sizes[0]} one size")
     levels = (SOURCE,) if level == AUTO else levels_of(level)
     with output.steps("running the model") as step:
         found = [engine.check_model(job.graph, job.plan, job.recipe, progress=step, level=each) for each in levels]

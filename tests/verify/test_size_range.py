@@ -180,6 +180,7 @@ def test_what_is_no_range_is_refused(low: int, high: int, tmp_path: Path) -> Non
     assert "is a second range" in two
     assert "no blocks to leave out" in refused("verify", str(path), "--dim=batch=1..4", "--target=avx2")
     assert "is a second size of batch" in refused("verify", str(path), "--dim=batch=1..4", "--dim=batch=3")
+    assert "none of a range" in refused("verify", str(path), "--dim=batch=1..4", "--whole")
 
 
 @needs_compiler
