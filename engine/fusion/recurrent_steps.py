@@ -14,9 +14,9 @@ from dataclasses import replace
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Group, Saving
 from engine.fusion.partition import Partition, name_parts
+from engine.fusion.regrouping import Regrouping
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
-from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
 
@@ -32,8 +32,7 @@ Step = tuple[int, ...]
 def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) -> Partition:
     """The partition with steps of recurrences in one launch where the estimate gains.
 
-    before: the partition as the search left it.  fixed: a person's groups take nothing in, and what is kept apart stays
-    so.
+    before, fixed: as of `Regrouping`.
     """
     joiner = _StepJoiner(partition, before, fixed)
     for steps in list(joiner.recurrences()):
@@ -41,18 +40,10 @@ def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) 
     return joiner.partition()
 
 
-class _StepJoiner:
+class _StepJoiner(Regrouping):
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
-        self._before, self._fixed = partition, fixed
-        self.groups = dict(enumerate(partition.groups))
-        self._joins = Joins(partition.chosen.graph)
-        number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
-        for group, _ in self.groups.values():  # what became one group after the kernels were chosen is one here, too
-            kernels = {number[s.name] for s in group}
-            if len(kernels) > 1:
-                self._joins.join(kernels)
+        super().__init__(partition, before, fixed)
         self._arrays, self._views = dict(partition.program.arrays), dict(partition.views)
-        self._savings, self._spent = dict(partition.savings), dict(partition.spent)
         readers: dict[str, list[int]] = {}
         for n, (statements, _) in self.groups.items():
             for array in {array for s in statements for array in s.sources}:
@@ -62,14 +53,11 @@ class _StepJoiner:
         self._possible: dict[int, bool] = {}
 
     def partition(self) -> Partition:
-        """The groups as they are now, in an order that respects data flow."""
+        """As `Regrouping` says, with the names of what launches of several steps write."""
         if len(self.groups) == len(self._before.groups):
             return self._before
-        places = {n: place for place, n in enumerate(self._joins.in_order())}
-        ordered = sorted(self.groups, key=lambda n: places[self._before.numbers[n]])
-        after = self._before.with_groups(self.groups, ordered)
-        program = replace(after.program, arrays=self._arrays)
-        return replace(after, program=program, views=self._views, savings=self._savings, spent=self._spent)
+        after = super().partition()
+        return replace(after, program=replace(after.program, arrays=self._arrays), views=self._views)
 
     def recurrences(self) -> Iterator[list[Step]]:
         """Equal steps, each of which reads what the one before makes: runs of two and more."""
@@ -155,7 +143,7 @@ class _StepJoiner:
         for first in range(0, len(steps) - 1, together):
             found = self._join_steps(steps[first : first + together])
             if found is not None and len(steps[first : first + together]) > 1:
-                self._put(steps[first : first + together], *found)
+                self._put([n for step in steps[first : first + together] for n in step], *found)
 
     def _join_steps(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
         """One group of steps and what it saves; None where it cannot be one or does not pay."""
@@ -177,29 +165,6 @@ class _StepJoiner:
 
     def _statements(self, steps: Sequence[Step]) -> tuple[Statement, ...]:
         return tuple(s for step in steps for n in step for s in self.groups[n][0])
-
-    def _may_be_one(self, statements: Sequence[Statement], members: Sequence[int]) -> bool:
-        """Whether neither a person nor another kernel stands between them."""
-        operators = {s.operator for s in statements}
-        is_held = any(not operators.isdisjoint(group) for group in self._fixed.groups)
-        numbers = [self._before.numbers[n] for n in members]
-        return not (is_held or self._fixed.why_apart(operators) or self._joins.closes_cycle(numbers))
-
-    def _put(self, steps: Sequence[Step], group: Group, saving: Saving) -> None:
-        """One group in the place of the last of its steps'."""
-        members = [n for step in steps for n in step]
-        numbers = [self._before.numbers[n] for n in members]
-        known = [self._spent.pop(number, None) for number in numbers]
-        spent = sum(
-            self._before.figures([n]).microseconds if time is None else time
-            for n, time in zip(members, known, strict=True)
-        )
-        self._joins.join(numbers)
-        self._savings[numbers[-1]] = saving
-        self._spent[numbers[-1]] = spent - saving.separate + saving.fused
-        for n in members:
-            del self.groups[n]
-        self.groups[members[-1]] = group
 
 
 def _even(steps: int, most: int) -> int:
