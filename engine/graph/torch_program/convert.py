@@ -80,6 +80,7 @@ def _convert(
     if name in _WITHOUT_RESULT or not node.outputs:
         return
     call, count = Call(sketch, node), len(sketch.nodes)
+    sketch.call = call.result
     operand = call.tensor("self") or call.tensor("input")
     writes = name.endswith("_") and not name.startswith("__")
     plain = name.rstrip("_") if writes else name

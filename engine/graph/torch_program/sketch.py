@@ -26,7 +26,9 @@ class OnnxSketch:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self._kept: dict[tuple[str, str, tuple[int, ...], bytes], str] = {}
-        self._fresh = 0
+        self._used: set[str] = set()
+        self.call = ""
+        """The call at hand, after which what it needs on the way is named."""
 
     def add(self, kind: str, operands: Iterable[str], results: str | Sequence[str] = "", **attributes: Any) -> str:
         """Add a node; the name of its first result, a new one unless `results` names it."""
@@ -37,10 +39,14 @@ class OnnxSketch:
         return names[0]
 
     def fresh_name(self, word: str) -> str:
-        """A name that no tensor has."""
-        self._fresh += 1
-        name = f"{word}.{self._fresh}"
-        return name if name not in self.tensors else self.fresh_name(word)
+        """A name that no tensor has: "linear_3.matmul"."""
+        name = stem = f"{self.call}.{word}".lstrip(".")
+        number = 1
+        while name in self._used or name in self.tensors:
+            number += 1
+            name = f"{stem}.{number}"
+        self._used.add(name)
+        return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """The name of a constant; equal ones are one."""
