@@ -150,14 +150,13 @@ def run_launch(
     written: dict[str, np.ndarray] = {}
     writers = Counter(own.arrays[name] for name in outputs)
     for name, value in outputs.items():
-        tensor = own.arrays[name]
-        if name not in own.parts and writers[tensor] == 1:
+        tensor, mine = own.arrays[name], own_part(group.program, name)
+        if name not in own.parts and writers[tensor] == 1 and mine.all():
             written[tensor] = value.reshape(declared[name].shape)
             continue
         if tensor not in written:
             before, part = values.get(tensor), own.parts.get(name)
             size = part.whole if part else declared[name].elements
             written[tensor] = np.zeros(size, value.dtype) if before is None else before.copy()
-        mine = own_part(group.program, name)
         own.view(declared[name], written[tensor]).reshape(-1)[mine] = value.reshape(-1)[mine]
     return written

@@ -15,7 +15,7 @@ from engine.execution.nodes import MEASURED, Failure
 from engine.target.host_cpu import host_cpu
 from engine.verify.native import check_native
 from engine.verify.values import group_values
-from tests.semantics.single import write_model
+from tests.semantics.single import Node, write_model
 from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
 from tests.support.needs import needs_compiler
 
@@ -129,3 +129,17 @@ def test_sources_and_their_headers_are_written(tmp_path: Path) -> None:
     assert loomscope("generate", SOFTMAX, "--target", "avx2", "-o", str(tmp_path)).returncode == 0
     assert "softmax_0(" in (tmp_path / "softmax_0.cpp").read_text()
     assert (tmp_path / "include" / "scalar.hpp").is_file()
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM"])
+def test_kernels_that_fill_one_array_together_leave_each_other_s_parts(kind: str, tmp_path: Path) -> None:
+    """Both directions of a recurrence write parts of one array, each in launches of its own."""
+    gates, random = {"RNN": 1, "LSTM": 4}[kind], np.random.default_rng(3)
+    weights = {"w": (2, 6 * gates, 5), "r": (2, 6 * gates, 6), "b": (2, 12 * gates)}
+    constants = {name: random.normal(size=shape).astype(np.float32) * 0.3 for name, shape in weights.items()}
+    attributes = {"hidden_size": 6, "direction": "bidirectional"}
+    nodes: list[Node] = [(kind, ["x", *weights], ["y", "h"], attributes)]
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (4, 2, 5))}, ["y", "h"], constants))
+    plan = engine.fuse(graph, target="cpu")
+    assert engine.check_model(graph, plan).status == "pass"
+    assert all(np.isfinite(value).all() for value in engine.run(plan, engine.inputs(plan)).values())
