@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -71,14 +72,14 @@ def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     tree = with_plain_rows(program, tree)
     outer, node = _outer(program, tree)
     phases = tuple(_distribute(node, (), program))
-    waiting = {s.write.array for s in program.statements}
+    waiting = Counter(s.write.array for s in program.statements)  # parts of one array have writers of their own
     for statement in (s for phase in phases for s in phase.statements):
-        early = [a.array for a in statement.reads() if a.array in waiting]
+        early = [a.array for a in statement.reads() if waiting[a.array]]
         if early:
             both = f"{statement.name} runs among the iterations that make {early[0]}"
             reason = f"{both}, and a block makes all of it first"
             raise _bad_schedule(program, reason, "let no loop go around both in that order")
-        waiting.remove(statement.write.array)
+        waiting[statement.write.array] -= 1
     return Nest(outer, phases)
 
 

@@ -217,3 +217,17 @@ def test_every_writer_of_a_part_is_a_producer(halves: engine.OperatorGraph) -> N
     assert len(writers) == 2
     assert {b.producer for b in plan.boundaries if b.tensor == "c"} == {w.partition("#")[0] for w in writers}
     assert [edge.source for edge in model_doc(halves, plan).edges if edge.tensor == "c"] == writers
+
+
+def test_a_convolution_of_parts_that_one_kernel_makes_is_planned(tmp_path: Path) -> None:
+    """The parts of what is concatenated are written by statements of their own, in front of what reads all of them."""
+    random = np.random.default_rng(0)
+    nodes: list[Node] = [
+        ("Conv", ["x", "w1"], ["a"], {"pads": [1, 1, 1, 1]}), ("Conv", ["a", "w2"], ["r"], {"pads": [2, 0, 1, 1]}),
+        ("GlobalAveragePool", ["r"], ["g"], {}), ("Sigmoid", ["g"], ["s"], {}), ("Mul", ["r", "s"], ["e"], {}),
+        ("Concat", ["e", "r"], ["c"], {"axis": 1}), ("Conv", ["c", "w3"], ["y"], {"pads": [1, 1, 1, 1]}),
+    ]  # fmt: skip
+    shapes = {"w1": (32, 16, 3, 3), "w2": (32, 32, 3, 3), "w3": (32, 64, 3, 3)}
+    weights = {name: (random.standard_normal(shape) * 0.1).astype(np.float16) for name, shape in shapes.items()}
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float16", (2, 16, 8, 8))}, ["y"], weights)
+    assert not engine.fuse(engine.load(path)).unsupported
