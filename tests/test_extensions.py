@@ -14,6 +14,14 @@ ROOT = Path(__file__).parents[1]
 PATCHES = ROOT / "tests" / "cases" / "extensions"
 LIMITS = {"tile_operation": 4, "kernel_family": 7, "panel": 6}
 """Patch -> the most files that it may touch, its tests among them."""
+CONTEXT = "-C1"
+"""One line of context is enough: a comment reworded beside the place is no change of the extension."""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_an_extension_applies(name: str) -> None:
+    """Said in every run: the slow test below would say it after a long time."""
+    _run("git", "apply", "--check", CONTEXT, str(PATCHES / f"{name}.patch"), cwd=ROOT)
 
 
 @pytest.mark.slow
@@ -30,8 +38,7 @@ def test_an_extension_touches_few_files_and_passes_its_tests(name: str, tmp_path
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     if (ROOT.parent / "shared").is_dir():
         (tmp_path / "shared").symlink_to(ROOT.parent / "shared")
-    # One line of context is enough: a comment reworded beside the place is no change of the extension.
-    _run("git", "apply", "-C1", str(patch), cwd=tree)
+    _run("git", "apply", CONTEXT, str(patch), cwd=tree)
     options = ("-q", "-m", "not gpu", "-p", "no:cacheprovider")
     _run(sys.executable, "-m", "pytest", *options, *tests, cwd=tree)
 

@@ -103,7 +103,7 @@ def test_bert_to_cuda_text_within_its_bound() -> None:
 def test_bert_end_to_end() -> None:
     graph = engine.load(SHARED / "models" / f"{BERTS[0]}.onnx")
     result = engine.check_model(graph, engine.fuse(graph))
-    assert result.launches == 110
+    assert result.launches == 86
     assert [c.group for c in result.checks] == list(graph.outputs)
     assert result.status == "pass", [c.message for c in result.checks]
 

@@ -130,7 +130,7 @@ def test_on_another_machine_the_present_advice_is_timed_again(window: Window, qt
     workspace.edit(group, edited)
     settled(window, qtbot)
     workspace.bus.select_group("")
-    window.commands._open_for("a100", {})
+    window.commands._open_for("a100", {}, {})
     settled(window, qtbot)
     assert workspace.model.target == "a100" and workspace.histories[group].step.text == edited
     shown = next(each for each in workspace.model.groups if each.name == group).time

@@ -122,7 +122,9 @@ class RandomGraph:
         known = self.tensors[name]
         if known.dtype == "bool":
             self.add("Not", [name], known)
-        elif known.dtype in INTEGERS:
+        elif known.dtype == "uint8":
+            self.add("Abs", [name], known)
+        elif known.dtype in (*INTEGERS, "int8"):
             self.add(self.random.choice(["Neg", "Abs"]), [name], known)
         else:
             kind = self.random.choice(["Neg", "Abs", "Relu", "Tanh", "Sigmoid", "Erf", "Exp"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from engine.cost.estimate import model_microseconds
@@ -115,7 +115,8 @@ def advise_products(
     best, _ = promised_best(common, promise)
     entries: list[Entry] = []
     for program, choice in zip(programs, choices, strict=True):
-        entries += [*choice.common(), *choice.entries(best)]
+        together = replace(choice, promise=promise, best=best)  # the time that is told is the launch's
+        entries += [*choice.common(), *together.entries(best)]
         entries += advise_pipeline(program, best, intrinsic).scenario.entries
     return entries
 
