@@ -8,7 +8,7 @@ Each block then reads all of r in every step: that pays for small matrices, wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.fusion.group_signature import likeness
@@ -18,13 +18,15 @@ from engine.fusion.regrouping import Regrouping
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.nodes import Fixed
-from engine.tensor.nodes import Statement
+from engine.tensor.nodes import Access, Literal, Statement, map_leaves
 
 MOST_KERNELS = 3
 """Kernels of one step."""
 MOST_JOINED = 40
 """Statements of a launch of several steps: the scheduler's time grows faster than what a longer one saves."""
 
+_OPERAND = Access("", ())
+"""Stands for any."""
 Step = tuple[int, ...]
 """The groups of one step, by their places."""
 
@@ -35,7 +37,9 @@ def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) 
     before, fixed: as of `Regrouping`.
     """
     joiner = _StepJoiner(partition, before, fixed)
-    for steps in list(joiner.recurrences()):
+    recurrences = list(joiner.recurrences())
+    joiner.name_parts(recurrences)
+    for steps in recurrences:
         joiner.try_to_join(steps)
     return joiner.partition()
 
@@ -60,12 +64,12 @@ class _StepJoiner(Regrouping):
         return replace(after, program=replace(after.program, arrays=self._arrays), views=self._views)
 
     def recurrences(self) -> Iterator[list[Step]]:
-        """Equal steps, each of which reads what the one before makes: runs of two and more."""
+        """Equal steps, each of which reads what the one before makes: runs of which a launch can hold two and more."""
         taken: set[int] = set()
         for first in self.groups:
             if first in taken:
                 continue
-            ahead = [n for n in itertools.islice(self._path(first), 2 * MOST_KERNELS) if n not in taken]
+            ahead = list(itertools.islice(self._path(first, taken), 2 * MOST_KERNELS))
             keys = [self._key(n) for n in ahead]
             for length in range(1, len(ahead) // 2 + 1):
                 if keys[:length] != keys[length : 2 * length]:
@@ -74,21 +78,22 @@ class _StepJoiner(Regrouping):
                     continue
                 steps = list(self._repeats(first, keys[:length], taken))
                 taken.update(n for step in steps for n in step)
-                yield steps
+                if self._most(steps) > 1:
+                    yield steps
                 break
 
-    def _repeats(self, first: int, keys: Sequence[object], taken: set[int]) -> Iterator[Step]:
+    def _repeats(self, first: int, keys: Sequence[Hashable], taken: set[int]) -> Iterator[Step]:
         """The steps with these keys, from a group on."""
-        path = self._path(first)
+        path = self._path(first, taken)
         while True:
             step = tuple(itertools.islice(path, len(keys)))
-            if [self._key(n) for n in step] != list(keys) or not taken.isdisjoint(step):
+            if [self._key(n) for n in step] != list(keys):
                 return
             yield step
 
-    def _path(self, n: int) -> Iterator[int]:
-        """A group, the first one that reads what it makes, and so on."""
-        while self._may_be_of_step(n):
+    def _path(self, n: int, taken: Container[int]) -> Iterator[int]:
+        """A group, the first one that reads what it makes, and so on, up to those of other recurrences."""
+        while n not in taken and self._may_be_of_step(n):
             yield n
             made = {s.write.array for s in self.groups[n][0]}
             following = [m for array in made for m in self._readers.get(array, ()) if m > n]
@@ -96,14 +101,10 @@ class _StepJoiner(Regrouping):
                 return
             n = min(following)
 
-    def _key(self, n: int) -> object:
+    def _key(self, n: int) -> Hashable:
         """Equal for groups of equal steps, which read other slices of their inputs."""
         statements, shape = self.groups[n]
-        forms = tuple(
-            (tuple(i.extent for i in s.iterators), s.reduction and s.reduction.operation, len(s.sources))
-            for s in statements
-        )
-        return shape.kind, forms
+        return shape.kind, tuple(map(_computation, statements))
 
     def _may_be_of_step(self, n: int) -> bool:
         """Whether a block may make a group's results for its row: no attention, no part of a launch, few vectors."""
@@ -123,21 +124,22 @@ class _StepJoiner(Regrouping):
 
         return not factors(first).isdisjoint(factors(second))
 
-    def try_to_join(self, steps: Sequence[Step]) -> None:
-        """Equal numbers of steps to a launch: of two, where that gains, and of as many as there may be."""
-        size = sum(len(self.groups[n][0]) for n in steps[0])
-        most = min(len(steps), MOST_JOINED // size)
-        if most < 2:
-            return
-        for first in range(0, len(steps), most):  # what launches may write, before times of any are asked for
-            name_parts(self._statements(steps[first : first + most]), self._arrays, self._views)
+    def name_parts(self, recurrences: Iterable[Sequence[Step]]) -> None:
+        """Name what launches may write of recurrences, before times of any are asked for."""
+        for steps in recurrences:
+            most = self._most(steps)
+            for first in range(0, len(steps), most):
+                name_parts(self._statements(steps[first : first + most]), self._arrays, self._views)
         program = self._before.program
         outputs = (*program.outputs, *self._views)
         self._times = self._before.times.of(replace(program, arrays=self._arrays, outputs=outputs))
+
+    def try_to_join(self, steps: Sequence[Step]) -> None:
+        """Equal numbers of steps to a launch: of two, where that gains, and of as many as there may be."""
         two = self._join_steps(steps[:2])
         if two is None:
             return
-        most = _even(len(steps), most)
+        most = _even(len(steps), self._most(steps))
         many = self._join_steps(steps[:most]) if most > 2 else None
         together = most if many is not None and many[1].fused * 2 < two[1].fused * most else 2
         for first in range(0, len(steps) - 1, together):
@@ -163,8 +165,19 @@ class _StepJoiner(Regrouping):
         found = self._times.faster_shape(key, statements, parts, find, "slower")
         return None if isinstance(found, str) else ((statements, found[0]), found[1])
 
+    def _most(self, steps: Sequence[Step]) -> int:
+        """Steps of a launch, at most."""
+        return min(len(steps), MOST_JOINED // len(self._statements(steps[:1])))
+
     def _statements(self, steps: Sequence[Step]) -> tuple[Statement, ...]:
         return tuple(s for step in steps for n in step for s in self.groups[n][0])
+
+
+def _computation(statement: Statement) -> Hashable:
+    """What a statement computes, wherever its operands lie."""
+    operations = map_leaves(statement.expression, lambda leaf: leaf if isinstance(leaf, Literal) else _OPERAND)
+    reduced = statement.reduction and statement.reduction.operation
+    return tuple(i.extent for i in statement.iterators), reduced, operations, len(statement.sources)
 
 
 def _even(steps: int, most: int) -> int:

@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine.fusion import plan as planning
 from tests.semantics.single import Node, write_model
+from tests.support.large_models import blocks
 from tests.support.needs import needs_compiler
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -52,6 +53,31 @@ def test_equal_launches_of_steps_are_one_kernel(tmp_path: Path) -> None:
     joined = [group for group in plan.groups if len(group.program.statements) > 10]
     # The last one keeps no state for steps behind it.
     assert [len(group.instances) for group in joined] == [2, 1] and len(plan.launches) <= 6
+
+
+def test_steps_of_other_functions_are_no_recurrence(tmp_path: Path) -> None:
+    """Equal steps share launches, also of two functions in turn; three products with one matrix are no equal steps."""
+
+    def launches(*functions: str) -> int:
+        nodes: list[Node] = []
+        for n, function in enumerate(functions):
+            nodes += [("MatMul", [f"x{n}", "w"], [f"p{n}"], {}), (function, [f"p{n}"], [f"x{n + 1}"], {})]
+        weight = {"w": np.random.default_rng(0).normal(0, 0.2, (16, 16)).astype(np.float32)}
+        inputs, outputs = {"x0": ("float32", (8, 16))}, [f"x{len(functions)}"]
+        return len(engine.fuse(engine.load(write_model(tmp_path / "f.onnx", nodes, inputs, outputs, weight))).launches)
+
+    assert launches(*["Tanh"] * 4) == 1 and launches("Tanh", "Relu", "Tanh", "Relu") == 1
+    assert launches("Tanh", "Relu", "Sigmoid") == 3
+
+
+def test_a_recurrence_may_lead_into_another(tmp_path: Path) -> None:
+    """In this graph the groups behind one run of equal steps are those of an earlier run."""
+    made = blocks(300, seed=18)
+    made.save(tmp_path)
+    graph = engine.load(tmp_path / f"{made.name}.onnx")
+    plan = engine.fuse(graph, target="h100")
+    covered = [op for group in plan.groups for one in group.instances for op in one.statements.values()]
+    assert set(covered) == {op.name for op in graph.operators} and len(plan.launches) < len(graph.operators) / 3
 
 
 def test_large_steps_stay_launches_of_their_own(tmp_path: Path) -> None:
