@@ -146,7 +146,7 @@ class Expressions:
             if isinstance(atom, str):
                 return where[atom]
             found = self.known.get(atom.array) or self._place(atom.array, [self.index(i, where) for i in atom.indices])
-            found = f"int({found})"
+            found = f"wrapped(int({found}), {atom.wraps})" if atom.wraps else f"int({found})"
             self.extents[found] = atom.high + 1
             return Index.of(found)
 

@@ -20,7 +20,7 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tensor.check import check_statement, check_writes
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Literal, Reduction, Statement
-from engine.tensor.terms import NARROW, Term, cast, compare, number, select
+from engine.tensor.terms import NARROW, Term, cast, number
 
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
@@ -99,7 +99,6 @@ class StatementBuilder:
         self._producers = graph.producer()
         self._transposed, self._sums, self._pairs = graph.transposed, graph.sums, graph.pairs
         self._operator = ""
-        self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
         self.temporaries: list[tuple[str, str, str]] = []
         """Arrays declared by the current operator: (name, owner, suffix)."""
@@ -268,22 +267,6 @@ class StatementBuilder:
         space = box(self.shape(target))
         self.emit(target, space, self.read(source, indices(space)), because=because)
 
-    def wrap_negative(self, indices: str, size: int) -> str:
-        """The index tensor with negative entries made non-negative for an axis of `size`, as ONNX allows them.
-
-        Constant indices are known to need it or not; for those of the user the wrapped ones are a tensor of their own.
-        """
-        known = self.value(indices)
-        if known is not None and known.min() >= 0:
-            return indices
-        self.is_particular = True  # only the first reader writes it
-        if (indices, size) not in self._wrapped:
-            space = box(self.shape(indices))
-            at = wrap(self.read(indices, space.written), size)
-            because = "negative indices count from the end"
-            self._wrapped[indices, size] = self.define(indices, "wrapped", space, at, because=because)
-        return self._wrapped[indices, size]
-
     def needed_statements(self, outputs: Collection[str]) -> tuple[Statement, ...]:
         """The statements that `outputs` depend on, named in order."""
         needed, kept = set(outputs), []
@@ -310,11 +293,6 @@ def _with_name(statement: Statement, name: str) -> Statement:
     made = replace(statement, name=name)
     made.share(statement.form, statement.reads(), statement.sources)
     return made
-
-
-def wrap(index: Term, size: int) -> Term:
-    """The index with `size` added to negative values."""
-    return select(compare("less", index, 0), index + size, index)
 
 
 def accumulator(operation: str, dtype: str) -> str:

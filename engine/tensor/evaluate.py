@@ -163,7 +163,10 @@ class EvaluatedBox:
         """The value of an index at every point."""
 
         def leaf(atom: str | Element) -> np.ndarray:
-            return self.grid(atom) if isinstance(atom, str) else self.access(Access(atom.array, atom.indices))
+            if isinstance(atom, str):
+                return self.grid(atom)
+            found = self.access(Access(atom.array, atom.indices))
+            return np.where(found < 0, found + atom.wraps, found) if atom.wraps else found
 
         return np.asarray(index.evaluate(leaf))
 

@@ -47,9 +47,13 @@ class Element:
     indices: tuple[Index, ...]
     low: int
     high: int
+    wraps: int = 0
+    """The size of the axis whose end negative integers count from: added to them where they are read, before they are
+    in `low` .. `high`.  0: none is negative."""
 
     def __str__(self) -> str:
-        return f"{self.array}[{', '.join(map(str, self.indices))}]"
+        read = f"{self.array}[{', '.join(map(str, self.indices))}]"
+        return f"wrap({read}, {self.wraps})" if self.wraps else read
 
 
 Atom = str | Quotient | Remainder | Element

@@ -42,19 +42,18 @@ def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, ex
         if isinstance(atom, str):
             return iterators.get(atom, Index.of(atom))
         inside = tuple(rewrite_index(i, iterators, read, extents) for i in atom.indices)
-        return _as_index(read(Access(atom.array, inside)), atom.low, atom.high)
+        return _as_index(read(Access(atom.array, inside)), atom)
 
     return index.rebuild(leaf, extents)
 
 
-def _as_index(value: Scalar, low: int, high: int) -> Index:
+def _as_index(value: Scalar, of: Element) -> Index:
+    """The index that a value makes in the place of what was looked up."""
     match value:
-        case Access(array, indices, (), _):
-            return Index.of(Element(array, indices, low, high))
+        case Access(array, indices, (), _) | Apply("cast", (Access(array, indices, (), _),), _):
+            return Index.of(replace(of, array=array, indices=indices))
         case Literal(number, _):
-            return Index.of(int(number))
-        case Apply("cast", (Access(array, indices, (), _),), _):
-            return Index.of(Element(array, indices, low, high))
+            return Index.of(int(number) + (of.wraps if number < 0 else 0))
         case _:
             raise ValueError(f"an index cannot be computed from {value}")
 

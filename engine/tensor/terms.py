@@ -91,6 +91,11 @@ def select(condition: Term, a: Term | float, b: Term | float) -> Term:
     return Term(Apply("select", (condition.scalar, a.scalar, b.scalar), dtype), dtype)
 
 
+def wrap(index: Term, size: int) -> Term:
+    """The index with `size` added to negative values."""
+    return select(compare("less", index, 0), index + size, index)
+
+
 def cast(x: Term, dtype: str) -> Term:
     """The value in another element type; itself where the type is the same."""
     return x if x.dtype == dtype else Term(Apply("cast", (x.scalar,), dtype), dtype)

@@ -16,6 +16,7 @@ from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import only_moves
+from engine.tensor.terms import Term, wrap
 from engine.tile.dead_code import without_unused
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, For, Load, PipelineRequest, Slot, Store, TileProgram
 from engine.tile.scope import LANE_OF_VECTOR as LANE_OF_VECTOR
@@ -62,6 +63,8 @@ class Emitter(Scope):
         self.program = program
         self.values: Mapping[str, Access] = {}
         """Arrays made so far and the registers that hold them."""
+        self.wrapped: dict[tuple[str, int], str] = {}
+        """(register of a loaded index, size of the axis it wraps around) -> the register that holds it wrapped."""
         self.footprints: list[Footprint] = []
         self.written: set[str] = set()
         self.read_from: set[str] = set()
@@ -171,21 +174,31 @@ class Emitter(Scope):
         def leaf(atom: str | Element) -> Index:
             if isinstance(atom, str):
                 return where[atom]
-            array, indices = atom.array, atom.indices
-            found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
-            return self._variable(found, atom.high, at)
+            made = self.values.get(atom.array)
+            found = made or self.read(Access(atom.array, atom.indices), where, at, mask, guard=mask)
+            # What stays as it is loaded is known where the load stands, in front of the loops inside.
+            name = found.array
+            if found.indices or (made and atom.wraps):
+                name = self._own_register(found, atom, at, len(self.bodies) - 1)
+            elif atom.wraps:
+                key = name, atom.wraps
+                if key not in self.wrapped:
+                    self.wrapped[key] = self._own_register(found, atom, at, self.depth[name])
+                name = self.wrapped[key]
+            self.extents.setdefault(name, atom.high + 1)
+            return Index.of(name)
 
         return index.rebuild(leaf, self.extents)
 
-    def _variable(self, found: Access, high: int, at: Line) -> Index:
-        """An index that was loaded or made, as a variable; one of an array of registers gets a register of its own."""
-        name = found.array
-        if found.indices:
-            assert all(LANE_OF_VECTOR not in i.iterators() for i in found.indices), f"{name}: an index for each lane"
-            name = self.register(f"{found.array}_at", self.buffers[found.array].dtype)
-            self.add(Declare(name, found, at))
-        self.extents.setdefault(name, high + 1)
-        return Index.of(name)
+    def _own_register(self, found: Access, looked_up: Element, at: Line, depth: int) -> str:
+        """A register of its own for an index that was loaded or made, wrapped as it is looked up."""
+        assert all(LANE_OF_VECTOR not in i.iterators() for i in found.indices), f"{found}: an index for each lane"
+        dtype = self.buffers[found.array].dtype
+        name = self.register(f"{found.array}_at", dtype)
+        self.depth[name] = depth
+        value = wrap(Term(found, dtype), looked_up.wraps).scalar if looked_up.wraps else found
+        self.bodies[depth].append(Declare(name, value, at))
+        return name
 
     def _depth_of(self, position: Index, mask: str | None) -> int:
         """The outermost body in which everything the load needs is known; never outside the branch it is made in."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import engine
@@ -171,6 +173,41 @@ def test_all_lookups_agree_with_onnxruntime(tmp_path: Path) -> None:
         for kernel in groups(case, tmp_path):
             report = engine.check(kernel)
             assert report.status == "pass", f"{case}: {report.message}\n{kernel.source.text}"
+
+
+def with_negative(path: Path, inputs: dict[str, int]) -> Path:
+    """The file with inputs that are drawn from the whole range of indices of an axis.  inputs: name -> its size."""
+    model = onnx.load(path)
+    ranges = {name: [-size, size] for name, size in inputs.items()}
+    model.metadata_props.add(key="light.inputs", value=json.dumps(ranges))
+    onnx.save(model, path)
+    return path
+
+
+NEGATIVE = [
+    ("input", "rows", "nothing", "float32", "int64"), ("input", "columns", "tanh", "float16", "int32"),
+    ("exp", "elements", "sum", "float32", "int32"), ("softmax", "rows", "softmax", "float16", "int64"),
+    ("layernorm", "columns", "sum", "float32", "int64"), ("product", "points", "tanh", "float16", "int64"),
+    ("input", "rows", "softmax", "float32", "int32"), ("columns", "rows", "nothing", "float32", "int32"),
+]  # fmt: skip
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.parametrize("target", ["h200", "cpu"])
+@pytest.mark.parametrize(("data", "lookup", "after", "dtype", "whole"), NEGATIVE)
+def test_negative_indices_count_from_the_end(
+    data: str, lookup: str, after: str, dtype: str, whole: str, target: str, tmp_path: Path
+) -> None:
+    graph = Graph(data, "given", lookup, after, dtype, whole)
+    indices = next(name for name, (kind, _) in graph.inputs.items() if kind == whole)
+    least = COLUMNS if lookup == "columns" else ROWS
+    plan = engine.fuse(engine.load(with_negative(graph.write(tmp_path), {indices: least})), target=target)
+    assert engine.inputs(plan)[indices].min() < 0
+    for group in plan.groups:
+        for level in ("native",) if target == "cpu" else ("source", "ptx"):
+            report = engine.check(engine.compile(group), level=level)
+            assert report.status == "pass", report.message
 
 
 SHARED = [

@@ -82,12 +82,23 @@ def test_constant_indices_become_arithmetic() -> None:
     assert (element.array, element.low, element.high) == ("n", 0, 9)
 
 
-def test_runtime_indices_are_wrapped_once() -> None:
-    shapes = {"w": (16, 4), "u": (16, 4), "n": (8,), "y": (8, 4), "z": (8, 4)}
-    program = lower(graph([op("Gather", "w n", "y"), op("Gather", "u n", "z")], shapes, "w u n", "y z"))
-    assert text(program)[0] == "S0[i < 8]: n.wrapped[i] = select((n[i] < 0), (n[i] + 16), n[i])"
-    assert len(program.statements) == 3
+def test_indices_that_may_be_negative_are_wrapped_where_they_are_read() -> None:
+    shapes = {"w": (16, 4), "u": (9, 4), "n": (8,), "y": (8, 4), "z": (8, 4), "nat": (8, 2), "p": (8,)}
+    operators = [op("Gather", "w n", "y"), op("Gather", "u n", "z"), op("GatherND", "u nat", "p")]
+    program = lower(graph(operators, shapes, "w u n nat", "y z p"))
+    assert text(program) == [
+        "S0[i < 8, j < 4]: y[i, j] = w[wrap(n[i], 16), j]",
+        "S1[i < 8, j < 4]: z[i, j] = u[wrap(n[i], 9), j]",
+        "S2[i < 8]: p[i] = u[wrap(nat[i, 0], 9), wrap(nat[i, 1], 4)]",
+    ]
     assert check_program(program) == ()
+
+
+@pytest.mark.parametrize(("values", "read"), [((2, 0, 0, 5), "n[i]"), ((2, -9, 0, 5), "wrap(n[i], 9)")])
+def test_known_indices_are_wrapped_where_one_is_negative(values: tuple[int, ...], read: str) -> None:
+    shapes = {"w": (9, 4), "n": (4,), "y": (4, 4)}
+    (statement,) = text(lower(graph([op("Gather", "w n", "y")], shapes, "w", "y", n=values)))
+    assert statement == f"S0[i < 4, j < 4]: y[i, j] = w[{read}, j]"
 
 
 def test_equal_layers_have_equal_statements() -> None:

@@ -89,14 +89,6 @@ def test_a_constant_operand_is_no_input_of_the_user() -> None:
         assert lowered(g) == alone(g)
 
 
-def test_wrapped_indices_are_made_once() -> None:
-    shapes = {"x": (8, 3), "w": (8, 3), "nuser": (5,), "y": (5, 3), "z": (5, 3)}
-    operators = [op("Gather", "x nuser", "y", axis=0), op("Gather", "w nuser", "z", axis=0)]
-    g = graph(operators, shapes, "x w nuser", "y z")
-    assert lowered(g) == alone(g)
-    assert sum("nuser.wrapped[i] =" in line for line in lowered(g)) == 1
-
-
 @pytest.mark.parametrize("name", sorted(path.name for path in MODELS.glob("*.onnx")))
 def test_whole_models_come_out_the_same(name: str) -> None:
     g = load(MODELS / name)

@@ -11,6 +11,8 @@ LOOM int wrap_u8(int x) { return static_cast<u8>(x); }
 LOOM int wrap_i16(int x) { return static_cast<i16>(x); }
 LOOM int wrap_u16(int x) { return static_cast<u16>(x); }
 
+LOOM int wrapped(int index, int size) { return index + (index < 0 ? size : 0); }
+
 LOOM float fn_floor(float x) { return __builtin_floorf(x); }
 LOOM float fn_ceil(float x) { return __builtin_ceilf(x); }
 LOOM float fn_round(float x) { return __builtin_rintf(x); }  // half to even

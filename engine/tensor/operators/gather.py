@@ -1,7 +1,7 @@
 """Gathers: reads at positions given by an index tensor.
 
 Index tables of the file that turn out affine (position ids, masks' row numbers) become plain index arithmetic; other
-indices are indirect reads with known bounds.  Negative runtime indices are wrapped by a statement of their own.
+indices are indirect reads with known bounds.  Negative ones are wrapped where they are read.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import StatementBuilder, box, wrap
+from engine.tensor.build import StatementBuilder, box
 from engine.tensor.index import Element, Index, with_axis
 from engine.tensor.operators.attributes import axis_of, integer
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import cast, compare, position, select
+from engine.tensor.terms import cast, compare, position, select, wrap
 
 
 def looked_up(build: StatementBuilder, indices: str, at: Sequence[Index], size: int) -> Index:
@@ -30,9 +30,10 @@ def looked_up(build: StatementBuilder, indices: str, at: Sequence[Index], size: 
         affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
         if affine is not None:
             return affine
-    source = build.wrap_negative(indices, size)
-    low, high = (int(known.min()), int(known.max())) if known is not None and source == indices else (0, size - 1)
-    return Index.of(Element(source, tuple(at), max(low, 0), min(high, size - 1)))
+    low, high = (int(known.min()), int(known.max())) if known is not None else (-size, size - 1)
+    if low < 0:  # those of the user may be, as ONNX allows
+        return Index.of(Element(indices, tuple(at), 0, size - 1, wraps=size))
+    return Index.of(Element(indices, tuple(at), low, min(high, size - 1)))
 
 
 def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
@@ -83,24 +84,9 @@ def gather_nd(op: Operator, build: StatementBuilder) -> None:
     outer = space.written[: len(table) - 1]
     places = []
     for part in range(table[-1]):
-        source, at = _component(build, indices, part, shape[batch + part])
-        places.append(looked_up(build, source, (*outer, at), shape[batch + part]))
+        places.append(looked_up(build, indices, (*outer, Index((), part)), shape[batch + part]))
     rest = space.written[len(table) - 1 :]
     build.emit(op.outputs[0], space, build.read(data, (*outer[:batch], *places, *rest)))
-
-
-def _component(build: StatementBuilder, indices: str, part: int, size: int) -> tuple[str, Index]:
-    """One coordinate of an index tensor, or a wrapped copy if it may be negative at run time.
-
-    Each coordinate has its own axis size, so each gets an array of its own.
-    """
-    shape = build.shape(indices)
-    if shape[-1] == 1 or build.value(indices) is not None:
-        return indices, Index((), part)
-    space = box((*shape[:-1], 1))
-    value = wrap(build.read(indices, (*space.written[:-1], Index((), part))), size)
-    because = "negative indices count from the end"
-    return build.define(indices, f"wrapped{part}", space, value, because=because), Index()
 
 
 @operator("onnx.GatherElements")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Domain, StatementBuilder, box, highest, lowest, wrap
+from engine.tensor.build import Domain, StatementBuilder, box, highest, lowest
 from engine.tensor.index import Element, Index, delinearize, linear, with_axis
 from engine.tensor.operators.attributes import axis_of, integer, present, text
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select
+from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select, wrap
 
 _JOINED = {"add": ("add", "sum"), "mul": ("mul", "prod"), "max": ("max", "max"), "min": ("min", "min")}
 """Attribute `reduction` -> (scalar function, reduction)."""
