@@ -11,6 +11,7 @@ from engine.fusion.channels_last import store_channels_last
 from engine.fusion.concat_fusion import join_concatenations
 from engine.fusion.group_programs import Built, GroupBuilder
 from engine.fusion.group_times import Saving
+from engine.fusion.nested_concatenations import write_parts_in_place
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
@@ -78,8 +79,9 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
 
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:
     """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined,
-    images of convolutions stored channels last."""
-    return store_channels_last(join_concatenations(fold_layouts(program, graph.constants)), graph)
+    others written where another one takes them whole, images of convolutions stored channels last."""
+    side_by_side = write_parts_in_place(join_concatenations(fold_layouts(program, graph.constants)))
+    return store_channels_last(side_by_side, graph)
 
 
 def _leaving(parts: Partition) -> frozenset[str]:

@@ -1,12 +1,13 @@
 """Kernels without a product and their bytes under three policies: `python -m tests.benchmarks.fusion [--json FILE]`.
 
-Folding of layouts, and what matrix products and convolutions take in, are the same in all policies; images are stored
-channels last in ours alone.  Every kernel counts that multiplies nothing.  `xla` counts what XLA's rules ask for, `xla
-made` the kernels that our code generator makes of that.  `stitch` counts the kernels of the plan that the policy makes,
-where attention is one kernel with a matrix product; `no attention` those of stitching alone, whose products are the
-other policies'.  The paper that stitching is from has neither attention nor packing: compare `nor packing` with it.
-Times are predicted by the accurate latency model, uncalibrated; seconds are processor time of the whole exploration.
-Means are over models with at least 20 memory-bound kernels under xla.
+Folding of layouts, and what matrix products and convolutions take in, are the same in all policies; in ours alone are
+images stored channels last, and the parts of nested concatenations written where they end up.  Every kernel counts
+that multiplies nothing.  `xla` counts what XLA's rules ask for, `xla made` the kernels that our code generator makes
+of that.  `stitch` counts the kernels of the plan that the policy makes, where attention is one kernel with a matrix
+product; `no attention` those of stitching alone, whose products are the other policies'.  The paper that stitching is
+from has neither attention nor packing: compare `nor packing` with it.  Times are predicted by the accurate latency
+model, uncalibrated; seconds are processor time of the whole exploration.  Means are over models with at least 20
+memory-bound kernels under xla.
 """
 
 from __future__ import annotations

@@ -231,3 +231,62 @@ def test_a_convolution_of_parts_that_one_kernel_makes_is_planned(tmp_path: Path)
     weights = {name: (random.standard_normal(shape) * 0.1).astype(np.float16) for name, shape in shapes.items()}
     path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float16", (2, 16, 8, 8))}, ["y"], weights)
     assert not engine.fuse(engine.load(path)).unsupported
+
+
+PARTS = 6
+"""More than one statement chooses among."""
+
+
+def nested(folder: Path, between: list[Node], outputs: list[str], shape: tuple[int, ...]) -> engine.OperatorGraph:
+    """Rows of several tables side by side, what `between` makes of them ("f"), and another operand beside that.
+
+    shape: of "f".
+    """
+    nodes: list[Node] = [("Gather", [f"t{n}", f"n{n}"], [f"g{n}"], {}) for n in range(PARTS)]
+    nodes += [("Unsqueeze", [f"g{n}", "one"], [f"u{n}"], {}) for n in range(PARTS)]
+    nodes += [("Concat", [f"u{n}" for n in range(PARTS)], ["c"], {"axis": 1}), *between]
+    nodes.append(("Concat", ["f", "x"], ["y"], {"axis": 1}))
+    inputs: dict[str, tuple[str, tuple[int, ...]]] = {f"t{n}": ("float32", (9, 4)) for n in range(PARTS)}
+    inputs |= {f"n{n}": ("int64", (8,)) for n in range(PARTS)} | {"x": ("float32", (8, 3))}
+    constants = {"one": np.array([1]), "rows": np.array(shape)}
+    return engine.load(write_model(folder / "nested.onnx", nodes, inputs, outputs, constants))
+
+
+FLAT: list[Node] = [("Reshape", ["c", "rows"], ["f"], {})]
+TURNED: list[Node] = [("Transpose", ["c"], ["r"], {"perm": [0, 2, 1]}), ("Reshape", ["r", "rows"], ["f"], {})]
+HALF: list[Node] = [
+    ("Reshape", ["c", "rows"], ["w"], {}), ("Split", ["w"], ["f", "rest"], {"axis": 1, "num_outputs": 2}),
+]  # fmt: skip
+USED: list[Node] = [*FLAT, ("ReduceMax", ["c"], ["z"], {"keepdims": 0})]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("between", "outputs", "stays"),
+    [(FLAT, ["y"], False), (FLAT, ["y", "c"], True), (USED, ["y", "z"], True), (TURNED, ["y"], True),
+     (HALF, ["y", "rest"], True)],
+    ids="flat given used turned half".split(),
+)  # fmt: skip
+def test_parts_of_what_another_concatenation_takes_whole_are_written_there(
+    between: list[Node], outputs: list[str], stays: bool, tmp_path: Path
+) -> None:
+    graph = nested(tmp_path, between, outputs, (8, 4 * PARTS))
+    plan = engine.fuse(graph)
+    stored = {tensor for group in plan.groups for one in group.instances for tensor in one.arrays.values()}
+    assert ("c" in stored) == stays
+    report = engine.check_model(graph, plan)
+    assert report.status == "pass", [check for check in report.checks if check.status != "pass"]
+
+
+@needs_compiler
+def test_a_chain_of_concatenations_is_written_at_once(tmp_path: Path) -> None:
+    nodes: list[Node] = [("Tanh", [f"x{n}"], [f"t{n}"], {}) for n in range(PARTS)]
+    nodes.append(("Concat", [f"t{n}" for n in range(PARTS)], ["a"], {"axis": 1}))
+    nodes += [("Concat", ["a", *(f"x{n}" for n in range(PARTS))], ["b"], {"axis": 1})]
+    nodes.append(("Concat", [*(f"x{n}" for n in range(PARTS)), "b"], ["y"], {"axis": 1}))
+    inputs = {f"x{n}": ("float32", (8, 4 + n)) for n in range(PARTS)}
+    graph = engine.load(write_model(tmp_path / "chain.onnx", nodes, inputs, ["y"]))
+    plan = engine.fuse(graph)
+    written = {one.arrays[array] for g in plan.groups for one in g.instances for array in g.program.outputs}
+    assert "y" in written and written.isdisjoint("ab")
+    assert engine.check_model(graph, plan).status == "pass"
