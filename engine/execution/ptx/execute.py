@@ -61,14 +61,15 @@ def execute(
     """Run some blocks (None: all) of the kernel that `source` was compiled to; arguments and results as of `emulate`.
 
     ptx: its compiled text.  "late": warps run in order and copies land at their wait; "early": warps and blocks run
-    backwards and copies land when they are issued.  A fault ends the run and is its finding.  Raises Unsupported for an
-    instruction that is not known, BadInput for text that is not PTX of this kernel.
+    backwards and copies land when they are issued.  timeout: seconds of processor time, so that a busy machine calls no
+    kernel a hang.  A fault ends the run and is its finding.  Raises Unsupported for an instruction that is not known,
+    BadInput for text that is not PTX of this kernel.
     """
     entries = parse(ptx)
     missing = [launch.entry for launch in source.launches if launch.entry not in entries]
     if missing:
         raise BadInput("run", "the PTX", f"has no kernel {missing[0]}; it has {', '.join(entries)}")
-    run = _PtxRun(source, entries, arrays, order == "early", time.monotonic() + timeout)
+    run = _PtxRun(source, entries, arrays, order == "early", time.thread_time() + timeout)
     chosen = range(source.blocks) if blocks is None else blocks
     finding = run.launches(chosen)
     outputs: Arrays = {}
@@ -220,7 +221,7 @@ class _BatchControl:
                 raise PtxFault("crash", "runs past the last instruction")
             self._at = at
             lanes.clock += 1
-            if lanes.clock % 256 == 0 and time.monotonic() > self._until:
+            if lanes.clock % 256 == 0 and time.thread_time() > self._until:
                 raise PtxFault("hang", "was still running at the limit of time")
             one = code[at]
             if one.step is None:
