@@ -85,6 +85,19 @@ class ProductPrograms:
             for mark, name, dimension in marks
         )
 
+    def every(self) -> Iterator[Program]:
+        """All programs whose tile fits the registers, with blocks of the whole, a half, a quarter ... of each
+        dimension."""
+        machine, units = self.kernel.target, depth_units(self.product)[0]
+        for rows, vectors in tile_limits(machine):
+            if rows > self.product.rows.size or rows * vectors < 4:
+                continue
+            tiles = -(-self.product.rows.size // rows)
+            panels = -(-self.product.column_count // (vectors * machine.lanes))
+            for row_block, column_block, depth_block in itertools.product(_parts(tiles), _parts(panels), _parts(units)):
+                values = (("rows", rows), ("vectors", vectors), ("tiles", row_block), ("panels", column_block))
+                yield Program(self.name, (*values, ("depths", depth_block)))
+
     def rank(self, program: Program) -> float:
         """The modelled time of a program."""
         machine = self.kernel.target
@@ -109,15 +122,14 @@ class ProductPrograms:
 
 
 def _product_task(kernel: CpuKernel) -> Task:
-    """Every tile that fits the registers, with blocks of the whole, a half, a quarter ... of each dimension."""
-    machine, config = kernel.target, kernel.made.config
-    product = match_product(kernel.program, kernel.schedule, machine)
+    """Those programs of a product that the model promises much of."""
+    config, product = kernel.made.config, match_product(kernel.program, kernel.schedule, kernel.target)
     rows, vectors, row_block, column_block, depth_block = (v for v in config.values() if isinstance(v, int))
     modes = str(config["rows"]), str(config["columns"])
     made = ProductConfig(rows, vectors, row_block, column_block, depth_block, *modes)
     template = ProductPrograms(kernel, product, made, product.instruction.name)
     stands = template.program_of(kernel)
-    programs = list(_programs(template, machine.lanes, tile_limits(machine)))
+    programs = list(template.every())
     if stands is not None and stands not in programs:
         programs.insert(0, stands)
     dimensions: Mapping[str, tuple[Value, ...]] = {
@@ -128,18 +140,6 @@ def _product_task(kernel: CpuKernel) -> Task:
     dropped = Dropped("registers and sizes", because, total - len(programs), "")
     funnel = promising(Funnel(total, (dropped,), tuple(programs)), template.rank, [stands] if stands else [])
     return Task(template.name, dimensions, funnel, (), template)
-
-
-def _programs(template: ProductPrograms, lanes: int, limits: Sequence[tuple[int, int]]) -> Iterator[Program]:
-    product, (units, _) = template.product, depth_units(template.product)
-    for rows, vectors in limits:
-        if rows > product.rows.size or rows * vectors < 4:
-            continue
-        tiles = -(-product.rows.size // rows)
-        panels = -(-product.column_count // (vectors * lanes))
-        for row_block, column_block, depth_block in itertools.product(_parts(tiles), _parts(panels), _parts(units)):
-            values = (("rows", rows), ("vectors", vectors), ("tiles", row_block), ("panels", column_block))
-            yield Program(template.name, (*values, ("depths", depth_block)))
 
 
 def _parts(size: int) -> list[int]:

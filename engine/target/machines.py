@@ -14,7 +14,7 @@ CPU_NAMES = (HOST, *NAMED_CPUS)
 
 def is_cpu(name: str) -> bool:
     """Whether a target is a CPU."""
-    return name.lower() in CPU_NAMES
+    return name.lower() == HOST or name.lower() in NAMED_CPUS
 
 
 def cpu(name: str) -> CpuTarget:

@@ -2,8 +2,8 @@
 
 Both run in one process on the same threads and values, taking turns; a row's ratio is ONNX Runtime's least time over
 ours, as the machine may be shared; with `--threads 1` times are processor time.  `tuned_over_default` is what a search
-of a few trials gains, `rank` how the model orders programs that were drawn at random; `best_of_50` needs a space whose
-programs have all been measured, and there is none yet.
+of a few trials gains.  `best_of_50`, `pruned_loss` and `rank` are of the spaces under resources/measurements, which
+`--brute-force FOLDER` measured whole (see cpu_truth.py) and which name their CPU.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import argparse
 import math
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.target.host_cpu import host_cpu
 from tests.benchmarks.cpu_models import Row, rows
+from tests.benchmarks.cpu_records import judge, recorded_spaces, summarise_spaces, write_record
 from tests.benchmarks.cpu_search import search
 from tests.benchmarks.cpu_side_by_side import set_threads, take_turns
+from tests.benchmarks.cpu_truth import SPACES, WholeSpace, build_space, measure_space
 from tests.benchmarks.report import environment, figures_in_words, write
 
 GOALS = {"gemm": 0.9, "fused": 1.5, "conv_int8": 1.2, "bert": 1.0, "resnet": 1.0}
@@ -58,12 +61,22 @@ def summarise(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     kinds = dict.fromkeys([*GOALS, "conv", "attention"])
     means = {kind: _mean([row["ratio"] for row in found if row["kind"] == kind]) for kind in kinds}
     searched = [row for row in found if row["kind"] == "search"]
-    ranks = [row["rank"] for row in searched if row["rank"] is not None]
     return {
         **means, "agree": all(row.get("agrees", True) for row in found),
-        "tuned_over_default": _mean([row["ratio"] for row in searched]), "best_of_50": None,
-        "rank": sum(ranks) / len(ranks) if ranks else None,
+        "tuned_over_default": _mean([row["ratio"] for row in searched]),
     }  # fmt: skip
+
+
+def brute_force(folder: Path, minutes: float, only: str) -> None:
+    """Measure spaces whole, on one thread, for some minutes; what has all its times is written."""
+    end = time.monotonic() + 60 * minutes
+    for name in SPACES:
+        if not name.startswith(only):
+            continue
+        space = WholeSpace(name)
+        built = build_space(space, folder)
+        found = measure_space(space, built, folder, end - time.monotonic()) if minutes else None
+        print(f"{name}: {write_record(space, built, *found) if found else 'to be gone on with'}", flush=True)
 
 
 def _mean(ratios: Sequence[float]) -> float | None:
@@ -79,9 +92,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--trials", type=int, default=24, help="of each search; 0 for no search")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each row")
+    parser.add_argument("--brute-force", type=Path, metavar="FOLDER", help="measure spaces whole, on one thread")
+    parser.add_argument("--minutes", type=float, default=600.0, help="of measuring; 0 to compile only")
     wishes = parser.parse_args()
+    if wishes.brute_force:
+        wishes.threads = 1
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: wishes.threads])
     set_threads(wishes.threads)
+    if wishes.brute_force:
+        brute_force(wishes.brute_force, wishes.minutes, wishes.only)
+        return
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for row in rows(wishes.quick):
@@ -98,7 +118,14 @@ def main() -> None:
                 one = found[-1]
                 print(f"{one['what']:34} {one['ours']:10.1f} µs  by default {one['default']:11.1f} µs"
                       f"  {one['ratio']:5.2f}  rank {one['rank']:.2f}", flush=True)  # fmt: skip
-    summary = summarise(found)
+    spaces = [judge(record) for record in recorded_spaces() if record.row.startswith(wishes.only)]
+    for space in spaces:
+        print(
+            f"space {space.row}, {space.programs} programs on {space.cpu}, {space.date}: best {space.best:.1f} µs, by"
+            f" default {space.default:.1f} µs; best of 50 {space.best_of_50:.3f}, {space.random_best_of_50:.3f} drawn;"
+            f" a sixth loses {space.pruned_loss:.2%}; rank {space.rank:.3f}", flush=True,
+        )  # fmt: skip
+    summary = {**summarise(found), **summarise_spaces(spaces)}
     print(*figures_in_words(summary), sep="\n")
     if wishes.json:
         about = {**environment("numpy", "onnx", "onnxruntime"), "cpu": host_cpu().title, "threads": wishes.threads}

@@ -58,7 +58,7 @@ class OurModel:
             memory = self._tensor(own.arrays[buffer.array], elements * size)
             places.append(memory.ctypes.data + (part.first * size if part else 0))
         for size in source.prepared:
-            self._kept.append(_aligned(size))
+            self._kept.append(aligned(size))
             places.append(self._kept[-1].ctypes.data)  # type: ignore[attr-defined]
         pointers = (ctypes.c_void_p * len(places))(*places)
         if source.prepared:
@@ -70,7 +70,7 @@ class OurModel:
     def _tensor(self, name: str, size: int) -> np.ndarray:
         if name not in self.memory:
             declared = self.graph.tensors.get(name)
-            memory = _aligned(declared.bytes if declared else size)
+            memory = aligned(declared.bytes if declared else size)
             if name in self._values:
                 memory[:] = np.ascontiguousarray(self._values[name]).reshape(-1).view(np.uint8)
             self.memory[name] = memory
@@ -87,7 +87,7 @@ class OurModel:
         return self.memory[name].view(tensor.dtype)[: tensor.elements].reshape(tensor.shape)
 
 
-def _aligned(size: int) -> np.ndarray:
+def aligned(size: int) -> np.ndarray:
     """Zeroed bytes whose address is a multiple of a cache line."""
     raw = np.zeros(size + ALIGNED, np.uint8)
     first = -raw.ctypes.data % ALIGNED

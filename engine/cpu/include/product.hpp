@@ -25,6 +25,15 @@ LOOM Vector<T> load(const void* place) { return *static_cast<const Vector<T>*>(p
 template <class T>
 LOOM void store(void* place, Vector<T> value) { *static_cast<Vector<T>*>(place) = value; }
 
+// The compiler reads few rows' columns from memory for each of them, twice as often as a core can where they are askew.
+LOOM void keep_in_register(Vector<u32>& value) {
+#ifdef __AVX512F__
+    asm("" : "+v"(value));
+#elif defined(__AVX2__)
+    asm("" : "+x"(value));
+#endif
+}
+
 // A word holds what one step multiplies: a float, two halves of a word, or four bytes, of neighbouring depths.
 
 // One fused multiply-add.
@@ -81,36 +90,48 @@ struct DotBfloat16 {
 };
 #endif
 
-// Sums of ROWS x (VECTORS * LANES) elements of a product.
+// Sums of ROWS x (VECTORS * LANES) elements of a product.  All loops are unrolled: registers have no index, and sums that
+// one reaches would be on the stack.
 template <class Instruction, int ROWS, int VECTORS>
 struct Tile {
     using Sum = typename Instruction::Sum;
     Vector<Sum> sums[ROWS][VECTORS];
 
     LOOM void clear() {
+#pragma GCC unroll 32
         for (int i = 0; i < ROWS; ++i)
+#pragma GCC unroll 4
             for (int j = 0; j < VECTORS; ++j) sums[i][j] = Vector<Sum>{};
     }
 
     // One step of the depth.  rows: the word of the first row; step: words from one row to the next.
     LOOM void add(const void* rows, i64 step, const void* columns) {
         Vector<u32> column[VECTORS];
-        for (int j = 0; j < VECTORS; ++j) column[j] = load<u32>(static_cast<const u32*>(columns) + j * LANES);
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; ++j) {
+            column[j] = load<u32>(static_cast<const u32*>(columns) + j * LANES);
+            if (ROWS > 1) keep_in_register(column[j]);
+        }
 #pragma GCC unroll 32
         for (int i = 0; i < ROWS; ++i) {
             u32 row;
             std::memcpy(&row, static_cast<const u32*>(rows) + i * step, 4);
+#pragma GCC unroll 4
             for (int j = 0; j < VECTORS; ++j) sums[i][j] = Instruction::multiply(sums[i][j], row, column[j]);
         }
     }
 
     // width: elements of a row of `source` or `target`.
     LOOM void read(const Sum* source, int width) {
+#pragma GCC unroll 32
         for (int i = 0; i < ROWS; ++i)
+#pragma GCC unroll 4
             for (int j = 0; j < VECTORS; ++j) sums[i][j] = load<Sum>(source + i * width + j * LANES);
     }
     LOOM void write(Sum* target, int width) const {
+#pragma GCC unroll 32
         for (int i = 0; i < ROWS; ++i)
+#pragma GCC unroll 4
             for (int j = 0; j < VECTORS; ++j) store<Sum>(target + i * width + j * LANES, sums[i][j]);
     }
 };
