@@ -24,6 +24,9 @@ MOST_KERNELS = 3
 """Kernels of one step."""
 MOST_JOINED = 40
 """Statements of a launch of several steps: the scheduler's time grows faster than what a longer one saves."""
+MOST_JUDGED = 32
+"""Kinds of launches of steps that are compiled to judge them, each of which takes as long as to plan hundreds of
+operators: recurrences have a few, chance has no end of them."""
 
 _OPERAND = Access("", ())
 """Stands for any."""
@@ -55,12 +58,14 @@ class _StepJoiner(Regrouping):
         self._readers = readers
         self._times = partition.times
         self._possible: dict[int, bool] = {}
+        self._keys: dict[int, Hashable] = {}
+        self._judged: set[Hashable] = set()
 
     def partition(self) -> Partition:
         """As `Regrouping` says, with the names of what launches of several steps write."""
-        if len(self.groups) == len(self._before.groups):
-            return self._before
         after = super().partition()
+        if after is self._before:
+            return after
         return replace(after, program=replace(after.program, arrays=self._arrays), views=self._views)
 
     def recurrences(self) -> Iterator[list[Step]]:
@@ -103,8 +108,10 @@ class _StepJoiner(Regrouping):
 
     def _key(self, n: int) -> Hashable:
         """Equal for groups of equal steps, which read other slices of their inputs."""
-        statements, shape = self.groups[n]
-        return shape.kind, tuple(map(_computation, statements))
+        if n not in self._keys:
+            statements, shape = self.groups[n]
+            self._keys[n] = shape.kind, tuple(map(_computation, statements))
+        return self._keys[n]
 
     def _may_be_of_step(self, n: int) -> bool:
         """Whether a block may make a group's results for its row: no attention, no part of a launch, few vectors."""
@@ -158,6 +165,9 @@ class _StepJoiner(Regrouping):
         kept = frozenset(s.write.array for s in statements if self._views.get(s.write.array, s.write.array) in needed)
         parts = [self.groups[n] for n in members]
         key = ("steps", likeness(statements, kept))
+        if key not in self._judged and len(self._judged) >= MOST_JUDGED:
+            return None
+        self._judged.add(key)
 
         def find() -> Shape | str:
             return stitched_shape(statements, kept, MOST_VECTORS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from engine.fusion.group_times import Group, Saving
 from engine.fusion.partition import Partition
@@ -20,16 +21,24 @@ class Regrouping:
         apart stays so."""
         self._before, self._fixed = partition, fixed
         self.groups = dict(enumerate(partition.groups))
-        self._joins = Joins(partition.chosen.graph)
+        self._searched = before
+        self._savings, self._spent = dict(partition.savings), dict(partition.spent)
+
+    @cached_property
+    def _joins(self) -> Joins:
+        """The chosen kernels, those that became one group after they were chosen joined; few plans ask for them."""
+        joins, before = Joins(self._before.chosen.graph), self._searched
         number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
-        for group, _ in self.groups.values():  # what became one group after the kernels were chosen is one here, too
+        for group, _ in self._before.groups:
             kernels = {number[s.name] for s in group}
             if len(kernels) > 1:
-                self._joins.join(kernels)
-        self._savings, self._spent = dict(partition.savings), dict(partition.spent)
+                joins.join(kernels)
+        return joins
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
+        if len(self.groups) == len(self._before.groups):
+            return self._before
         places = {n: place for place, n in enumerate(self._joins.in_order())}
         ordered = sorted(self.groups, key=lambda n: places[self._before.numbers[n]])
         return replace(self._before.with_groups(self.groups, ordered), savings=self._savings, spent=self._spent)

@@ -36,7 +36,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise BadInput("graph", str(path), "is no ONNX model: it has no graph or no operator set", "export it again")
     if len(model.graph.node) > MAX_OPERATORS:
         raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
-    for name in _names(model):
+    for name in dict.fromkeys(_names(model)):
         checked_name(str(path), name)
     read_inner_tensors(model, path.parent)
     return write_out(model, str(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import ml_dtypes
@@ -48,8 +49,9 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 AttributeValue = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | np.ndarray
 
 
+@cache
 def dtype_text(dtype: np.dtype) -> str:
-    """The engine's name of a NumPy type."""
+    """The engine's name of a NumPy type; NumPy takes its time to find its own."""
     return "string" if dtype.kind in "OUS" else dtype.name
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The graphs in a node's attributes: branches of an If, bodies of loops."""
@@ -18,7 +20,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def has_subgraphs(node: onnx.NodeProto) -> bool:
     """Whether a node has graphs in its attributes."""
-    return next(subgraphs(node), None) is not None
+    return any(attribute.type in _GRAPHS for attribute in node.attribute)
 
 
 def captured_tensors(node: onnx.NodeProto) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TypeGuard
@@ -30,9 +31,17 @@ _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "floa
 
 def dtype_name(subject: str, element: int) -> str:
     """Our name of an ONNX element type; BadInput where there is no such type."""
-    if element not in onnx.TensorProto.DataType.values() or element == onnx.TensorProto.UNDEFINED:
+    name = _dtype_names().get(element)
+    if name is None:
         raise BadInput("graph", subject, f"element type {element} does not exist", "the file may be damaged")
-    return dtype_text(onnx.helper.tensor_dtype_to_np_dtype(element))
+    return name
+
+
+@cache
+def _dtype_names() -> Mapping[int, str]:
+    """ONNX element type -> our name of it."""
+    elements = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
+    return {element: dtype_text(onnx.helper.tensor_dtype_to_np_dtype(element)) for element in elements}
 
 
 def input_dtype_name(subject: str, element: int) -> str:

@@ -51,9 +51,10 @@ def to_json(value: object) -> Plain:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, tuple):  # before what costs more to ask
-        return [to_json(item) for item in value]
+        return [item if type(item) is str else to_json(item) for item in value]
     if is_dataclass(value):
-        return {name: to_json(getattr(value, name)) for name in _names(cast(Any, type(value)))}
+        found = ((name, getattr(value, name)) for name in _names(cast(Any, type(value))))
+        return {name: item if type(item) is str else to_json(item) for name, item in found}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Sequence):

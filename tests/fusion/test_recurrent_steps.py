@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from engine.fusion import plan as planning
+from engine.fusion import recurrent_steps
 from tests.semantics.single import Node, write_model
 from tests.support.large_models import blocks
 from tests.support.needs import needs_compiler
@@ -68,6 +69,19 @@ def test_steps_of_other_functions_are_no_recurrence(tmp_path: Path) -> None:
 
     assert launches(*["Tanh"] * 4) == 1 and launches("Tanh", "Relu", "Tanh", "Relu") == 1
     assert launches("Tanh", "Relu", "Sigmoid") == 3
+
+
+def test_kinds_of_launches_that_are_judged_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was judged before goes on to be joined; chance makes other kinds without end."""
+    made = blocks(200, seed=3)
+    made.save(tmp_path)
+    graph = engine.load(tmp_path / f"{made.name}.onnx")
+
+    def launches(kinds: int) -> int:
+        monkeypatch.setattr(recurrent_steps, "MOST_JUDGED", kinds)
+        return len(engine.fuse(graph, target="h100").launches)
+
+    assert launches(0) > launches(1) > launches(64)
 
 
 def test_a_recurrence_may_lead_into_another(tmp_path: Path) -> None:
