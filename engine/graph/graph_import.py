@@ -198,6 +198,7 @@ class GraphImport:
             own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
+            op = replace(op, inputs=inputs)
         if _is_copy(op) and any(inputs[:1]) and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
@@ -205,7 +206,6 @@ class GraphImport:
         results = self._fold(node) if op.kind != "Constant" else constant_value(op.attributes)
         if results is not None:
             return self._enter_constants(op, results)
-        op = replace(op, inputs=inputs)
         choice = choice_of(node)
         if choice and self._infer_choice(op, choice):
             branches = [tuple(self._alias.get(name, name) for name in names) for names in choice]

@@ -61,10 +61,10 @@ class Repeats:
         """A key that is equal for operators that differ in names alone; known constant values are part of it."""
         if any(isinstance(value, np.ndarray) for value in op.attributes.values()):
             return op.name
-        place = {name: at for at, name in enumerate(tensors)}
+        operands = (*op.inputs, *op.outputs)
+        uses = tuple(map(tensors.index, operands)) if len(tensors) < len(operands) else None
         attributes = tuple([(name, repr(value)) for name, value in op.attributes.items()])
         types = tuple([self._type(name) for name in tensors])
-        uses = tuple([place[name] for name in (*op.inputs, *op.outputs)])
         return op.dialect, op.kind, op.opset, attributes, len(op.inputs), uses, types
 
     def _type(self, tensor: str) -> int:
