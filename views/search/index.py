@@ -56,7 +56,8 @@ class SearchIndex:
         self._kind = np.array([kind_number[operator.kind] for operator in operators], np.int32)
         self._group = np.array([number.get(group_of.get(op.node, ""), -1) for op in operators], np.int32)
         self._edges = _edges(model)
-        self._sources, self._targets = np.array(self._edges, np.int32).reshape(-1, 2).T
+        self._sources = np.array([source for source, _ in self._edges], np.int32)
+        self._targets = np.array([target for _, target in self._edges], np.int32)
         self._attributes = _attributes(model)
 
     def show_times(self, model: ModelDoc) -> None:
@@ -210,13 +211,17 @@ def _group_matches(term: Condition, group: GroupDoc) -> bool:
 
 
 def _edges(model: ModelDoc) -> list[tuple[int, int]]:
-    """(writer, reader) once each, in the order of the writers; a document has its operators in topological order."""
+    """(writer, reader) once each, in the order of the writers; a document has its operators in topological order.
+
+    Not sorted: that is one step of Python's, which the window's thread would wait for.
+    """
     writer: dict[str, int] = {}
-    edges: set[tuple[int, int]] = set()
+    readers: list[dict[int, None]] = [{} for _ in model.operators]
     for number, operator in enumerate(model.operators):
-        edges.update((writer[name], number) for name in operator.inputs if name in writer)
+        for source in [writer[name] for name in operator.inputs if name in writer]:
+            readers[source][number] = None
         writer.update(dict.fromkeys(operator.outputs, number))
-    return sorted(edges)
+    return [(source, target) for source, found in enumerate(readers) for target in found]
 
 
 def _attributes(model: ModelDoc) -> dict[str, dict[str, list[int]]]:
