@@ -19,8 +19,9 @@ GOAL = speed.Goal("a kernel", "launches", 2, True, lambda: (2.0, "cuBLAS: 1 us")
     ("goal", "is_most", "met"), [(2, True, True), (1, True, False), (2, False, True), (3, False, False)]
 )
 def test_a_figure_meets_its_goal_or_not(goal: float, is_most: bool, met: bool) -> None:
-    row = speed.row_of(replace(GOAL, goal=goal, is_most=is_most))
+    row = speed.row_of(replace(GOAL, goal=goal, is_most=is_most, why_open="a launch takes as long"))
     assert (row.figure, row.met, row.peer) == (2.0, met, "cuBLAS: 1 us")
+    assert row.because == ("" if met else "a launch takes as long")
 
 
 def test_what_the_engine_refuses_is_told_and_not_met() -> None:

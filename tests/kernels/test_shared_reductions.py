@@ -8,7 +8,9 @@ import pytest
 
 import engine
 from engine.kernels.reduction.config import ReductionConfig
-from engine.kernels.reduction.space import row_tasks
+from engine.kernels.reduction.space import PARTS, RowPrograms, row_tasks
+from engine.support.units import MICROSECONDS
+from engine.target import target
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc
 
@@ -114,11 +116,32 @@ def test_why_not(nodes: list[Node], because: str, tmp_path: Path) -> None:
     assert any(because in note for note in notes), notes
 
 
+def test_blocks_share_a_row_though_their_number_does_not_divide_it(tmp_path: Path) -> None:
+    """As many blocks as have a chunk, which is no power of two: near what a launch and three trips to memory take."""
+    group = group_of(tmp_path, reduced("ReduceSum", (0,)), (50_000,))
+    kernel, machine = shared(group, None), target("a100")
+    assert parts_of(kernel) not in PARTS and parts_of(kernel) > 16
+    least = machine.empty_kernel + 3 * machine.dram_latency.value
+    assert engine.predict(kernel).microseconds < 1.1 * least * MICROSECONDS
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_program_is_a_kernel_of_its_own(case: str, tmp_path: Path) -> None:
+    """Also where several numbers of blocks come to the same parts."""
+    nodes, shape, dtype = CASES[case]
+    kernel = shared(group_of(tmp_path, nodes, shape, dtype), None)
+    for task in row_tasks(kernel.group, kernel):
+        assert isinstance(task.template, RowPrograms)
+        configs = [task.template.config(program) for program in task.programs]
+        assert len(set(configs)) == len(configs) > 0
+
+
+@pytest.mark.parametrize("parts", [16, 49])
 @pytest.mark.parametrize("case", ["full sum", "columns", "log of the sum"])
-def test_work_is_that_of_the_kernel(case: str, tmp_path: Path) -> None:
+def test_work_is_that_of_the_kernel(case: str, parts: int, tmp_path: Path) -> None:
     """The closed form of the space and the counts of the compiled program agree."""
     nodes, shape, dtype = CASES[case]
-    kernel = shared(group_of(tmp_path, nodes, shape, dtype), 16)
+    kernel = shared(group_of(tmp_path, nodes, shape, dtype), parts)
     assert parts_of(kernel) > 1
     (way,) = [t.template for t in row_tasks(kernel.group, kernel) if t.template.program_of(kernel)]
     program = way.program_of(kernel)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from engine.cost.calibration import calibrated_target
 from engine.cost.nodes import Work
 from engine.fusion.nodes import AGAIN, REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
@@ -36,6 +37,7 @@ from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
+from engine.support.units import MICROSECONDS
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.target.registers import REDUCTION_BASE
 from engine.target.teams import whole_parts
@@ -58,7 +60,7 @@ FEW_CHUNKS = (1, 8)
 FEW_SECTORS = 4096
 """Sectors that take no time worth a choice: 128 KiB."""
 NEAR = 1.05
-"""Times the least estimate that is as good: the first program of those is taken."""
+"""Times the least estimate beyond a launch of nothing that is as good: the first program of those is taken."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
 
@@ -91,17 +93,33 @@ class RowPrograms(KernelTemplate):
         """What is scheduled."""
         return self.kernel.program
 
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Blocks that may share a row, where each then has a chunk of it; else those that do are fewer."""
+        stands = self.program_of(self.kernel)
+        return tuple(sorted({*PARTS, stands.number("parts")})) if stands else PARTS
+
     def config(self, program: Program) -> ReductionConfig:
         """What a program asks for."""
         sharers, vector, rows, wide = (value for _, value in program.values[:4] if isinstance(value, int))
-        parts = program.number("parts")
-        chunks = -(-self.length // (sharers * (vector if self.by_row else 1) * parts))
+        chunks, parts = self.chunks(program), self._parts(program)
         strip, is_unrolled = min(wide, chunks) if wide > 1 else chunks, wide > 1 or chunks == 1
         layout = Layout(self.by_row, self.kept, self.length, rows, sharers, vector, strip, is_unrolled, parts)
         is_held = program["staging"] == REGISTER and fits_registers(layout, len(self.again))
         turns = program.number("turns")
         stages = program.number("stages") if turns > 1 else 1
         return ReductionConfig(layout, self.again if is_held else frozenset(), turns, stages)
+
+    def chunks(self, program: Program) -> int:
+        """Of a row, that a thread has."""
+        return -(-self._chunks_of_row(program) // self._parts(program))
+
+    def _parts(self, program: Program) -> int:
+        """Blocks that share a row: of those asked for as many as each has a chunk."""
+        return whole_parts(self._chunks_of_row(program), program.number("parts"))
+
+    def _chunks_of_row(self, program: Program) -> int:
+        return -(-self.length // (program.number("sharers") * (program.number("vector") if self.by_row else 1)))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
@@ -238,24 +256,24 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Prog
             assert isinstance(sharers, int) and isinstance(vector, int)
             rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
             chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept)}
-            few = _few_written_out(way, sharers, vector)
-            offered = itertools.product(few, choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
-            for wide, parts, staging in offered:
-                more = {"written_out": wide, "parts": parts, "staging": staging}
-                program = Program(way.name, tuple({**_FIXED, **chosen, **more}.items()))
-                if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
-                    promised.append((way.work(program).global_sectors, way.rank(program), way, program))
+            offered = itertools.product(choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
+            for parts, staging in offered:
+                values = {**_FIXED, **chosen, "parts": parts, "staging": staging}
+                for wide in _few_written_out(way.chunks(Program(way.name, tuple(values.items())))):
+                    program = Program(way.name, tuple({**values, "written_out": wide}.items()))
+                    if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
+                        promised.append((way.work(program).global_sectors, way.rank(program), way, program))
     if not promised:
         return None
     limit = max(FEW_SECTORS, kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
     full = [(time, way, program) for sectors, time, way, program in promised if sectors <= limit]
-    least = min(time for time, *_ in full)
-    return next((way, program) for time, way, program in full if time <= NEAR * least)
+    nothing = calibrated_target(full[0][1].machine).empty_kernel * MICROSECONDS
+    least = min(time for time, *_ in full) - nothing
+    return next((way, program) for time, way, program in full if time - nothing <= NEAR * least)
 
 
-def _few_written_out(way: RowPrograms, sharers: int, vector: int) -> Sequence[int]:
-    """Chunks that a thread may have side by side: few of them, or its whole row, which registers can then hold."""
-    chunks = -(-way.length // (sharers * (vector if way.by_row else 1)))
+def _few_written_out(chunks: int) -> Sequence[int]:
+    """Chunks that a thread may have side by side: few of its own, or all of them, which registers can then hold."""
     whole = min(CHUNKS_WRITTEN_OUT[-1], 1 << (chunks - 1).bit_length())
     return sorted({*(wide for wide in FEW_CHUNKS if wide < whole), whole})
 
@@ -289,8 +307,7 @@ def _situation(family: RowPrograms) -> Situation:
         PLACE_MAIN: {"written_out": CHUNKS_WRITTEN_OUT},
     }
     if not why_not_shared(family.program, family.nest):
-        here = stands.number("parts") if stands else 1
-        offers[CROSS_THREAD] = {**offers[CROSS_THREAD], "parts": tuple(sorted({*PARTS, here}))}
+        offers[CROSS_THREAD] = {**offers[CROSS_THREAD], "parts": family.parts}
     ahead: Choices = {"turns": TURNS, "stages": STAGES} if family.nest.outer else {}
     offers[CACHE_READ] = {**ahead, "staging": (REGISTER, AGAIN)} if family.again else ahead
     if len(family.program.statements) > 1:
@@ -314,15 +331,16 @@ def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
 
 
 def _too_many_parts(family: RowPrograms, program: Program) -> str:
-    layout, parts, sms = family.config(program).layout, program.number("parts"), family.machine.sm_count
-    if parts == 1:
+    layout, asked, sms = family.config(program).layout, program.number("parts"), family.machine.sm_count
+    if asked == 1:
         return ""
     if program.number("turns") > 1:
         return "blocks that share rows take one group of them"
-    if layout.blocks * parts > MOST_WAVES * sms:
-        return f"{layout.blocks * parts} blocks for {sms} SMs"
-    chunks = -(-family.length // layout.chunk)
-    return f"{parts} blocks, {chunks} chunks of a row" if whole_parts(chunks, parts) != parts else ""
+    if layout.blocks * layout.parts > MOST_WAVES * sms:
+        return f"{layout.blocks * layout.parts} blocks for {sms} SMs"
+    if layout.parts <= max(fewer for fewer in family.parts if fewer < asked):
+        return f"{asked} blocks, no more than {layout.parts} of which have a part of a row"
+    return ""
 
 
 def _turns(family: RowPrograms, program: Program) -> str:
@@ -354,8 +372,7 @@ def _too_wide(family: RowPrograms, program: Program) -> str:
 
 
 def _written_out(family: RowPrograms, program: Program) -> str:
-    layout, wide = family.config(program).layout, program.number("written_out")
-    chunks = -(-family.length // layout.chunk)
+    chunks, wide = family.chunks(program), program.number("written_out")
     if wide >= 2 * chunks and wide > 1:
         return f"{wide} chunks, a thread has {chunks}"
     if family.config(program).kept and wide < min(chunks, CHUNKS_WRITTEN_OUT[-1]):
