@@ -20,6 +20,7 @@ from engine.fusion.reasons import group_reason, group_title, main_word, schemes
 from engine.fusion.recurrent_steps import with_recurrent_steps
 from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
+from engine.fusion.whole_reductions import with_whole_reductions
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
 from engine.tensor.nodes import TensorProgram
@@ -62,9 +63,9 @@ def plan(
 
 
 def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
-    """The kernels of a program whose layout statements are folded: of the search, then with attentions, products
-    with the reductions of their rows, steps of recurrences, and products that share a factor, as one kernel where that
-    pays.
+    """The kernels of a program whose layout statements are folded: of the search, then with long reductions,
+    attentions, products with the reductions of their rows, steps of recurrences, and products that share a factor, as
+    one kernel where that pays.
 
     without_kernel: operators of the graph that the program lacks.  Raises BadInput, naming operators and figures, where
     what is fixed cannot be.
@@ -72,6 +73,7 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
     parts, fixed = partition(program, without_kernel, request), request.fixed
     if request.policy != STITCH:
         return parts
+    parts = with_whole_reductions(parts, fixed, program)
     found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
     found = with_recurrent_steps(found, parts, fixed)
     return with_product_packs(found, parts, fixed) if request.packing else found

@@ -21,6 +21,8 @@ from engine.tensor.index import Index, Quotient
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import is_plain, plain_iterator
 
+PARTS = ".parts"
+"""Behind the names of a reduction and of its array: those of its parts."""
 FEW_ROWS = 32
 """Rows that leave most of a GPU idle, each walked by a block."""
 KEPT = 64 * 1024
@@ -78,7 +80,7 @@ class _PartialReduction:
     @property
     def name(self) -> str:
         """The array of the parts' results."""
-        return f"{self.whole.write.array}.parts"
+        return f"{self.whole.write.array}{PARTS}"
 
     @property
     def result(self) -> Access:
@@ -113,7 +115,7 @@ class _PartialReduction:
         rest = tuple(name for name in reduction.iterators if name != self.over)
         return replace(
             self.cut,
-            name=f"{self.whole.name}.parts",
+            name=f"{self.whole.name}{PARTS}",
             write=self.result,
             expression=expression,
             reduction=replace(reduction, iterators=rest),

@@ -57,6 +57,12 @@ def total(shape: Shape, axes: tuple[int, ...], target: str) -> engine.FusionPlan
     return plan_of([constant("axes", *axes), node("ReduceSum", "x axes", "y", keepdims=0)], {"x": shape}, target)
 
 
+def subtracted(shape: Shape, axes: tuple[int, ...], target: str) -> engine.FusionPlan:
+    """A float32 array, and its sums over some axes taken from each element."""
+    nodes = [constant("axes", *axes), node("ReduceSum", "x axes", "s"), node("Sub", "x s", "y")]
+    return plan_of(nodes, {"x": shape}, target)
+
+
 def normalized(kind: str, rows: int, columns: int, target: str, adds: bool = False) -> engine.FusionPlan:
     """float16 rows: "Softmax", or "LayerNormalization" with scale and shift, of a sum where it `adds`."""
     inputs: dict[str, Shape] = {"x": (rows, columns)}

@@ -18,7 +18,7 @@ from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 from tests.fusion.test_narrow import model
-from tests.support.needs import needs_compiler
+from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.support.programs import apply, at, number, program, softmax, statement
 
 ROWS, CHANNELS, LENGTH = 2, 72, 1024
@@ -155,6 +155,32 @@ def test_a_norm_over_everything_is_two_kernels(channels: int, size: int, launche
     assert not any(name.endswith(".parts") for name in engine.fuse(graph, policy="xla").choice.program.arrays)
     for group in plan.groups:
         assert engine.check(engine.compile(group)).status == "pass"
+    assert engine.check_model(graph, plan).status == "pass"
+
+
+WHOLE = {
+    "all of it": ("ReduceSum", (1 << 16,), (0,), 2), "few rows": ("ReduceMax", (4, 1 << 18), (1,), 2),
+    "a mean": ("ReduceMean", (3, 1 << 18), (1,), 2), "planes, of which every block sums up parts":
+    ("ReduceSum", (64, 3, 48, 48), (0, 2, 3), 2),
+}  # fmt: skip
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_sum_and_its_reader_are_two_launches(case: str, tmp_path: Path) -> None:
+    """Blocks of one launch share a long row; of its parts a launch of their own is no more made."""
+    kind, shape, axes, launches = WHOLE[case]
+    nodes = [helper.make_node("Constant", [], ["a"], value_ints=axes),
+             helper.make_node(kind, ["x", "a"], ["s"]), helper.make_node("Sub", ["x", "s"], ["y"])]  # fmt: skip
+    graph = engine.load(model(tmp_path / "m.onnx", nodes, {"x": shape}, ["y"]))
+    plan = engine.fuse(graph, target="a100")
+    assert len(plan.launches) == launches
+    has_parts = any(name.endswith("_parts") for group in plan.groups for name in group.program.arrays)
+    assert has_parts == case.startswith("planes")
+    for level in ("source", "ptx"):
+        reports = [engine.check(engine.compile(group), level=level) for group in plan.groups]
+        assert [report.message for report in reports if report.status != "pass"] == []
     assert engine.check_model(graph, plan).status == "pass"
 
 
