@@ -20,7 +20,7 @@ def write_parts_in_place(folded: Folded) -> Folded:
     program, absorbed = folded.program, dict(folded.absorbed)
     made = {s.name: s for s in program.statements}
     for copy, parts in _copies(program):
-        moved = [_moved(made[part.name], made[copy.name], program.arrays) for part in parts]
+        moved = [_part_of_copy(made[part.name], made[copy.name], program.arrays) for part in parts]
         kept = [part for part in moved if part is not None]
         if len(kept) < len(moved):
             continue
@@ -53,7 +53,7 @@ def _copies(program: TensorProgram) -> list[tuple[Statement, list[Statement]]]:
     return found
 
 
-def _moved(part: Statement, copy: Statement, arrays: Mapping[str, Array]) -> Statement | None:
+def _part_of_copy(part: Statement, copy: Statement, arrays: Mapping[str, Array]) -> Statement | None:
     """A part that is written where the copy puts it; None where that is not one element for each of its points."""
     assert isinstance(copy.expression, Access)
     if part.guards or part.covers:

@@ -338,9 +338,8 @@ def _too_many_parts(family: RowPrograms, program: Program) -> str:
         return "blocks that share rows take one group of them"
     if layout.blocks * layout.parts > MOST_WAVES * sms:
         return f"{layout.blocks * layout.parts} blocks for {sms} SMs"
-    if layout.parts <= max(fewer for fewer in family.parts if fewer < asked):
-        return f"{asked} blocks, no more than {layout.parts} of which have a part of a row"
-    return ""
+    is_same = layout.parts <= max(fewer for fewer in family.parts if fewer < asked)
+    return f"{asked} blocks, no more than {layout.parts} of which have a part of a row" if is_same else ""
 
 
 def _turns(family: RowPrograms, program: Program) -> str:
@@ -390,9 +389,8 @@ def _staging(family: RowPrograms, program: Program) -> str:
 
 def _copies(family: RowPrograms, program: Program) -> str:
     config = family.config(program)
-    if config.stages == 1 or family.thread_bytes(config).copied:
-        return ""
-    return f"{config.stages} stages, and no access to a row moves 4 bytes or more"
+    copies = config.stages == 1 or family.thread_bytes(config).copied
+    return "" if copies else f"{config.stages} stages, and no access to a row moves 4 bytes or more"
 
 
 def _order(family: RowPrograms, program: Program) -> str:
