@@ -88,7 +88,7 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     row_blocks, column_blocks = -(-tiles // config.row_block), -(-panels // config.column_block)
     if PACKED in (config.row_mode, config.column_mode) or product.staging is not None:
         again = column_blocks if config.row_mode == PACKED else row_blocks if config.column_mode == PACKED else 1
-        packing += int(bringing_clocks(product) * PIPES * again)
+        packing += int(bringing_clocks(product, (config.rows, config.vectors), machine) * PIPES * again)
     after = sum(vector_operations(s, machine) for s in product.after)
     moved = sum(compulsory_bytes(product.program))
     units, each = depth_units(product)
@@ -96,7 +96,7 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     calls = batches * tiles * panels * -(-units // config.depth_block)
     handing = calls * (CALL + config.rows * config.vectors * (2 if units == config.depth_block else 4))
     # Columns that fit a part of the first cache stay there for all tiles below one another.
-    is_near = 4 * width * each * config.depth_block <= machine.l1_bytes.value / 2
+    is_near = 4 * width * each * config.depth_block <= machine.l1_bytes.value / 4
     streamed = 4 * batches * words * panels * (m + width * (row_blocks if is_near else tiles)) / STREAMING
     return CpuWork(
         regions=1, tasks=batches * row_blocks * column_blocks, flops=int(useful),

@@ -89,7 +89,7 @@ class PanelText:
         arguments += [f"i64 {side.first}", "i64 unit", "i64 units", "u32* __restrict__ panel"]
         what = side.plural
         text.add(f"// Words of the {what} from {side.first} on, of depths from `unit` on: panel[word][{what[:-1]}].")
-        with text.block(f"static void pack_{what}({', '.join(arguments)})", self.link), text.scope():
+        with text.block(f"static LOOM void pack_{what}({', '.join(arguments)})", self.link), text.scope():
             full = f"{side.first} + {side.width}"
             if side.is_ragged:
                 text.add(f"if ({full} > {side.size})", self.link)

@@ -21,11 +21,12 @@ from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, Tens
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction, multiplied_dtype
 
-LATENCY, PIPES, LOADS = 4, 2, 1.2
+LATENCY, PIPES, LOADS = 4, 2, 1.8
 """Clocks of a fused multiply-add; how many begin in a clock, and how many loads of rows and columns beside them
-(measured on Zen 5: tiles of 28 x 1 vectors reach 0.6 of the rate of 14 x 2)."""
-PACKING, STAGING = 0.9, 0.4
-"""Clocks of a word that is packed, and the part of them that one takes to be staged (measured on Zen 5)."""
+(measured on Zen 5, as those below: tiles of 15 x 1 vectors reach 0.9 of the rate of 13 x 2)."""
+PACKING, RUN, STAGING = 0.9, 12, 0.4
+"""Clocks of a word that is packed, of those of neighbours that are a tile's together, at least, and the part of the
+first that a word takes to be staged."""
 SCATTERED = 20.0
 """Clocks of storing the lanes of a vector one by one."""
 
@@ -156,20 +157,22 @@ def least_clocks(product: CpuProduct, machine: CpuTarget) -> float:
     """Clocks of all tiles of the best shape, and of what is stored of them."""
     m, n = product.rows.size, product.column_count
     batches = math.prod(i.extent for i in product.batch)
-    tiles = min(tile_clocks(tile, m, n, machine) for tile in tile_limits(machine)) * product.words * batches
-    return tiles + _storing(product, machine) * batches + bringing_clocks(product)
+    tiles = min(
+        tile_clocks(tile, m, n, machine) * product.words * batches + bringing_clocks(product, tile, machine)
+        for tile in tile_limits(machine)
+    )
+    return tiles + _storing(product, machine) * batches
 
 
-def bringing_clocks(product: CpuProduct) -> float:
-    """Clocks of bringing factors to panels, or of staging."""
-    batches, each = math.prod(i.extent for i in product.batch), PACKING * (1 + product.instruction.depth) / 2
+def bringing_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarget) -> float:
+    """Clocks of bringing factors to panels of tiles of (rows, vectors), or of staging."""
+    batches, each = math.prod(i.extent for i in product.batch), (1 + product.instruction.depth) / 2
     total = 0.0
-    if not product.rows.is_constant and not _is_plain(product, product.rows):
-        total += batches * product.words * product.rows.size * each
-    if product.staging is not None:
-        total += product.staging.words * each * STAGING
-    elif not product.columns.is_constant and not _is_plain(product, product.columns):
-        total += batches * product.words * product.columns.size * each
+    for side, width in ((product.rows, tile[0]), (product.columns, tile[1] * machine.lanes)):
+        if side is product.columns and product.staging is not None:
+            total += product.staging.words * each * PACKING * STAGING
+        elif not side.is_constant and not _is_plain(product, side):
+            total += batches * product.words * side.size * each * max(PACKING, RUN / width)
     return total
 
 

@@ -96,8 +96,9 @@ def round_text(text: str, dtype: str) -> str:
 
 
 def _in_quick_forms(value: Scalar) -> Scalar:
-    """An expression with multiplications in place of divisions by numbers (a unit in the last place off), and
-    numbers as first operands of extrema, where they need no look at whether they are NaN."""
+    """An expression with multiplications in place of divisions by numbers (a unit in the last place off),
+    numbers as first operands of extrema, where they need no look at whether they are NaN, and one function for what
+    becomes a code."""
     if not isinstance(value, Apply):
         return value
     operands = tuple([_in_quick_forms(operand) for operand in value.operands])
@@ -106,6 +107,8 @@ def _in_quick_forms(value: Scalar) -> Scalar:
             return Apply("mul", (dividend, Literal(1.0 / number, "float32")), "float32")
         case ("max" | "min"), (first, Literal() as second) if not isinstance(first, Literal):
             operands = (second, first)
+        case "cast", (Apply("min", (Literal() as most, Apply("max", (Literal(0.0, "float32"), inside)))),):
+            operands = (Apply("code", (most, inside), "float32"),)
     return Apply(value.function, operands, value.dtype)
 
 

@@ -44,6 +44,8 @@ TOGETHER = 64
 WORKERS = 2
 BLOCKS = r"^constexpr i64 (?:ROW_BLOCK|AHEAD|DEPTH_BLOCK) .*\n"
 """Lines of a text that only its loops read, but for AHEAD, which follows from the others."""
+PACKING = r"^static (?:LOOM )?void \w+\([^\n]*\n.*?^}\n"
+"""Its functions that are no templates: those that pack."""
 GROUP, ROUNDS, WARM_UP, SAMPLES = 24, 3, 2, 8
 """Programs between two looks at the reference; rounds, runs before the samples of a round, and samples."""
 MOVED = 0.05
@@ -127,6 +129,7 @@ def _build(space: WholeSpace, chunk: Sequence[Built]) -> None:
     """One library: what programs have in common once, the rest of each in a namespace of its own.
 
     Only the loops of a program know its blocks: tiles that have the same text and constants are the same functions.
+    What packs is not shared, for the compiler makes it part of a loop that alone calls it.
     """
     includes, texts, path = dict[str, None](), dict[str, list[str]](), chunk[0].library
     for one in chunk:
@@ -134,10 +137,11 @@ def _build(space: WholeSpace, chunk: Sequence[Built]) -> None:
         text = re.sub(rf"\b(call_|prepare_|){source.entry}\b", rf"\1{one.entry}", source.text)
         head, body = re.split('^(?=extern "C")', text, maxsplit=1, flags=re.MULTILINE)
         includes |= dict.fromkeys(re.findall("^#include .*$", head, re.MULTILINE))
-        blocks = "".join(re.findall(BLOCKS, head, re.MULTILINE))
+        own = "".join([*re.findall(BLOCKS, head, re.MULTILINE), *re.findall(PACKING, head, re.MULTILINE | re.DOTALL)])
         ahead = -(-space.machine.lanes * one.program.number("vectors") // one.program.number("tiles"))
-        common = re.sub("^#include .*$|^// .*$", "", re.sub(BLOCKS, "", head, flags=re.MULTILINE), flags=re.MULTILINE)
-        texts.setdefault(f"constexpr i64 AHEAD = {ahead};\n{common}", []).append(f"namespace {{\n{blocks}}}\n{body}")
+        common = re.sub(f"^#include .*$|^// .*$|{BLOCKS}", "", head, flags=re.MULTILINE)
+        common = re.sub(PACKING, "", common, flags=re.MULTILINE | re.DOTALL)
+        texts.setdefault(f"constexpr i64 AHEAD = {ahead};\n{common}", []).append(f"{own}\n{body}")
     parts = []
     for number, (common, bodies) in enumerate(texts.items()):
         own = "\n".join(f"namespace n{at} {{\n{body}}}" for at, body in enumerate(bodies))

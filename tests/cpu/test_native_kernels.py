@@ -143,3 +143,15 @@ def test_kernels_that_fill_one_array_together_leave_each_other_s_parts(kind: str
     plan = engine.fuse(graph, target="cpu")
     assert engine.check_model(graph, plan).status == "pass"
     assert all(np.isfinite(value).all() for value in engine.run(plan, engine.inputs(plan)).values())
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+def test_codes_are_those_of_the_nearest_numbers_in_range(zero: int, tmp_path: Path) -> None:
+    values = [-np.inf, -1e9, -7.6, -0.5, -0.0, 0.5, 1.5, 247.5, 248.4, 254.5, 255.5, 300, 1e9, np.inf]
+    x = np.array([values * 3], "float32")
+    weights = {"scale": np.array(1, "float32"), "zero": np.array(zero, "uint8")}
+    nodes: list[Node] = [("QuantizeLinear", ["x", "scale", "zero"], ["y"], {})]
+    kernel = kernel_of(write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", x.shape)}, ["y"], weights))
+    (y,) = engine.run(kernel, {"x": x}).values()
+    assert y.dtype == np.uint8 and "fn_code" in kernel.source.text
+    np.testing.assert_array_equal(y, np.clip(np.rint(x) + zero, 0, 255))

@@ -101,6 +101,14 @@ LOOM float fn_min(float a, float b) {
     return a != a ? a : smaller;
 }
 
+// x within 0 and `most`, for a code: bits of such numbers are ordered as integers, whose extrema are single instructions
+// on vectors; those of floats that two comparisons follow are not.
+LOOM float fn_code(float most, float x) {
+    const i32 bits = std::bit_cast<i32>(x), limit = std::bit_cast<i32>(most);
+    const i32 positive = bits > 0 ? bits : 0;
+    return std::bit_cast<float>(positive < limit ? positive : limit);
+}
+
 // Integers truncate toward zero.
 template <class T>
 LOOM T fn_div(T a, T b) { return a / b; }
