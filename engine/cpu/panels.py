@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.cpu.instructions import SIGN, is_shifted
-from engine.cpu.product import CpuProduct, ProductSide
+from engine.cpu.product import CpuProduct, ProductSide, is_along_depth
 from engine.cpu.ranges import declare_range
 from engine.cpu.source import KernelText
 from engine.cpu.staging import StagedColumns
 from engine.cpu.text import Expressions, element, held_type, literal
-from engine.cpu.tiles import DIRECT, STAGED, ProductConfig, depth_units
+from engine.cpu.tiles import DIRECT, PACKED, STAGED, ProductConfig, depth_units
 from engine.target.cpu import CpuTarget
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Literal, Position, Scalar, accesses, map_leaves
@@ -67,6 +67,8 @@ class PanelText:
         self.link = at(product.anchor, *(i.name for i in product.anchor.iterators))
         self.shifts = is_shifted(product.instruction, product.columns.dtype)
         self.units, self.each = depth_units(product)
+        self.copies_rows = config.row_mode == PACKED and is_along_depth(product)
+        """Whether rows are packed as they lie, one after the other."""
 
     @property
     def is_blocked(self) -> bool:
@@ -78,18 +80,41 @@ class PanelText:
         for side in (self.rows, self.columns):
             is_packed_at_edge = side is self.columns and side.mode == DIRECT and side.is_ragged
             if side.mode not in (DIRECT, STAGED) or is_packed_at_edge:
-                self._pack(side)
+                if side is self.rows and self.copies_rows:
+                    self._copy_rows()
+                else:
+                    self._pack(side)
         if self.shifts:
             self._sum_rows()
+
+    @contextmanager
+    def _pack_function(self, side: SideText, order: str) -> Iterator[dict[str, Index]]:
+        """The function that packs a side, with the values of the loops of the batch inside.  order: of its panel."""
+        text, what = self.text, side.plural
+        arguments = [*self.kernel.parameters(_arrays(side.side)), *(f"i64 {i.name}" for i in self.product.batch)]
+        arguments += [f"i64 {side.first}", "i64 unit", "i64 units", "u32* __restrict__ panel"]
+        text.add(f"// Words of the {what} from {side.first} on, of depths from `unit` on: panel{order}.")
+        with text.block(f"static LOOM void pack_{what}({', '.join(arguments)})", self.link), text.scope():
+            yield {i.name: Index.of(i.name) for i in self.product.batch}
+        text.add("")
+
+    def _copy_rows(self) -> None:
+        """panel[row][word of the depth]."""
+        text, side = self.text, self.rows
+        with self._pack_function(side, "[row][word]") as batches:
+            text.add("const i64 end = m0 + ROWS < M ? m0 + ROWS : M;", self.link)
+            with (
+                self.runs(side.side.loops, side.first) as (where, count, offset),
+                text.block(f"for (int lane = 0; lane < {count}; ++lane)", self.link),
+                self.depth_loops() as (word, deep),
+            ):
+                value = self._word(side.side, side.side.factor, {**batches, **where, **deep})
+                text.add(f"panel[({offset}lane) * ROW_WORDS + {word}] = {value};", self.link)
 
     def _pack(self, side: SideText) -> None:
         """panel[word of the depth][row or column]; what is beyond the matrix is 0."""
         text, own = self.text, side.side
-        arguments = [*self.kernel.parameters(_arrays(own)), *(f"i64 {i.name}" for i in self.product.batch)]
-        arguments += [f"i64 {side.first}", "i64 unit", "i64 units", "u32* __restrict__ panel"]
-        what = side.plural
-        text.add(f"// Words of the {what} from {side.first} on, of depths from `unit` on: panel[word][{what[:-1]}].")
-        with text.block(f"static LOOM void pack_{what}({', '.join(arguments)})", self.link), text.scope():
+        with self._pack_function(side, f"[word][{side.plural[:-1]}]") as batches:
             full = f"{side.first} + {side.width}"
             if side.is_ragged:
                 text.add(f"if ({full} > {side.size})", self.link)
@@ -97,10 +122,8 @@ class PanelText:
                 full = f"{full} < {side.size} ? {full} : {side.size}"
             text.add(f"const i64 end = {full};", self.link)
             with self.runs(own.loops, side.first) as (where, count, offset), self.depth_loops() as (word, deep):
-                batches = {i.name: Index.of(i.name) for i in self.product.batch}
                 target = f"panel[({word}) * {side.width} + {offset}lane]"
                 self._pack_run(own, {**batches, **where, **deep}, count, target)
-        text.add("")
 
     def _pack_run(self, side: ProductSide, where: Mapping[str, Index], count: str, target: str) -> None:
         """The words of neighbouring rows or columns: those beyond the edges of an array apart from those inside."""

@@ -24,9 +24,11 @@ from engine.tensorize.bind import axes_of_contraction, multiplied_dtype
 LATENCY, PIPES, LOADS = 4, 2, 1.8
 """Clocks of a fused multiply-add; how many begin in a clock, and how many loads of rows and columns beside them
 (measured on Zen 5, as those below: tiles of 15 x 1 vectors reach 0.9 of the rate of 13 x 2)."""
-PACKING, RUN, STAGING = 0.9, 12, 0.4
-"""Clocks of a word that is packed, of those of neighbours that are a tile's together, at least, and the part of the
-first that a word takes to be staged."""
+PACKING, RUN, STAGING, COPYING = 0.9, 12, 0.4, 0.2
+"""Clocks of a word that is packed, of those of neighbours that are a tile's together, at least, and the parts of the
+first that a word takes to be staged, or copied with its neighbours."""
+LONG = 16
+"""Words of a row that are neighbours, at least, for rows to be copied as they lie."""
 SCATTERED = 20.0
 """Clocks of storing the lanes of a vector one by one."""
 
@@ -172,8 +174,21 @@ def bringing_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarg
         if side is product.columns and product.staging is not None:
             total += product.staging.words * each * PACKING * STAGING
         elif not side.is_constant and not _is_plain(product, side):
-            total += batches * product.words * side.size * each * max(PACKING, RUN / width)
+            is_copied = side is product.rows and is_along_depth(product)
+            word = PACKING * COPYING if is_copied else max(PACKING, RUN / width)
+            total += batches * product.words * side.size * each * word
     return total
+
+
+def is_along_depth(product: CpuProduct) -> bool:
+    """Whether neighbours of the depth are neighbours in the array of the rows, which are then packed as they lie."""
+    factor, last = product.rows.factor, product.depth[-1]
+    if product.instruction.depth > 1 or not isinstance(factor, Access) or last.extent < LONG:
+        return False
+    array = product.program.arrays[factor.array]
+    is_guarded = any(last.name in guard.index.iterators() for guard in factor.guards)
+    step = linear(factor.indices, array.shape).coefficient(last.name)
+    return array.dtype == "float32" and not is_guarded and step == 1
 
 
 def _is_plain(product: CpuProduct, side: ProductSide) -> bool:

@@ -30,6 +30,9 @@ class ProductText(EpilogueText):
             add("constexpr i64 AHEAD = (COLUMNS + ROW_BLOCK - 1) / ROW_BLOCK;  // words that a tile fetches for each")
         if self.is_blocked:
             add(f"constexpr i64 DEPTH_BLOCK = {config.depth_block};  // units")
+        if self.copies_rows:
+            lines = -(-config.depth_block * self.each // self.machine.lanes) | 1
+            add(f"constexpr i64 ROW_WORDS = {lines} * LANES;  // of a packed row: not a whole number of pages")
         add("")
 
     # A tile
@@ -80,7 +83,8 @@ class ProductText(EpilogueText):
             with self.text.block(head, self.link):
                 if self._fetches_ahead:
                     self.text.add("__builtin_prefetch(ahead + word * AHEAD);", self.link)
-                self.text.add("sums.add(rows + word * ROWS, 1, columns + word * COLUMNS);", self.link)
+                rows = "rows + word, ROW_WORDS" if self.copies_rows else "rows + word * ROWS, 1"
+                self.text.add(f"sums.add({rows}, columns + word * COLUMNS);", self.link)
             return
         with self.depth_loops() as (word, _):
             if self._fetches_ahead:
@@ -98,7 +102,7 @@ class ProductText(EpilogueText):
     def _place(self, side: SideText, word: str, is_direct: bool) -> str:
         """The place of a depth's word, from the first row or column on."""
         if not is_direct:
-            return f"({word}) * {side.width}"
+            return word if side is self.rows and self.copies_rows else f"({word}) * {side.width}"
         names = {i.name for i in self.product.depth}
         position = self._position(side)
         return index_text(Index.sum((a, c) for a, c in position.terms if _names(a) & names))
@@ -112,9 +116,9 @@ class ProductText(EpilogueText):
         assert position is not None
         return position
 
-    def _row_step(self) -> int:
+    def _row_step(self) -> int | str:
         if self.rows.mode != DIRECT:
-            return 1
+            return "ROW_WORDS" if self.copies_rows else 1
         position = direct_position(self.product, self.product.rows)
         assert position is not None
         return flat_step(self.product.rows, position) or 0
@@ -177,11 +181,16 @@ class ProductText(EpilogueText):
     def _block_words(self) -> str:
         return "DEPTH_BLOCK * UNIT_WORDS" if self.is_blocked else "WORDS"
 
+    @property
+    def _tile_words(self) -> str:
+        """Of the packed rows of a tile."""
+        return "ROW_WORDS * ROWS" if self.copies_rows else f"{self._block_words} * ROWS"
+
     def _scratch(self) -> None:
         """Memory of each thread: what it packs, and sums that wait for the next depths."""
         add, words = self.text.add, self._block_words
         if self.rows.mode == PACKED:
-            add(f"static thread_local Scratch<u32> row_panels(ROW_BLOCK * {words} * ROWS);", self.link)
+            add(f"static thread_local Scratch<u32> row_panels(ROW_BLOCK * {self._tile_words});", self.link)
             if self.shifts:
                 add("static thread_local Scratch<int> sums_of_rows(ROW_BLOCK * ROWS);", self.link)
         if self.columns.mode == PACKED or (self.columns.mode == DIRECT and self.columns.is_ragged):
@@ -193,7 +202,7 @@ class ProductText(EpilogueText):
     def _pack_rows(self) -> None:
         text, batch = self.text, [i.name for i in self.product.batch]
         with text.block("for (i64 number = tile_block; number < tiles; ++number)", self.link):
-            place = f"(number - tile_block) * {self._block_words} * ROWS"
+            place = f"(number - tile_block) * {self._tile_words}"
             text.add(f"u32* const panel = row_panels.data + {place};", self.link)
             text.add(self.call(self.rows, "number * ROWS", ("unit", "units"), "panel", batch), self.link)
             if self.shifts:
@@ -229,7 +238,7 @@ class ProductText(EpilogueText):
             text.add(f"const u32* const rows = prepared_rows + {place};", self.link)
             sums = f"prepared_sums + {number} * ROWS"
         elif side.mode == PACKED:
-            place = f"(number - tile_block) * {self._block_words} * ROWS"
+            place = f"(number - tile_block) * {self._tile_words}"
             text.add(f"const u32* const rows = row_panels.data + {place};", self.link)
             sums = "sums_of_rows.data + (number - tile_block) * ROWS"
         else:

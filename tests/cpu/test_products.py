@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.cpu.nodes import CpuKernel
-from engine.cpu.tiles import DIRECT, PREPARED, STAGED
+from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED
 from engine.target.host_cpu import host_cpu
 from tests.semantics.single import TYPES, Node, write_model
 from tests.support.needs import needs_compiler
@@ -78,6 +78,28 @@ def test_convolutions(
     node = ("Conv", ["x", "w"], ["y"], attributes)
     (found,) = kernels_of(tmp_path, node, {"x": ("float32", (2, channels, size, size))}, {"w": weight})
     assert found.family == "gemm" and PREPARED in modes(found)
+
+
+@pytest.mark.parametrize(("m", "k"), [(5, 1024), (17, 2048), (33, 4096)])
+def test_rows_that_lie_pages_apart_are_copied(tmp_path: Path, m: int, k: int) -> None:
+    inputs = {"x": ("float32", (m, k)), "w": ("float32", (k, 70))}
+    (kernel,) = kernels_of(tmp_path, ("MatMul", ["x", "w"], ["y"], {}), inputs)
+    assert modes(kernel)[0] == PACKED and "ROW_WORDS = " in kernel.source.text
+
+
+@pytest.mark.parametrize("attributes", [{"pads": [1, 1, 1, 1]}, {"pads": [2, 0, 1, 3], "strides": [2, 1]}], ids=str)
+def test_channels_that_are_neighbours_are_copied(attributes: dict[str, object], tmp_path: Path) -> None:
+    """The second convolution reads what the first one wrote with its channels last."""
+    draw = np.random.default_rng(4).standard_normal
+    weights = {"a": draw((48, 32, 1, 1), "float32"), "b": draw((80, 48, 3, 3), "float32") / 20}
+    nodes: list[Node] = [("Conv", ["x", "a"], ["h"], {}), ("Relu", ["h"], ["r"], {})]
+    nodes.append(("Conv", ["r", "b"], ["y"], attributes))
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (2, 32, 15, 15))}, ["y"], weights)
+    graph = engine.load(path)
+    plan = engine.fuse(graph, target="cpu")
+    texts = [kernel.source.text for group in plan.groups if isinstance(kernel := engine.compile(group), CpuKernel)]
+    assert any("ROW_WORDS = " in text for text in texts)
+    assert engine.check_model(graph, plan).status == "pass"
 
 
 def test_columns_that_are_neighbours_are_multiplied_in_place(tmp_path: Path) -> None:
