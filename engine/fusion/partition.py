@@ -117,12 +117,12 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
-    packing = _PackJudge(assessor, times) if request.packing else None
-    return _with_copies(program, steps, choose(assessor, request.policy, packing), request)
+    chosen = choose(assessor, request.policy, _EstimateJudge(assessor, times), request.packing)
+    return _with_copies(program, steps, chosen, request)
 
 
-class _PackJudge:
-    """Confirms packs by the estimate; those that differ in names alone are asked about once."""
+class _EstimateJudge:
+    """Confirms joined kernels by the estimate; those that differ in names alone are asked about once."""
 
     def __init__(self, assessor: Assessor, times: GroupTimes) -> None:
         self._assessor, self._times = assessor, times

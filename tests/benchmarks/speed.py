@@ -189,6 +189,8 @@ def goals() -> Iterator[Goal]:
     yield Goal("reductions of the AKG files, a100", "times the floor", 3, True, worst_reduction)
     yield Goal("sum of 4 x 2^20 and what is subtracted from it, float32", "launches", 2, True,
                lambda: launches(graphs.subtracted((4, 2**20), (1,), "a100")))
+    yield Goal("column sums of 16384 x 256, taken from each element, float32, a100", "times the floor", 3, True,
+               lambda: over_floor(graphs.subtracted((16384, 256), (0,), "a100")))
     yield Goal("add + layer norm of 512 x 16384, float16", "launches", 1, True,
                lambda: launches(graphs.normalized("LayerNormalization", 512, 16384, "a100", adds=True)))
     yield Goal("convolution 3 x 3 with padding, 32 x 64 x 56 x 56, float16", "launches", 1, True,

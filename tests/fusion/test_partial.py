@@ -14,6 +14,7 @@ import engine
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
@@ -201,3 +202,39 @@ def test_what_lies_in_a_block_anyway_is_not_copied() -> None:
     assert isinstance(shape, Shape)
     (row,) = shape.rows
     assert {key for key, axis in shape.axes.items() if axis == row} == {("S0", "c"), ("S1", "c")}
+
+
+FEW = {
+    "rows": ((4, 1 << 17), (1,), 4.0), "long rows": ((8, 1 << 16), (1,), 1.5), "columns": ((16_384, 256), (0,), 2.0),
+    "narrow columns": ((65_536, 32), (0,), 10.0),
+}  # fmt: skip
+"""Shape, reduced axes, and how many times the two launches one kernel is predicted to take at least."""
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.few(2)
+@pytest.mark.parametrize("case", FEW)
+def test_a_kernel_of_few_blocks_falls_apart_where_two_are_quicker(case: str, tmp_path: Path) -> None:
+    shape, axes, times = FEW[case]
+    nodes = [helper.make_node("Constant", [], ["a"], value_ints=axes),
+             helper.make_node("ReduceSum", ["x", "a"], ["s"], "sum"),
+             helper.make_node("Sub", ["x", "s"], ["y"], "sub")]  # fmt: skip
+    graph = engine.load(model(tmp_path / "m.onnx", nodes, {"x": shape}, ["y"]))
+    plan, one = (engine.fuse(graph, target="a100", fixed=f) for f in (Fixed(), Fixed(groups=(("sum", "sub"),))))
+    assert (len(plan.launches), len(one.launches)) == (2, 1)
+    apart, together = (
+        sum(engine.predict(engine.compile(group)).microseconds for group in p.groups) for p in (plan, one)
+    )
+    assert together > times * apart
+    for level in ("source", "ptx"):
+        reports = [engine.check(engine.compile(group), level=level) for group in plan.groups]
+        assert [report.message for report in reports if report.status != "pass"] == []
+
+
+@pytest.mark.parametrize("shape", [(512, 1 << 12), (4, 1 << 10), (32, 1 << 16)], ids=["many", "short", "enough"])
+def test_rows_that_blocks_keep_stay_one_kernel(shape: tuple[int, int], tmp_path: Path) -> None:
+    nodes = [helper.make_node("Constant", [], ["a"], value_ints=[1]),
+             helper.make_node("ReduceSum", ["x", "a"], ["s"]), helper.make_node("Sub", ["x", "s"], ["y"])]  # fmt: skip
+    graph = engine.load(model(tmp_path / "m.onnx", nodes, {"x": shape}, ["y"]))
+    assert len(engine.fuse(graph, target="a100").launches) == 1

@@ -6,12 +6,12 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
+from engine.fusion.stitching.confirm import JoinJudge
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import CandidateKernel
 from engine.fusion.stitching.pattern_reduction import Pattern, ScoredPattern, of_consumers
 from engine.support.grouping import group_by
 
@@ -23,11 +23,7 @@ MOST_REFUSED = 1
 """Packs of these that may turn out not to pay: each takes a compilation to find out."""
 
 
-PackJudge = Callable[[Sequence[CandidateKernel], CandidateKernel], bool]
-"""Whether one kernel in the place of several independent ones is quicker, by the estimate of what they compile to."""
-
-
-def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: PackJudge) -> KernelGraph:
+def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: JoinJudge) -> KernelGraph:
     """The kernels, independent ones of one depth in one launch where that saves time.
 
     The search's model proposes packs; it knows nothing of blocks that are busy for long beside others, so what it
@@ -41,7 +37,7 @@ def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: PackJudge) -> Ker
     return joins.joined_graph()
 
 
-def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: PackJudge) -> None:
+def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: JoinJudge) -> None:
     """Join the best pack, then the best of what is left, and so on; the largest kernel of one that does not pay stays
     alone, and where that does not help, all that are left do."""
     graph = joins.graph

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.fusion.stitching.confirm import JoinJudge, confirm_kernels
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.horizontal_fusion import PackJudge, pack_kernels
+from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, CandidateKernel, Why
 from engine.fusion.stitching.rematerialize import read_stored_values
@@ -61,8 +62,8 @@ class ChosenKernels:
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
 
 
-def choose(assessor: Assessor, policy: str, packing: PackJudge | None) -> ChosenKernels:
-    """The kernels of a policy.  packing: what confirms that independent kernels share a launch; None where none do."""
+def choose(assessor: Assessor, policy: str, pays: JoinJudge, packing: bool) -> ChosenKernels:
+    """The kernels of a policy.  pays: what confirms joined ones.  packing: whether independent ones share a launch."""
     flow = assessor.flow
     if policy == NONE:
         graph = _by_operator(assessor)
@@ -70,8 +71,10 @@ def choose(assessor: Assessor, policy: str, packing: PackJudge | None) -> Chosen
         graph = KernelGraph(flow, split_unsupported(assessor, xla_kernels(flow)))
     if policy == STITCH:
         # The rules copy freely: the first pass drops copies that cost more than a load, the second those of the search.
-        graph = read_stored_values(assessor, stitch_kernels(assessor, read_stored_values(assessor, graph)))
-        graph = pack_kernels(assessor, graph, packing) if packing else graph
+        apart = read_stored_values(assessor, graph)
+        joined = confirm_kernels(assessor, apart, stitch_kernels(assessor, apart), pays)
+        graph = read_stored_values(assessor, joined)
+        graph = pack_kernels(assessor, graph, pays) if packing else graph
     return ChosenKernels(assessor, graph, Joins(graph), policy)
 
 
