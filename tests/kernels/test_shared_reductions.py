@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.reduction.config import ReductionConfig
+from engine.kernels.reduction.config import MOST_JOINS, ReductionConfig
 from engine.kernels.reduction.space import PARTS, RowPrograms, row_tasks
 from engine.support.units import MICROSECONDS
 from engine.target import target
@@ -149,3 +149,28 @@ def test_work_is_that_of_the_kernel(case: str, parts: int, tmp_path: Path) -> No
     told, counted = way.work(program), kernel.facts
     for name in ("blocks", "threads", "serial_steps", "team", "team_bytes", "shared_bytes", "l2_bytes"):
         assert getattr(told, name) == pytest.approx(getattr(counted, name), rel=0.05), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_thread_waits_for_many_parts(case: str, tmp_path: Path) -> None:
+    """What a thread of the last block reads is under way at once, by default and in every program of the space."""
+    nodes, shape, dtype = CASES[case]
+    kernel = shared(group_of(tmp_path, nodes, shape, dtype), None)
+    for task in row_tasks(kernel.group, kernel):
+        assert isinstance(task.template, RowPrograms)
+        assert all(task.template.config(program).layout.joins <= MOST_JOINS for program in task.programs)
+    config = kernel.tile.config
+    assert isinstance(config, ReductionConfig) and config.layout.joins <= MOST_JOINS
+    by_hand = shared(kernel.group, 1000)
+    assert ("#pragma unroll\n  for (int block_of_team" in kernel.source.text) or config.layout.joins == 1
+    assert "#pragma unroll\n  for (int block_of_team" not in by_hand.source.text or parts_of(by_hand) < 1000
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_the_largest_blocks_do_not_spill(architecture: str) -> None:
+    """1,024 threads that read their rows three times; 32 registers, for two such blocks on an SM, are too few."""
+    (group,) = engine.fuse(engine.load("suite:memory/softmax-4096x131072")).groups
+    kernel = engine.compile(group)
+    assert kernel.launches[0].block[0] == 1024
+    assert engine.nvrtc(kernel, architecture).spill_bytes == 0

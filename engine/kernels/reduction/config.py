@@ -34,6 +34,8 @@ and thousands take the compiler a minute."""
 
 MOST_REDUCTION_PARTS = 1024
 """Blocks that share a row: the threads of the last one join their parts together."""
+MOST_JOINS = 8
+"""Parts of other blocks that a thread of the last one reads at once; more wait for each other in a loop."""
 SHARED_OPERATIONS = ("sum", "prod", "max", "min", "any", "all")
 
 REFUSED = {
@@ -75,6 +77,11 @@ class Layout:
     def chunk(self) -> int:
         """Reduced elements that the sharers take at once."""
         return self.lanes * (self.vector if self.by_row else 1)
+
+    @property
+    def joins(self) -> int:
+        """Parts that each sharer of the last block reads."""
+        return -(-self.parts // self.lanes)
 
     @property
     def strips(self) -> int:

@@ -18,10 +18,10 @@ from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.block_reduce import Accumulator, ReductionThreads, accumulator, combine, round_result
-from engine.kernels.reduction.config import ReductionConfig, read_config, row_order
+from engine.kernels.reduction.config import MOST_JOINS, ReductionConfig, read_config, row_order
 from engine.kernels.statement_block import BlockOptions, Keep, evaluate_block
 from engine.kernels.team import Lanes, Team
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
@@ -38,6 +38,8 @@ def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) 
 def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> TileProgram:
     """The kernel of a config."""
     tile = _ReductionEmitter(group, nest, config).emit()
+    if config.layout.threads == MAX_THREADS:  # the compiler would spill to have a second block of as many beside it
+        tile = replace(tile, together=1)
     if config.turns == 1:
         return tile
     return replace(tile, turns=config.turns, requests=(PipelineRequest((), config.stages, "stages"),))
@@ -215,7 +217,7 @@ class _ReductionEmitter:
             reduction = statement.reduction
             assert reduction is not None
             emitter.assign_lanes(parts.total, Literal(reduction.identity, reduction.accumulate), link)
-            with emitter.loop("block_of_team", -(-layout.parts // layout.lanes), link, unroll=False) as turn:
+            with emitter.loop("block_of_team", layout.joins, link, unroll=layout.joins <= MOST_JOINS) as turn:
                 other = turn * layout.lanes + self.lane
                 mask = emitter.mask("has_part_of_block", [Index((), layout.parts - 1) - other], link)
                 found = team.take(buffer, other, place_of_row, beside, mask, reduction.identity)

@@ -24,6 +24,7 @@ from engine.kernels.prune import PruningRule, first, make_task
 from engine.kernels.reduction.advise import COMPETING
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import (
+    MOST_JOINS,
     Layout,
     ReductionConfig,
     fits_registers,
@@ -198,16 +199,15 @@ class RowPrograms(KernelTemplate):
     def thread_bytes(self, config: ReductionConfig, when: str = "") -> Moved:
         """What one thread moves in all its turns, up to a meeting of its team.  when: `MEETING` for what follows it."""
         layout = config.layout
-        joins = -(-layout.parts // layout.lanes)
         key = (
             layout.vector, bool(config.kept), layout.strips > 1, layout.strip > 1,
-            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1, layout.parts > 1, joins > 1,
+            layout.lanes > WARP, min(layout.lanes, WARP), config.turns > 1, layout.parts > 1, layout.joins > 1,
         )  # fmt: skip
         if key not in self.counted:
             tile = emit_reduction(replace(self.group, program=self.program), self.nest, config)
             tile = in_turns(tile) if config.turns > 1 else tile
             self.counted[key] = count_thread_traffic(tile, LOOPS)
-        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, joins, 0)
+        trips = (layout.strips, layout.strip, layout.strip, layout.lanes, config.turns, layout.joins, 0)
         lengths = dict(zip(LOOPS, trips, strict=True))
         until = self.counted[key].total(lengths)
         return self.counted[key].total({**lengths, MEETING: 1}) - until if when else until
@@ -338,6 +338,8 @@ def _too_many_parts(family: RowPrograms, program: Program) -> str:
         return "blocks that share rows take one group of them"
     if layout.blocks * layout.parts > MOST_WAVES * sms:
         return f"{layout.blocks * layout.parts} blocks for {sms} SMs"
+    if layout.joins > MOST_JOINS:
+        return f"each thread of the last block would wait for {layout.joins} parts"
     is_same = layout.parts <= max(fewer for fewer in family.parts if fewer < asked)
     return f"{asked} blocks, no more than {layout.parts} of which have a part of a row" if is_same else ""
 
@@ -365,18 +367,16 @@ def _rows_of_block(family: RowPrograms, program: Program) -> str:
 
 def _too_wide(family: RowPrograms, program: Program) -> str:
     chunk = program.number("sharers") * (program.number("vector") if family.by_row else 1)
-    if program.number("sharers") > 1 and chunk >= 2 * family.length:
-        return f"{chunk} elements at once, a row has {family.length}"
-    return ""
+    is_past = program.number("sharers") > 1 and chunk >= 2 * family.length
+    return f"{chunk} elements at once, a row has {family.length}" if is_past else ""
 
 
 def _written_out(family: RowPrograms, program: Program) -> str:
     chunks, wide = family.chunks(program), program.number("written_out")
     if wide >= 2 * chunks and wide > 1:
         return f"{wide} chunks, a thread has {chunks}"
-    if family.config(program).kept and wide < min(chunks, CHUNKS_WRITTEN_OUT[-1]):
-        return "registers have no addresses: all is written out"
-    return ""
+    is_part = family.config(program).kept and wide < min(chunks, CHUNKS_WRITTEN_OUT[-1])
+    return "registers have no addresses: all is written out" if is_part else ""
 
 
 def _staging(family: RowPrograms, program: Program) -> str:
