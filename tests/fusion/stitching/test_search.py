@@ -8,8 +8,9 @@ import time
 import pytest
 
 from engine.fusion.stitching.beam_search import plans
+from engine.fusion.stitching.confirm import JoinJudge
 from engine.fusion.stitching.dataflow import Flow
-from engine.fusion.stitching.horizontal_fusion import PackJudge, pack_kernels
+from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import CandidateKernel
 from engine.fusion.stitching.pattern_reduction import ScoredPattern
@@ -112,7 +113,7 @@ def test_a_result_that_nobody_reads_any_more_is_not_written() -> None:
     assert names(flow, read_stored_values(assessor_of(flow), KernelGraph(flow, kernels)).kernels) == ["S0 S1*"]
 
 
-def packed(flow: Flow, pays: PackJudge = lambda parts, whole: True) -> KernelGraph:
+def packed(flow: Flow, pays: JoinJudge = lambda parts, whole: True) -> KernelGraph:
     """Each statement alone, then packed where the search's model and `pays` agree."""
     return pack_kernels(assessor_of(flow), KernelGraph(flow, alone(flow)), pays)
 
