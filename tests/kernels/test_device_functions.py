@@ -253,6 +253,21 @@ def test_binary_float_functions_agree_with_numpy(expression: str) -> None:
     assert (np.abs(got[numbers] - expected[numbers]) <= 4 * np.spacing(np.abs(expected[numbers]))).all()
 
 
+@needs_compiler
+@pytest.mark.parametrize("origin", [0.0, 3.7, -41.3, 999.9])
+def test_weights_in_base_2_are_off_by_what_they_share(origin: float) -> None:
+    """By |origin| u all alike, so that a weighted mean does not see it, and by as little as any exponential beside."""
+    u, largest = 2.0**-24, np.float32(origin)
+    distance = np.random.default_rng(12).uniform(-20, 0, 4096)
+    x = np.append((largest + distance).astype(np.float32), largest)
+    got = run_elementwise("fn_exp_shifted_approx(x, y)", "float32", x=x, y=np.full_like(x, largest)).astype(np.float64)
+    ratio = got / np.exp(x.astype(np.float64) - float(largest)) - 1
+    own = 8 + 2 * np.abs(x - largest)
+    assert (np.abs(ratio) < (own + 2 * abs(origin)) * u).all() and (np.abs(ratio - ratio[-1]) < own * u).all()
+    nothing = np.full(1, -np.inf, np.float32)
+    assert run_elementwise("fn_exp_shifted_approx(x, y)", "float32", x=nothing, y=x[-1:])[0] == 0
+
+
 INTEGER_FUNCTIONS = {
     "fn_max(x, y)": np.maximum, "fn_min(x, y)": np.minimum, "fn_mod(x, y)": np.mod,
     "fn_div(x, y)": lambda x, y: np.trunc(x / y).astype(x.dtype), "fn_pow(x, fn_abs(y))": lambda x, y: x ** np.abs(y),

@@ -100,11 +100,17 @@ class OnlineSoftmax:
             emitter.assign(total, Access(correction, ()), link, "prod")
             with emitter.loop("s", columns, link) as s:
                 score = self.scores.sums(r, s)
-                emitter.assign(Slot(score.array, score.indices), exp(score, Access(origin, ())), link)
+                emitter.assign(Slot(score.array, score.indices), self._weight(score, Access(origin, ())), link)
                 emitter.assign(total, score, link, "sum")
             with emitter.loop("s", self.results.shape[1], link) as s:
                 result = self.results.sums(r, s)
                 emitter.assign(Slot(result.array, result.indices), Access(correction, ()), link, "prod")
+
+    def _weight(self, score: Scalar, origin: Scalar) -> Apply:
+        """The weight of a score; an approximated one in base 2, where weights of one origin share its rounding."""
+        if self.block.program.approximates:
+            return Apply("exp_shifted_approx", (score, origin), "float32")
+        return exp(score, origin)
 
     def add_lanes(self) -> None:
         """The sums of the weights of whole rows, in all of their lanes."""
@@ -131,5 +137,5 @@ def _point(where: Mapping[str, Index], statement: Statement) -> dict[str, Index]
 
 
 def exp(value: Scalar, origin: Scalar) -> Apply:
-    """The weight of a score."""
+    """The factor from one maximum to another: exactly 1 where they are the same."""
     return Apply("exp", (Apply("sub", (value, origin), "float32"),), "float32")

@@ -141,6 +141,10 @@ LOOM_UNSIGNED(u64, 64)
 // Approximations by the instructions of the special-function units, for values that are rounded to 16 bits in the end.
 // Errors are relative unless they are said to be absolute; u is 2^-24, half a unit in the last place of 1.
 LOOM_FUNCTION float fn_exp_approx(float x) { return exp2_approx(x * 1.44269504f); }  // 4u + |x| u
+// One instruction and a power of two for each x of one origin, whose error of |origin| u is that of all of them alike.
+LOOM_FUNCTION float fn_exp_shifted_approx(float x, float origin) {
+    return exp2_approx(fmaf(x, 1.44269504f, origin * -1.44269504f));
+}
 LOOM_FUNCTION float fn_sqrt_approx(float x) { return sqrt_approx(x); }               // 2u
 LOOM_FUNCTION float fn_rsqrt_approx(float x) { return rsqrt_approx(x); }             // 3u
 LOOM_FUNCTION float fn_reciprocal_approx(float x) { return reciprocal_approx(x); }   // 2u; 0 from 2^126 on

@@ -17,6 +17,7 @@ extern uint3 threadIdx, blockIdx, blockDim, gridDim;
 extern "C" {
 float expf(float) noexcept;
 float exp2f(float) noexcept;
+float fmaf(float, float, float) noexcept;
 float logf(float) noexcept;
 float sqrtf(float) noexcept;
 float tanhf(float) noexcept;
