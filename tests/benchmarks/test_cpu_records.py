@@ -80,5 +80,6 @@ def test_recorded_spaces_are_whole(found: Recorded) -> None:
 
 def test_searches_and_the_estimate_do_on_recorded_spaces() -> None:
     found = summarise_spaces([judge(one, seeds=2) for one in recorded_spaces()])
-    assert found["best_of_50"] >= 0.95 and found["pruned_loss"] <= 0.01
+    assert len(found["spaces"]) >= 3 and found["best_of_50"] >= 0.95 and found["pruned_loss"] <= 0.01
+    assert all(one["rank"] >= 0.8 for one in found["spaces"])
     assert found["rank"] == pytest.approx(mean(one["rank"] for one in found["spaces"]))
