@@ -121,12 +121,12 @@ def main() -> None:
     spaces = [judge(record) for record in recorded_spaces() if record.row.startswith(wishes.only)]
     for space in spaces:
         print(
-            f"space {space.row}, {space.programs} programs on {space.cpu}, {space.date}: best {space.best:.1f} µs, by"
-            f" default {space.default:.1f} µs; best of 50 {space.best_of_50:.3f}, {space.random_best_of_50:.3f} drawn;"
+            f"space {space.row}, {space.programs} programs on {space.cpu}, {space.date}: best {space.best:.1f} µs,"
+            f" chosen {space.chosen:.1f} µs; best of 50 {space.best_of_50:.3f}, {space.random_best_of_50:.3f} drawn;"
             f" a sixth loses {space.pruned_loss:.2%}; rank {space.rank:.3f}", flush=True,
         )  # fmt: skip
     summary = {**summarise(found), **summarise_spaces(spaces)}
-    print(*figures_in_words(summary), sep="\n")
+    print(*figures_in_words({name: figure for name, figure in summary.items() if name != "spaces"}), sep="\n")
     if wishes.json:
         about = {**environment("numpy", "onnx", "onnxruntime"), "cpu": host_cpu().title, "threads": wishes.threads}
         write(wishes.json, "cpu", about, found, summary)

@@ -66,7 +66,7 @@ class SpaceFigures:
     programs: int
     best: float
     """Microseconds, of all programs."""
-    default: float
+    chosen: float
     """Microseconds, of the program that the estimate chooses of all."""
     best_of_50: float
     """The best over what the default strategy finds, the mean over its seeds."""
