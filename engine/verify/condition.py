@@ -27,8 +27,8 @@ from engine.tensor.nodes import Apply, Scalar, Statement
 from engine.tensor.terms import NARROW
 from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUBNORMAL, UNDERFLOW, UNIT, operand_roundoff
 
-DRAWS = 4
-"""Runs of the reference with noise."""
+DRAWS = 8
+"""Runs of the reference with noise: of four, one element in 30,000 moves by less than a sixteenth of what it may."""
 WIDER = 4
 """How many times the deviation of an operator's roundings its noise has: so that values that are compared, rounded down
 or sorted change sides in some run where they may in a kernel."""
@@ -36,6 +36,8 @@ MARGIN = 4
 """How many times what an element moves by with that noise it may be off."""
 SUMMED = 0.5
 """A sum of n terms in any order is off by this many times sqrt(n) roundoffs, of its terms and of itself."""
+_EVENLY = math.sqrt(3)
+"""Half a unit in the last place over the deviation of what is evenly spread up to it."""
 COMPARABLE = 0.1
 """Part of an element's size, or of the output's spread, up to which its limit says something."""
 
@@ -170,31 +172,28 @@ def _noise_of(op: Operator, statements: list[Statement], graph: OperatorGraph, o
     single = UNIT["float32"]
     length = max((math.prod(i.extent for i in s.reduced) for s in statements if _adds(s)), default=0)
     summed = SUMMED * math.sqrt(length) * single
-    roundings, functions = (sum(count) for count in zip(*map(_count, statements), (0, 0), strict=False))
+    applied = [applied for s in statements for applied in _applications(s.expression) if "float" in applied.dtype]
+    functions = sum(one.function in INEXACT for one in applied)
+    rounding = [one for one in applied if one.function not in EXACT and one.function not in INEXACT]
     kinds = {graph.tensors[name].dtype for name in op.outputs if name in graph.tensors} & set(NARROW)
-    narrow = max((UNIT[kind] for kind in kinds), default=0.0)
-    own = single * math.sqrt(roundings + (FUNCTION_ULPS / 2) ** 2 * functions)
-    narrow /= math.sqrt(3)  # of what is evenly spread up to half a unit in the last place
-    result = math.hypot(summed, own, narrow if roundings + functions + length else 0.0)
-    return OperatorNoise(WIDER * result, WIDER * math.hypot(summed, operand_unit))
+    narrow = max((UNIT[kind] for kind in kinds), default=0.0) / _EVENLY
+    own = single * math.sqrt(len(rounding) + (FUNCTION_ULPS / 2) ** 2 * functions)
+    result = math.hypot(summed, own, narrow if rounding or functions or length else 0.0)
+    # What is rounded on the way may be larger than the result, as partial sums of several operands are.
+    partial = [UNIT[one.dtype] / _EVENLY for one in rounding if one.dtype in NARROW][1:]
+    return OperatorNoise(WIDER * result, WIDER * math.hypot(summed, operand_unit, *partial))
 
 
 def _adds(statement: Statement) -> bool:
     return statement.reduction is not None and statement.reduction.operation not in ("max", "min")
 
 
-def _count(statement: Statement) -> tuple[int, int]:
-    """Roundings of one point's expression, and functions that may be off by more."""
-    value = statement.expression
-    return _count_applications(value, rounds=True), _count_applications(value, rounds=False)
-
-
-def _count_applications(value: Scalar, rounds: bool) -> int:
-    if not isinstance(value, Apply):
-        return 0
-    inexact = value.function in INEXACT
-    own = (value.function not in EXACT and not inexact) if rounds else inexact
-    return (own and "float" in value.dtype) + sum(_count_applications(operand, rounds) for operand in value.operands)
+def _applications(value: Scalar) -> Iterator[Apply]:
+    """The functions that an expression applies, each before those of its operands."""
+    if isinstance(value, Apply):
+        yield value
+        for operand in value.operands:
+            yield from _applications(operand)
 
 
 def _operand_units(kernels: Iterable[AnyKernel]) -> dict[str, float]:

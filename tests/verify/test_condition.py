@@ -55,6 +55,24 @@ def test_what_cancels_is_given_room_and_its_neighbours_are_not(tmp_path: Path) -
     assert np.corrcoef(np.maximum(scale, np.median(scale)), rows)[0, 1] > 0.8
 
 
+def test_partial_sums_of_one_operator_are_rounded_in_its_type(tmp_path: Path) -> None:
+    """a + b - a + c of halves, a eight times as large: added in float32 or rounded after each, both are right."""
+    nodes: list[Node] = [
+        ("Neg", ["a"], ["n"], {}), ("Mul", ["b", "s"], ["p"], {}), ("Mul", ["c", "s"], ["q"], {}),
+        ("Sum", ["a", "p", "n", "q"], ["y"], {}),
+    ]  # fmt: skip
+    inputs = dict.fromkeys("abc", ("float16", (256, 1024)))
+    eighth = np.array([0.125], np.float16)
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y"], {"s": eighth}))
+    right, allowed = limits(graph)
+    a, b, c = (input_values(graph)[name] for name in "abc")
+    p, q = b * eighth, c * eighth
+    in_steps = (((a + p) - a) + q).astype(np.float64)
+    at_once = p.astype(np.float64) + q
+    assert (np.abs(at_once - right) <= allowed).all() and (np.abs(in_steps - right) <= allowed).all()
+    assert (np.abs(at_once - q - right) > allowed).mean() > 0.9
+
+
 def test_an_exponential_of_large_numbers_moves_with_them(tmp_path: Path) -> None:
     nodes: list[Node] = [("Mul", ["x", "w"], ["t"], {}), ("Exp", ["t"], ["y"], {})]
     graph = loaded(tmp_path, nodes, {"x": (1000,), "w": (1000,)})
