@@ -55,7 +55,7 @@ def test_values_are_shown(plan: engine.FusionPlan) -> None:
     shown: list[tuple[Shown, tuple[str, ...]]] = [
         (plan.source, ("bert_tiny", "LayerNormalization", "float32[1, 32, 64]")),
         (plan, ("attention_0", "launches", plan.groups[0].because)),
-        (kernel, ("packed kernel", "honoured", "domain", "__global__")),
+        (kernel, ("stitched kernel", "honoured", "domain", "__global__")),
         (engine.schedule(group), ("Legal schedule", "honoured")),
         (run, ("layernorm_0", "predicted", "run 1 in")), (run.report(), ("layernorm_0",)),
     ]  # fmt: skip

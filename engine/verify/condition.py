@@ -38,6 +38,8 @@ SUMMED = 0.5
 """A sum of n terms in any order is off by this many times sqrt(n) roundoffs, of its terms and of itself."""
 _EVENLY = math.sqrt(3)
 """Half a unit in the last place over the deviation of what is evenly spread up to it."""
+_WHOLE = frozenset(("floor", "ceil", "round"))
+"""Functions of which every result is a whole number: a little below it, a cast would make the one before of it."""
 COMPARABLE = 0.1
 """Part of an element's size, or of the output's spread, up to which its limit says something."""
 
@@ -174,7 +176,7 @@ def _noise_of(op: Operator, statements: list[Statement], graph: OperatorGraph, o
     summed = SUMMED * math.sqrt(length) * single
     applied = [applied for s in statements for applied in _applications(s.expression) if "float" in applied.dtype]
     functions = sum(one.function in INEXACT for one in applied)
-    rounding = [one for one in applied if one.function not in EXACT and one.function not in INEXACT]
+    rounding = [one for one in applied if one.function not in EXACT | INEXACT | _WHOLE]
     kinds = {graph.tensors[name].dtype for name in op.outputs if name in graph.tensors} & set(NARROW)
     narrow = max((UNIT[kind] for kind in kinds), default=0.0) / _EVENLY
     own = single * math.sqrt(len(rounding) + (FUNCTION_ULPS / 2) ** 2 * functions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import engine
@@ -23,8 +24,10 @@ GATHERED: list[Node] = [
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> engine.Kernel:
-    shapes = {"x": ("float32", (49, 512)), "w": ("float32", (512,)), "i": ("int64", (256,))}
-    plan = engine.fuse(engine.load(write_model(tmp_path / "model.onnx", GATHERED, shapes, ["y"], opset=22)))
+    shapes = {"x": ("float32", (49, 512)), "w": ("float32", (512,))}
+    indices = {"i": np.random.default_rng(0).integers(0, 49, 256)}  # known not to be negative: nothing is added to them
+    path = write_model(tmp_path / "model.onnx", GATHERED, shapes, ["y"], indices, opset=22)
+    plan = engine.fuse(engine.load(path))
     return engine.compile(plan.group("matmul_0"))
 
 

@@ -163,14 +163,18 @@ def test_a_root_near_zero_moves_by_the_root_of_its_error() -> None:
 
 
 @needs_compiler
-def test_a_sum_in_parts_may_be_off_by_what_adding_up_the_whole_is(tmp_path: Path) -> None:
-    """Every element waits for the sum, so its parts are a launch of their own."""
-    nodes: list[Node] = [("ReduceSum", ["x"], ["s"], {"keepdims": 0}), ("Mul", ["x", "s"], ["y"], {})]
-    plan = engine.fuse(engine.load(write_model(tmp_path / "model.onnx", nodes, {"x": ("float32", (1 << 20,))}, ["y"])))
-    parts, whole, _ = plan.groups
+def test_a_sum_that_blocks_share_may_be_off_by_what_adding_up_the_whole_is(tmp_path: Path) -> None:
+    """Each of 1,024 rows as long as a block's share may be off by less."""
+    def summed(shape: tuple[int, ...]) -> engine.FusionGroup:
+        nodes: list[Node] = [("ReduceSum", ["x", "last"], ["s"], {"keepdims": 1}), ("Mul", ["x", "s"], ["y"], {})]
+        path = write_model(tmp_path / "model.onnx", nodes, {"x": ("float32", shape)}, ["y"], {"last": np.array([-1])})
+        return engine.fuse(engine.load(path)).groups[0]
+
+    whole, rows = summed((1 << 20,)), summed((1 << 10, 1 << 10))
     assert group_tolerance(whole).relative == pytest.approx(4 * 2.0**10 * 2.0**-24, rel=0.1)
-    assert group_tolerance(parts).relative < group_tolerance(whole).relative / 4
-    assert engine.check(engine.compile(whole)).status == "pass"
+    assert group_tolerance(rows).relative < group_tolerance(whole).relative / 4
+    kernel = engine.compile(whole)
+    assert "arrivals" in kernel.source.text and engine.check(kernel).status == "pass"
 
 
 @needs_compiler
