@@ -167,7 +167,8 @@ def test_a_sum_that_blocks_share_may_be_off_by_what_adding_up_the_whole_is(tmp_p
     """Each of 1,024 rows as long as a block's share may be off by less."""
     def summed(shape: tuple[int, ...]) -> engine.FusionGroup:
         nodes: list[Node] = [("ReduceSum", ["x", "last"], ["s"], {"keepdims": 1}), ("Mul", ["x", "s"], ["y"], {})]
-        path = write_model(tmp_path / f"{len(shape)}.onnx", nodes, {"x": ("float32", shape)}, ["y"], {"last": np.array([-1])})
+        inputs, last = {"x": ("float32", shape)}, {"last": np.array([-1])}
+        path = write_model(tmp_path / f"{len(shape)}.onnx", nodes, inputs, ["y"], last)
         return engine.fuse(engine.load(path)).groups[0]
 
     whole, rows = summed((1 << 20,)), summed((1 << 10, 1 << 10))
