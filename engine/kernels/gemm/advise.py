@@ -17,7 +17,7 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.problem import gemm_axes, reaches
+from engine.kernels.gemm.problem import gemm_axes, reaches, window_axes
 from engine.kernels.gemm.promise import fused_gemm, promise_of
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.gemm.work import work
@@ -27,7 +27,7 @@ from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import GemmAxes, contraction_misfit, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
@@ -239,7 +239,7 @@ def _why_depth(chosen: GemmConfig, loop: Loop, intrinsic: Intrinsic | None) -> s
 
 def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
-    sizes, windows = axes.sizes[:2], _windows(axes.statement)
+    sizes, windows = axes.sizes[:2], window_axes(axes.statement)
     tiles: Sequence[Tile] = (GATHERED, *TILES[1:]) if windows else TILES
     if axes.has_whole_rows:
         tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
@@ -277,11 +277,6 @@ def _fit_threads(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:
 def _power_above(size: int) -> int:
     """The smallest power of two that is no less."""
     return 1 << (size - 1).bit_length()
-
-
-def _windows(anchor: Statement) -> int:
-    """Axes along which windows slide, as those of convolutions: indices that several iterators move."""
-    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in anchor.reads())
 
 
 def goes_through_registers(program: TensorProgram, axes: GemmAxes, intrinsic: Intrinsic) -> bool:

@@ -27,12 +27,13 @@ from engine.kernels.gemm.operand import (
     unpack_tile,
     with_window,
 )
-from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result
+from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result, window_axes
 from engine.kernels.gemm.unpack import CodedFactor
 from engine.kernels.loop_nest import Nest, Phase, without_loops
 from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -59,6 +60,10 @@ class Owned:
     column: Callable[[Index], Index]
     sums: Callable[[Index, Index], Access]
     """The register of an owned row and column."""
+
+
+CROWDED = 64
+"""Sums of a thread on tensor cores, beside which the addresses of windows fill its registers."""
 
 
 class GemmLowering:
@@ -280,5 +285,8 @@ class GemmLowering:
             requests=requests,
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
-        # Rows of results stay in registers to the end: left to itself, the compiler spills some for a block more.
-        return replace(tile, together=1 if self.has_whole_rows else 0)
+        # Rows of results stay in registers to the end, and so do addresses of windows beside a large tile's sums: left
+        # to itself, the compiler spills some of them for a block more.
+        sums = math.prod(self.config.part) // WARP
+        is_crowded = self.has_whole_rows or (sums >= CROWDED and window_axes(self.statement) > 0)
+        return replace(tile, together=1 if is_crowded else 0)

@@ -115,6 +115,11 @@ def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[st
     return vector_limit(statements, program, runs)
 
 
+def window_axes(anchor: Statement) -> int:
+    """Axes along which windows slide, as those of convolutions: indices that several iterators move."""
+    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in anchor.reads())
+
+
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:
     """Where a kernel of a tiled contraction stands; None for other kernels."""
     return tile.config if isinstance(tile.config, GemmConfig) else None
