@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
-from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION, Kind
+from engine.fusion.kinds import Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
-from engine.fusion.shape import Shape, is_contraction
+from engine.fusion.shape import Shape, is_contraction, reduction_kind
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Statement, TensorProgram
 from engine.tensor.rewrite import inline, rename_statement, rewrite_loops, rewrite_reads
@@ -142,19 +142,6 @@ def structure_of(program: TensorProgram, kind: str) -> str:
     program = rename_arrays(program, names)
     statements = tuple(replace(s, operator="", because="") for s in program.statements)
     return repr((kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
-
-
-def reduction_kind(statements: Sequence[Statement]) -> Kind:
-    """ROW_REDUCTION when the reduced iterator is the contiguous one of the largest read, else COLUMN_REDUCTION."""
-    for statement in statements:
-        if statement.reduction is None:
-            continue
-        # The read with most axes moves most bytes: its layout decides which loop threads should walk together.
-        for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
-            innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
-            if innermost is not None:
-                return ROW_REDUCTION if innermost in statement.reduction.iterators else COLUMN_REDUCTION
-    return ROW_REDUCTION
 
 
 def without_unit_axes(program: TensorProgram) -> TensorProgram:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.fusion.concat_fusion import lookups
-from engine.fusion.group_programs import reduction_kind
 from engine.fusion.packing import packed_shape, part_shape, parts_of
 from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
-from engine.fusion.shape import Shape, common_shape, is_contraction
+from engine.fusion.shape import Shape, common_shape, is_contraction, reduction_kind
 from engine.fusion.stitched import own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
 from engine.fusion.stitching.shared_memory import degradation_order, stitched_limit

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.fusion.axis_splitting import inner_of, split
-from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kind
+from engine.fusion.kinds import (
+    COLUMN_REDUCTION,
+    CONTRACTION,
+    ELEMENTWISE,
+    LAYOUT,
+    REDUCTION,
+    ROW_REDUCTION,
+    Kind,
+)
 from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
@@ -66,6 +74,19 @@ class Shape:
         inlined = tuple(names[statement] for statement in self.inlined)
         splits = {(names[statement], iterator): by for (statement, iterator), by in self.splits.items()}
         return replace(self, axes=axes, inlined=inlined, splits=splits)
+
+
+def reduction_kind(statements: Sequence[Statement]) -> Kind:
+    """ROW_REDUCTION when the reduced iterator is the contiguous one of the largest read, else COLUMN_REDUCTION."""
+    for statement in statements:
+        if statement.reduction is None:
+            continue
+        # The read with most axes moves most bytes: its layout decides which loop threads should walk together.
+        for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
+            innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
+            if innermost is not None:
+                return ROW_REDUCTION if innermost in statement.reduction.iterators else COLUMN_REDUCTION
+    return ROW_REDUCTION
 
 
 def is_contraction(statement: Statement) -> bool:

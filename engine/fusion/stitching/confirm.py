@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.fusion.group_programs import reduction_kind
+from engine.fusion.shape import reduction_kind
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import KernelGraph
 from engine.fusion.stitching.latency import launch_of
