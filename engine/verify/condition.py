@@ -28,7 +28,8 @@ from engine.tensor.terms import NARROW
 from engine.verify.tolerance import EXACT, FUNCTION_ULPS, INEXACT, SIDES, SUBNORMAL, UNDERFLOW, UNIT, operand_roundoff
 
 DRAWS = 8
-"""Runs of the reference with noise: of four, one element in 30,000 moves by less than a sixteenth of what it may."""
+"""Runs of the reference with noise.  In four, one element of 30,000 is never moved by a sixteenth of its deviation, and
+of a million elements some would be called wrong; in eight, one of 400 million."""
 WIDER = 4
 """How many times the deviation of an operator's roundings its noise has: so that values that are compared, rounded down
 or sorted change sides in some run where they may in a kernel."""
@@ -38,8 +39,8 @@ SUMMED = 0.5
 """A sum of n terms in any order is off by this many times sqrt(n) roundoffs, of its terms and of itself."""
 _EVENLY = math.sqrt(3)
 """Half a unit in the last place over the deviation of what is evenly spread up to it."""
-_WHOLE = frozenset(("floor", "ceil", "round"))
-"""Functions of which every result is a whole number: a little below it, a cast would make the one before of it."""
+_WHOLE = frozenset(("floor", "ceil", "round", "sign"))
+"""Functions whose results are whole numbers, which no rounding moves: a cast would drop noise below one to the next."""
 COMPARABLE = 0.1
 """Part of an element's size, or of the output's spread, up to which its limit says something."""
 
@@ -174,7 +175,7 @@ def _noise_of(op: Operator, statements: list[Statement], graph: OperatorGraph, o
     single = UNIT["float32"]
     length = max((math.prod(i.extent for i in s.reduced) for s in statements if _adds(s)), default=0)
     summed = SUMMED * math.sqrt(length) * single
-    applied = [applied for s in statements for applied in _applications(s.expression) if "float" in applied.dtype]
+    applied = [one for s in statements for one in _applications(s.expression) if "float" in one.dtype]
     functions = sum(one.function in INEXACT for one in applied)
     rounding = [one for one in applied if one.function not in EXACT | INEXACT | _WHOLE]
     kinds = {graph.tensors[name].dtype for name in op.outputs if name in graph.tensors} & set(NARROW)

@@ -72,6 +72,8 @@ class WholeSpace:
         assert isinstance(template, ProductPrograms)
         self.template = template
         self.machine = template.kernel.target
+        assert found.advised is not None
+        self.advised: Program = found.advised
 
     def kernel(self, program: Program) -> CpuKernel:
         """The kernel of a program."""
@@ -111,10 +113,8 @@ def build_space(space: WholeSpace, folder: Path) -> list[Built]:
 def _list_programs(space: WholeSpace, path: Path) -> list[tuple[Program, Sequence[int]]]:
     """All programs, the default one first and those with one tile together, with what is prepared for each."""
     if not path.is_file():
-        advised = space.problem.advised
-        assert advised is not None
-        programs = [program for program in space.template.every() if program != advised]
-        listed = [(dict(p.values), space.kernel(p).source.prepared) for p in (advised, *programs)]
+        programs = [program for program in space.template.every() if program != space.advised]
+        listed = [(dict(p.values), space.kernel(p).source.prepared) for p in (space.advised, *programs)]
         path.write_text(json.dumps(listed))
     name = space.template.name
     return [(Program(name, tuple(values.items())), sizes) for values, sizes in json.loads(path.read_text())]
@@ -158,7 +158,7 @@ class Bench:
     """The buffers of a row, and the time of a program on them."""
 
     def __init__(self, space: WholeSpace) -> None:
-        kernel = space.kernel(space.problem.advised)  # type: ignore[arg-type]
+        kernel = space.kernel(space.advised)
         values = space.values
         own = kernel.group.instances[0]
         self._memory = []
