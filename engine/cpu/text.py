@@ -107,7 +107,10 @@ def _in_quick_forms(value: Scalar) -> Scalar:
             return Apply("mul", (dividend, Literal(1.0 / number, "float32")), "float32")
         case ("max" | "min"), (first, Literal() as second) if not isinstance(first, Literal):
             operands = (second, first)
-        case "cast", (Apply("min", (Literal() as most, Apply("max", (Literal(0.0, "float32"), inside)))),):
+        # Not before another float type: a code of what is no number may be any, a float may not.
+        case "cast", (Apply("min", (Literal() as most, Apply("max", (Literal(0.0, "float32"), inside)))),) if (
+            "int" in value.dtype
+        ):
             operands = (Apply("code", (most, inside), "float32"),)
     return Apply(value.function, operands, value.dtype)
 
