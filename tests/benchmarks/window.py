@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         files = [REAL] * REAL.is_file() + list(large_models.write(Path(folder), options.operators))
-        found = [measured(file) for file in files]
+        found = [measured(file, Path(folder) / "journals") for file in files]  # not among this user's unsaved edits
     figures = {"start_processor_seconds": start_seconds(), **summary(found)}
     show(found, figures)
     if options.json:
@@ -158,10 +158,10 @@ def start_seconds() -> float:
     return min(map(float, told))
 
 
-def measured(file: Path) -> Figures:
-    """Opens a file in a window of its own, selects, expands and searches."""
+def measured(file: Path, journals: Path) -> Figures:
+    """Opens a file in a window of its own, selects, expands and searches.  journals: a folder for its edits."""
     application()
-    window = make_window(theme="dark")
+    window = make_window(theme="dark", journals=journals)
     dog = Watchdog()
     try:
         window.resize(1440, 900)
