@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.fusion.attention import Attention, Finder, refusal
-from engine.fusion.attention_shape import check_closed, excess, loops, padding
+from engine.fusion.attention_shape import check_closed, excess, grouped, loops, padding
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
@@ -14,6 +14,7 @@ from engine.fusion.shape import Shape
 from engine.fusion.stitching.nodes import Fixed
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.rewrite import inline
 
 OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
 """Why what an attention reads is made in another kernel."""
@@ -88,15 +89,23 @@ class _AttentionJoiner:
         key = likeness(statements, ()), roles
 
         def find() -> Shape | str:
-            shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
-            target = self._before.chosen.assessor.target
-            return excess(found, self.program.arrays, target) or padding(found, statements, inlined) or shape
+            own, target = [s for s in statements if s.name not in inlined], self._before.chosen.assessor.target
+            arrays = self.program.arrays
+            shape = loops(found, own, inlined)
+            reason = excess(found, arrays, target) or padding(found, statements, inlined)
+            whole = inline([s for s in statements if s.name in inlined], statements)
+            other = grouped(found, whole, inlined, arrays, self.program.needed_outside(statements), target)
+            return reason or (self._faster(statements, (shape, other)) if other else shape)
 
         parts = [self.groups[n] for n in numbers]
         joined = self._before.times.faster_shape(key, statements, parts, find, "one kernel would not be faster")
         if isinstance(joined, str):
             raise refusal(found.values, joined)
         return joined
+
+    def _faster(self, statements: tuple[Statement, ...], shapes: tuple[Shape, ...]) -> Shape:
+        """The loop space whose kernel is predicted to be fastest."""
+        return min(shapes, key=lambda shape: self._before.times.figures(statements, shape)[0])
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}

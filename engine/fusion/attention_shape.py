@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from engine.fusion.attention import Attention, Finder, refusal
-from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
+from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, query_tile, shared_bytes
+from engine.fusion.grouped_queries import group_queries
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.shape import Key, Shape, is_contraction, number_axes, product_operands
 from engine.graph.nodes import DTYPES
@@ -41,7 +42,8 @@ def attention_form(
         return f"an attention has two matrix products, {more[0]} would be a third"
     try:
         check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
-        return excess(found, arrays, target) or padding(found, statements, ()) or loops(found, statements, ())
+        reason = excess(found, arrays, target) or padding(found, statements, ())
+        return reason or grouped(found, statements, (), arrays, kept, target) or loops(found, statements, ())
     except Unsupported as refused:
         return refused.reason
 
@@ -109,6 +111,26 @@ def loops(found: Attention, statements: Sequence[Statement], inlined: tuple[str,
         if statement.name not in members and mine not in ({*rows, *heads}, {*rows, key}):
             raise refusal(found.values, f"{statement.operator} has another shape than the result")
     return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
+
+
+def grouped(
+    found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...], arrays: Mapping[str, Array],
+    kept: Collection[str], target: Target,
+) -> Shape | None:  # fmt: skip
+    """The loops with heads that share keys and values as rows of one tile, where fewer rows are empty then; else None.
+
+    statements: with what is inlined into them.  Other arguments as those of `attention_form` and `loops`.
+    """
+    with suppress(Unsupported):
+        for splits, after, cut in group_queries(found, statements, _axes(statements), arrays, kept):
+            if _tile_rows(after, target) < _tile_rows(found, target):
+                return loops(after, cut, inlined).with_splits(splits)
+    return None
+
+
+def _tile_rows(found: Attention, target: Target) -> int:
+    """Rows of all tiles of queries, empty ones too: as often is each tile of keys multiplied."""
+    return math.prod(query_tile(found, target.sm_count))
 
 
 def _axes(statements: Sequence[Statement]) -> dict[Key, int]:

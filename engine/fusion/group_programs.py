@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
+from engine.fusion.grouped_queries import with_axis_of_each_loop
 from engine.fusion.kinds import Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
@@ -90,6 +91,8 @@ class GroupBuilder:
             outputs=tuple(a for a in used if a in self._outputs and a in made),
             constants=tuple(a for a in inputs if a in self._constants),
         )
+        if shape.kind.is_pattern and shape.splits:
+            body = with_axis_of_each_loop(body)
         body, parts = crop_arrays(body)
         short = _short_names(used)
         instance = GroupInstance(

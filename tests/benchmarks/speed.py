@@ -168,6 +168,13 @@ def bytes_an_access(plan: engine.FusionPlan) -> tuple[float, str]:
     return work.l2_bytes / (work.global_requests * WARP), ""
 
 
+def bytes_for_one(plan: engine.FusionPlan) -> tuple[float, str]:
+    """Bytes that all blocks ask of L2 for each byte of the inputs; those that blocks exchange are among them."""
+    work, source = _only(plan).facts, plan.source
+    assert source is not None
+    return work.l2_bytes / sum(source.tensors[name].bytes for name in source.inputs), _peers(plan)
+
+
 def launches(plan: engine.FusionPlan) -> tuple[float, str]:
     """Kernels that a run of the plan launches."""
     if plan.unsupported:
@@ -210,6 +217,8 @@ def goals() -> Iterator[Goal]:
                lambda: over_floor(graphs.convolution((32, 144, 56, 56), (144, 1, 3, 3), "a100", 144)))
     yield Goal("attention of 64 heads x 2048 x 128, float16, main loop", "shared-memory instructions for 128 HMMA", 32,
                True, lambda: in_loop(graphs.attention(4, 16, 2048, 128, "a100"), SHARED, 128, TENSOR))
+    yield Goal("one query in each of 32 heads of 128, of which 8 share 4096 keys and values, float16",
+               "bytes for one that is read", 1.5, True, lambda: bytes_for_one(graphs.decoded(32, 8, 4096, 128, "a100")))
     yield Goal("queries, keys and values of 512 x 1024, float16", "launches", 1, True,
                lambda: launches(graphs.shared_operand(512, 1024, "a100")))
     yield Goal("transpose of 4096 x 4096, float16", "bytes an access", 16, False,

@@ -118,6 +118,18 @@ def attention(batch: int, heads: int, length: int, size: int, target: str) -> en
     return plan_of(nodes, dict.fromkeys("qkv", (batch, heads, length, size)), target, HALF)
 
 
+def decoded(heads: int, shared_by: int, keys: int, size: int, target: str) -> engine.FusionPlan:
+    """Attention of one float16 query in each head; several heads share a head of keys and values."""
+    kept, nodes = heads // shared_by, [constant("axes", 1)]
+    for one in "kv":
+        nodes += [constant(f"{one}_wide", kept, shared_by, keys, size), constant(f"{one}_flat", heads, keys, size),
+                  node("Unsqueeze", f"{one} axes", f"{one}5"), node("Expand", f"{one}5 {one}_wide", f"{one}w"),
+                  node("Reshape", f"{one}w {one}_flat", f"{one}f")]  # fmt: skip
+    nodes += [node("Transpose", "kf", "t", perm=[0, 2, 1]), node("MatMul", "q t", "s"),
+              node("Softmax", "s", "p", axis=-1), node("MatMul", "p vf", "y")]  # fmt: skip
+    return plan_of(nodes, {"q": (heads, 1, size), **dict.fromkeys("kv", (kept, keys, size))}, target, HALF)
+
+
 def shared_operand(rows: int, width: int, target: str) -> engine.FusionPlan:
     """Queries, keys and values of one float16 input."""
     nodes = [node("MatMul", f"x w{one}", one) for one in "qkv"]
