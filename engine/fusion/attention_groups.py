@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.fusion.attention import Attention, Finder, refusal
-from engine.fusion.attention_shape import check_closed, excess, grouped, loops, padding
+from engine.fusion.attention_shape import check_closed, excess, loops, padding, rows_of_groups
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
@@ -94,7 +94,7 @@ class _AttentionJoiner:
             shape = loops(found, own, inlined)
             reason = excess(found, arrays, target) or padding(found, statements, inlined)
             whole = inline([s for s in statements if s.name in inlined], statements)
-            other = grouped(found, whole, inlined, arrays, self.program.needed_outside(statements), target)
+            other = rows_of_groups(found, whole, inlined, arrays, self.program.needed_outside(statements), target)
             return reason or (self._faster(statements, (shape, other)) if other else shape)
 
         parts = [self.groups[n] for n in numbers]

@@ -43,7 +43,7 @@ def attention_form(
     try:
         check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
         reason = excess(found, arrays, target) or padding(found, statements, ())
-        return reason or grouped(found, statements, (), arrays, kept, target) or loops(found, statements, ())
+        return reason or rows_of_groups(found, statements, (), arrays, kept, target) or loops(found, statements, ())
     except Unsupported as refused:
         return refused.reason
 
@@ -113,7 +113,7 @@ def loops(found: Attention, statements: Sequence[Statement], inlined: tuple[str,
     return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
 
 
-def grouped(
+def rows_of_groups(
     found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...], arrays: Mapping[str, Array],
     kept: Collection[str], target: Target,
 ) -> Shape | None:  # fmt: skip

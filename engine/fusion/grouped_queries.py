@@ -29,7 +29,7 @@ def group_queries(
     arrays that others read.  Raises Unsupported where the statements are no attention any more.
     """
     scores = next(s for s in statements if s.name == found.scores.name)
-    for iterator, shared_by in dict.fromkeys(_shared(scores, [i.name for i in found.batch])):
+    for iterator, shared_by in dict.fromkeys(_divisions(scores, [i.name for i in found.batch])):
         heads = axes[scores.name, iterator]
         splits = {(s.name, i.name): shared_by for s in statements for i in s.iterators if axes[s.name, i.name] == heads}
         own = {name: arrays[name] for s in statements for name in s.arrays}
@@ -41,7 +41,7 @@ def group_queries(
             yield splits, after, program.statements
 
 
-def _shared(scores: Statement, batch: Collection[str]) -> Iterator[tuple[str, int]]:
+def _divisions(scores: Statement, batch: Collection[str]) -> Iterator[tuple[str, int]]:
     """(iterator of heads, how many share a head of what is read), as the scores read their factors."""
     for index in (index for access in scores.reads() for index in access.indices):
         for atom in index.atoms():
