@@ -81,7 +81,10 @@ class Quantization:
         scaled = wide(cast_to_float(value)) / self.scale_at(build, space, space.written)
         if dtype in FLOAT8:
             return to_float8(scaled, dtype, self.saturates)
-        steps = apply("round", scaled)
+        return self.code_of(build, space, apply("round", scaled), dtype)
+
+    def code_of(self, build: StatementBuilder, space: Domain, steps: Term, dtype: str) -> Term:
+        """The code of a whole number of steps from the zero point, within the type's range."""
         zero = self.zero_at(build, space, space.written)
         return saturate(steps + cast(zero, "float32") if self.zero else steps, dtype)
 

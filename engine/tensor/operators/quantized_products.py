@@ -13,7 +13,7 @@ from engine.tensor.operators.convolution import image_factors, pad_image
 from engine.tensor.operators.products import product_of_codes
 from engine.tensor.operators.quantization import Quantization
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import cast
+from engine.tensor.terms import apply, cast
 
 
 @operator("onnx.MatMulInteger")
@@ -92,12 +92,15 @@ def _zero(op: Operator, build: StatementBuilder, at: int, rank: int, axis: int) 
 def _requantize(
     op: Operator, build: StatementBuilder, total: str, scales: tuple[Quantization, Quantization], result: int
 ) -> None:
-    """Sums of codes, scaled, as codes of the operator's result, whose scale and zero point are operands `result` on."""
+    """Sums of codes, scaled, as codes of the operator's result, whose scale and zero point are operands `result` on.
+
+    One factor, as ONNX Runtime has it: it is the same for all of a channel.
+    """
     target = op.outputs[0]
     cells = box(build.shape(target))
-    value = cast(build.read(total, cells.written), "float32")
-    for found in scales:
-        value = value * found.scale_at(build, cells, cells.written)
     zero = op.inputs[result + 1] if present(op, result + 1) else ""
-    codes = Quantization(op.inputs[result], zero).quantize(build, cells, value, build.dtype(target))
-    build.emit(target, cells, codes, because="codes of the scaled sums")
+    codes = Quantization(op.inputs[result], zero)
+    a, b, c = (found.scale_at(build, cells, cells.written) for found in (*scales, codes))
+    steps = apply("round", cast(build.read(total, cells.written), "float32") * (a * b / c))
+    code = codes.code_of(build, cells, steps, build.dtype(target))
+    build.emit(target, cells, code, because="codes of the scaled sums")
