@@ -1,4 +1,5 @@
-"""C++ of what follows the sums of a tile: the statements after a product, on whole vectors of columns."""
+"""C++ of what follows the sums of a tile: the statements after a product, on whole vectors of columns, or of rows where
+these are neighbours in memory: a tile's sums are turned around before."""
 
 from __future__ import annotations
 
@@ -7,23 +8,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from engine.cpu.instructions import SIGN
-from engine.cpu.panels import PanelText
-from engine.cpu.product import ProductSide
+from engine.cpu.panels import PanelText, SideText
 from engine.cpu.text import element, held_type, round_text
+from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Statement
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
 
 LANE = "lane"
+LINE = 16
+"""Rows of a turned tile: as many as a tile may have."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """Neighbouring columns of a tile: of one row of an image, or of all of it."""
+class _Lanes:
+    """Neighbouring columns (rows, of a turned tile): of one row of an image, or of all of it."""
 
     where: Mapping[str, Index]
-    """Column loop -> its value at a lane."""
+    """Their loops -> values at a lane."""
     count: str
     offset: str
     """Of the first one in the tile: "run - n0 + ", or ""."""
@@ -39,59 +42,62 @@ class EpilogueText(PanelText):
 
     def finish_function(self, arguments: list[str]) -> None:
         """The statements after the sum, for each row and column of a tile."""
-        text, product = self.text, self.product
+        text, is_turned = self.text, self.product.is_turned
         text.add("// What follows the sums of a tile.")
         text.add("template <int HEIGHT, int WIDTH>")
-        self.extents |= {"at_row": product.rows.size, "n0": product.column_count}
+        self.extents |= {"m0": self.product.rows.size, "n0": self.product.columns.count}
         with text.block(f"static NOT_INLINE void finish({', '.join(arguments)})", self.link), text.scope():
+            if is_turned:
+                text.add(f"alignas(64) {self.sum_type} turned[COLUMNS * {LINE}];", self.link)
+                text.add(f"turn<HEIGHT, WIDTH, {LINE}>(found, COLUMNS, turned);", self.link)
+            if is_turned or not self._is_flat or self.columns.side.size % self.machine.lanes:
+                text.add("const int width = n0 + WIDTH * LANES < N ? WIDTH * LANES : int(N - n0);", self.link)
             if self._is_flat:
-                self._finish_flat()
+                lanes = self._flat_lanes()
+                with self._lines() as lines:
+                    self._lanes(lines, lanes)
             else:
-                text.add("const i64 end = n0 + WIDTH * LANES < N ? n0 + WIDTH * LANES : N;", self.link)
-                with self._image_rows() as columns, self._tile_rows() as rows:
-                    self._lanes(rows, columns)
+                full = "HEIGHT" if is_turned else "width"
+                text.add(f"const i64 end = {self._lane_side.first} + {full};", self.link)
+                with self._image_rows() as lanes, self._lines() as lines:
+                    self._lanes(lines, lanes)
         text.add("")
 
-    def _finish_flat(self) -> None:
-        """All columns of the tile are neighbours, in every array."""
-        text, columns = self.text, self.product.columns
-        self.extents |= {LANE: self.width, "column": columns.size}
-        if columns.size % self.machine.lanes:
-            text.add("const int count = n0 + WIDTH * LANES < N ? WIDTH * LANES : int(N - n0);", self.link)
-            count = "count"
-        else:
-            count = "WIDTH * LANES"
-        flat = Index.of("n0") + Index.of(LANE)
-        if len(columns.loops) == 1:
-            where = {columns.loops[0].name: flat}
-        else:
-            # One variable stands for the column while its loops are joined again.
-            shape = tuple(i.extent for i in columns.loops)
-            indices = delinearize(Index.of("column"), shape, self.extents)
-            where = {loop.name: index for loop, index in zip(columns.loops, indices, strict=True)}
-        with self._tile_rows() as rows:
-            self._lanes(rows, _Columns(where, count, ""))
+    @property
+    def _lane_side(self) -> SideText:
+        """The side that lanes walk."""
+        return self.rows if self.product.is_turned else self.columns
 
-    @contextmanager
-    def _tile_rows(self) -> Iterator[Mapping[str, Index]]:
-        """Row loop -> its value, in a loop over the rows of a tile."""
-        with self.text.block("for (int tile_row = 0; tile_row < HEIGHT; ++tile_row)", self.link):
-            self.text.add("const i64 at_row = m0 + tile_row;", self.link)
-            yield self._row_values(self.product.rows)
-
-    def _row_values(self, side: ProductSide) -> dict[str, Index]:
-        flat = Index.of("at_row")
+    def _flat_lanes(self) -> _Lanes:
+        """All columns (rows) of the tile are neighbours, in every array."""
+        lanes = self._lane_side
+        side, flat = lanes.side, Index.of(lanes.first) + Index.of(LANE)
+        self.extents |= {LANE: lanes.lanes, "column": side.size}
+        count = "HEIGHT" if lanes is self.rows else "width" if side.size % self.machine.lanes else "WIDTH * LANES"
         if len(side.loops) == 1:
-            return {side.loops[0].name: flat}
-        indices = delinearize(flat, tuple(i.extent for i in side.loops), self.extents)
-        return {loop.name: index for loop, index in zip(side.loops, indices, strict=True)}
+            return _Lanes({side.loops[0].name: flat}, count, "")
+        # One variable stands for the column while its loops are joined again.
+        indices = delinearize(Index.of("column"), tuple(i.extent for i in side.loops), self.extents)
+        return _Lanes({loop.name: index for loop, index in zip(side.loops, indices, strict=True)}, count, "")
 
     @contextmanager
-    def _image_rows(self) -> Iterator[_Columns]:
-        """Runs of columns that are neighbours in an image; what staging put between two rows is left out."""
-        text, own = self.text, self.product.columns.loops
-        virtual = self.product.staging.columns if self.product.staging else own
-        with self.runs(virtual, "n0") as (where, count, offset):
+    def _lines(self) -> Iterator[Mapping[str, Index]]:
+        """Loops of the other side -> their values, in a loop over the rows (columns) of a tile."""
+        other, size = (self.columns, "width") if self.product.is_turned else (self.rows, "HEIGHT")
+        self.extents["at_line"] = other.side.size
+        with self.text.block(f"for (int line = 0; line < {size}; ++line)", self.link):
+            self.text.add(f"const i64 at_line = {other.first} + line;", self.link)
+            shape = tuple(i.extent for i in other.side.loops)
+            indices = delinearize(Index.of("at_line"), shape, self.extents)
+            yield {loop.name: index for loop, index in zip(other.side.loops, indices, strict=True)}
+
+    @contextmanager
+    def _image_rows(self) -> Iterator[_Lanes]:
+        """Runs of columns (rows) that are neighbours in an image; what staging put between two rows is left out."""
+        text, lanes = self.text, self._lane_side
+        own = lanes.side.loops
+        virtual = lanes.side.staging.loops if lanes.side.staging else own
+        with self.runs(virtual, lanes.first) as (where, count, offset):
             last, real = virtual[-1], own[-1].extent
             if real < last.extent:
                 begin = index_text(where[last.name] + Index.of(LANE) * -1)
@@ -101,23 +107,24 @@ class EpilogueText(PanelText):
             for n, loop in enumerate(own[:-1]):
                 if n and loop.extent < virtual[n].extent:
                     text.add(f"if ({index_text(where[loop.name])} >= {loop.extent}) continue;", self.link)
-            yield _Columns(where, count, offset)
+            yield _Lanes(where, count, offset)
 
     @property
     def _is_flat(self) -> bool:
-        """Whether the columns of all arrays are as they are in the product."""
-        loops = self.product.columns.loops
-        if len(loops) == 1:
+        """Whether the lanes are neighbours in all arrays as they are in the product."""
+        side = self._lane_side.side
+        if len(side.loops) == 1:
             return True
-        return self.product.staging is None and all(
+        is_whole = side.staging is None or side.staging.loops == side.loops
+        return is_whole and all(
             _is_joined(linear(access.indices, self.program.arrays[access.array].shape), self._names(statement))
             for statement, access in self._accesses()
         )
 
     def _names(self, statement: Statement) -> list[tuple[str, int]]:
-        """The column loops of a statement in its own names, with their extents."""
+        """The loops of the lanes in a statement's own names, with their extents."""
         own = {other: name for name, other in self.product.iterators[statement.name].items()}
-        return [(own[loop.name], loop.extent) for loop in self.product.columns.loops if loop.name in own]
+        return [(own[loop.name], loop.extent) for loop in self._lane_side.side.loops if loop.name in own]
 
     def _accesses(self) -> Iterator[tuple[Statement, Access]]:
         """What the statements read and write of the kernel's buffers."""
@@ -130,23 +137,23 @@ class EpilogueText(PanelText):
 
     # The lanes of a row
 
-    def _lanes(self, rows: Mapping[str, Index], columns: _Columns) -> None:
+    def _lanes(self, lines: Mapping[str, Index], columns: _Lanes) -> None:
         """The statements for some neighbouring columns of a row: whole vectors, the last of which is cut."""
         text = self.text
-        where = {**{i.name: Index.of(i.name) for i in self.product.batch}, **rows, **columns.where}
+        where = {**{i.name: Index.of(i.name) for i in self.product.batch}, **lines, **columns.where}
         reads = self._line_reads(where)
-        if reads is None or columns.count == "WIDTH * LANES":
+        if reads is None or (columns.count == "WIDTH * LANES" and not self._writes_codes):
             text.pragma("omp simd", self.link)
             with text.block(f"for (int {LANE} = 0; {LANE} < {columns.count}; ++{LANE})", self.link):
                 self._statements(where, self._total(f"{columns.offset}{LANE}"), {}, {})
             return
         with text.block(f"for (int first = 0; first < {columns.count}; first += LANES)", self.link):
             text.add(f"const int left = {columns.count} - first;", self.link)
-            lines = {}
+            taken = {}
             for array, place in reads.items():
-                kind, lines[array] = _line_type(self.program.arrays[array].dtype), text.name(f"{array}_line")
-                text.add(f"alignas(64) {kind} {lines[array]}[LANES];", self.link)
-                text.add(f"take({lines[array]}, &{place}, left);", self.link)
+                kind, taken[array] = _line_type(self.program.arrays[array].dtype), text.name(f"{array}_line")
+                text.add(f"alignas(64) {kind} {taken[array]}[LANES];", self.link)
+                text.add(f"take({taken[array]}, &{place}, left);", self.link)
             stores = {}
             for statement, access in self._accesses():
                 if access == statement.write:
@@ -155,17 +162,23 @@ class EpilogueText(PanelText):
                     text.add(f"alignas(64) {kind} {stores[array]}[LANES];", self.link)
             text.pragma("omp simd", self.link)
             with text.block(f"for (int {LANE} = 0; {LANE} < LANES; ++{LANE})", self.link):
-                read = {array: f"{name}[{LANE}]" for array, name in lines.items()}
+                read = {array: f"{name}[{LANE}]" for array, name in taken.items()}
                 self._statements(where, self._total(f"{columns.offset}first + {LANE}"), read, stores)
             for statement, access in self._accesses():
                 if access == statement.write:
                     place = self._first_of_line(statement, access, where)
                     text.add(f"put(&{place}, {stores[access.array]}, left);", self.link)
 
+    @property
+    def _writes_codes(self) -> bool:
+        """Whether results have fewer bits than variables: the compiler makes short vectors of loops over both."""
+        return any(DTYPES[self.program.arrays[name].dtype] < 4 for name in self.program.outputs)
+
     def _total(self, column: str) -> str:
-        """The sum of a column of the present row."""
-        total = f"found[tile_row * COLUMNS + {column}]"
-        return f"({total} - {SIGN} * row_sums[tile_row])" if self.shifts else total
+        """The sum of a column of the present row (of a row of the present column)."""
+        is_turned = self.product.is_turned
+        total = f"turned[line * {LINE} + {column}]" if is_turned else f"found[line * COLUMNS + {column}]"
+        return f"({total} - {SIGN} * row_sums[{column if is_turned else 'line'}])" if self.shifts else total
 
     def _line_reads(self, where: Mapping[str, Index]) -> dict[str, str] | None:
         """Array -> the element of the first lane, of arrays that are read along the lanes; None where an array is not
@@ -195,7 +208,7 @@ class EpilogueText(PanelText):
     def _first_of_line(self, statement: Statement, access: Access, where: Mapping[str, Index]) -> str:
         """The element at lane `first`."""
         position = self._position_of(statement, access, where)
-        begin = {LANE: Index.of("first"), "column": Index.of("n0") + Index.of("first")}
+        begin = {LANE: Index.of("first"), "column": Index.of(self._lane_side.first) + Index.of("first")}
         return f"{access.array}[{index_text(position.substitute(begin, {**self.extents, 'first': self.width}))}]"
 
     def _statements(
@@ -210,7 +223,7 @@ class EpilogueText(PanelText):
         is_column = any("column" in index.iterators() for index in where.values())
         if is_column:
             first = "first + " if stores else ""
-            text.add(f"const int column = int(n0) + {first}{LANE};")
+            text.add(f"const int column = int({self._lane_side.first}) + {first}{LANE};")
         for statement in (product.anchor, *product.after):
             link = at(statement)
             own = {name: where[other] for name, other in product.iterators[statement.name].items()}

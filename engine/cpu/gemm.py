@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from engine.cpu.estimate import estimate_cpu
 from engine.cpu.marks import CpuMarks
 from engine.cpu.nodes import CppProgram, CpuWork
 from engine.cpu.panels import batches_of
-from engine.cpu.product import PIPES, CpuProduct, bringing_clocks, match_product, tile_clocks, tile_limits
+from engine.cpu.product import PIPES, TURNING, CpuProduct, bringing_clocks, match_products, tile_clocks, tiles_of
 from engine.cpu.product_text import ProductText
 from engine.cpu.source import KernelText
-from engine.cpu.tiles import PACKED, PREPARED, ProductConfig, depth_units, make_config
+from engine.cpu.tiles import PACKED, PREPARED, STAGED, ProductConfig, depth_units, make_config
 from engine.cpu.traffic import vector_operations
 from engine.fusion.nodes import FusionGroup
 from engine.scheduling.nodes import ScheduleTree
@@ -27,8 +28,8 @@ CALL = 40
 
 def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> CppProgram:
     """The kernel of a product; Unsupported where a group or a schedule is none."""
-    product = match_product(group.program, tree, machine)
     marks = CpuMarks(tree)
+    product = _choose_product(match_products(group.program, tree, machine), marks)
     config = _choose_config(product, machine, marks)
     kernel = KernelText(group, machine, ("scalar.hpp", "product.hpp"))
     writer = ProductText(product, config, kernel, machine)
@@ -47,13 +48,19 @@ def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> Cp
     }
     return CppProgram(
         GEMM, kernel.source(0, tuple(size for _, _, size in prepared)), product_work(product, config, machine),
-        config.marks(), marks.notes(), placements, intrinsic=product.instruction.name,
+        {**config.marks(), "mapping": product.name}, marks.notes(), placements, intrinsic=product.instruction.name,
     )  # fmt: skip
+
+
+def _choose_product(mappings: Sequence[CpuProduct], marks: CpuMarks) -> CpuProduct:
+    """The mapping that a mark names, or the best."""
+    by_name = {product.name: product for product in mappings}
+    return by_name[marks.word("intrinsic", mappings[0].name, sorted(by_name))]
 
 
 def _choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
     """The tile, with its blocks, that is predicted to be the quickest; marks go before."""
-    tiles = [tile for tile in tile_limits(machine) if tile[0] <= max(4, product.rows.size)]
+    tiles = [tile for tile in tiles_of(product, machine) if tile[0] <= max(4, product.rows.size)]
     made = [make_config(product, machine, marks, tile) for tile in tiles]
     return min(made, key=lambda one: estimate_cpu(product_work(product, one, machine), machine).microseconds)
 
@@ -71,13 +78,13 @@ def _prepared_memory(
             panels = math.prod(i.extent for i in batches_of(product, side)) * -(-side.size // width)
             found.append((f"prepared_{what}", "u32", 4 * panels * width * product.words))
             if what == "rows" and writer.shifts:
-                found.append(("prepared_sums", "int", 4 * panels * width))
+                found.append(("prepared_sums", "int", 4 * (panels * width + writer.machine.lanes)))
     return found
 
 
 def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> CpuWork:
     """What the tiles do, those at the edges as large as they are."""
-    m, n, words = product.rows.size, product.column_count, product.words
+    m, n, words = product.rows.count, product.columns.count, product.words
     batches = math.prod(i.extent for i in product.batch)
     width = config.vectors * machine.lanes
     tiles, panels = -(-m // config.rows), -(-n // width)
@@ -86,10 +93,13 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     useful = batches * words * m * n * 2
     packing = 0
     row_blocks, column_blocks = -(-tiles // config.row_block), -(-panels // config.column_block)
-    if PACKED in (config.row_mode, config.column_mode) or product.staging is not None:
+    if {PACKED, STAGED} & {config.row_mode, config.column_mode}:
         again = column_blocks if config.row_mode == PACKED else row_blocks if config.column_mode == PACKED else 1
         packing += int(bringing_clocks(product, (config.rows, config.vectors), machine) * PIPES * again)
-    after = sum(vector_operations(s, machine) for s in product.after)
+    after: float = sum(vector_operations(s, machine) for s in product.after)
+    if product.is_turned:  # lanes walk the rows of a tile
+        filled = -(-config.rows // machine.lanes) * machine.lanes / config.rows
+        after = filled * (after + TURNING * PIPES * batches * m * n / machine.lanes)
     moved = sum(compulsory_bytes(product.program))
     units, each = depth_units(product)
     # Each tile writes its sums, and where the depth is in blocks reads and writes them for each.

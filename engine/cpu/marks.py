@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.kernels.marks import precedence
 from engine.recipe import FAMILY
@@ -39,6 +39,16 @@ class CpuMarks:
             self._read.add(mark.path)
             if mark.value != given:
                 self._notes[mark.path] = Note(f"this kernel takes {needs}", name, str(given))
+        return given
+
+    def word(self, name: str, default: str, known: Sequence[str]) -> str:
+        """The known word of a mark, or the default."""
+        found = [mark for _, mark in self._marks if mark.name == name]
+        given = next((str(mark.value) for mark in found if mark.value in known), default)
+        for mark in found:
+            self._read.add(mark.path)
+            if mark.value != given:
+                self._notes[mark.path] = Note(f"this kernel takes {', '.join(known)}", name, given)
         return given
 
     def notes(self) -> dict[tuple[int, ...], Note]:

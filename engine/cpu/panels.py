@@ -7,16 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from engine.cpu.instructions import SIGN, is_shifted
+from engine.cpu.instructions import BYTES, SIGN, is_shifted
 from engine.cpu.product import CpuProduct, ProductSide, is_along_depth
 from engine.cpu.ranges import declare_range
 from engine.cpu.source import KernelText
-from engine.cpu.staging import StagedColumns
+from engine.cpu.staging import StagedSide
 from engine.cpu.text import Expressions, element, held_type, literal
 from engine.cpu.tiles import DIRECT, PACKED, STAGED, ProductConfig, depth_units
 from engine.target.cpu import CpuTarget
 from engine.tensor.index import Index, delinearize, linear
-from engine.tensor.nodes import Access, Literal, Position, Scalar, accesses, map_leaves
+from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, accesses, map_leaves
 from engine.tensor.nodes import Iterator as Loop
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import condition_text, index_text, scalar_text
@@ -176,38 +176,69 @@ class PanelText:
             where[last.name] = where[last.name] + Index.of("lane")
             yield where, "int(count)", f"run - {first} + "
 
-    def stage(self, staging: StagedColumns) -> None:
-        """The copy that all tiles read columns from: a word for each element, those beyond the edges filled up."""
+    def stage(self, side: SideText) -> None:
+        """The copy that all tiles read a side from: a word for each element, those beyond the edges filled up."""
+        staging = side.side.staging
+        assert staging is not None
         text, link, shape = self.text, self.link, staging.shape
         text.add(f"static Scratch<u32> staged_kept({staging.words} + COLUMNS);  // {' x '.join(map(str, shape))}", link)
         text.add("u32* const staged = staged_kept.data;", link)
-        names = [f"axis_{n}" for n in range(len(shape) - 1)]
+        *names, last = [f"axis_{n}" for n in range(len(shape) - 1)] + ["lane"]
         if staging.words > FEW_WORDS:
             text.pragma(f"omp parallel for collapse({max(1, min(2, len(names)))})", link)
         with text.scope(), ExitStack() as inside:
             for name, size in zip(names, shape, strict=False):
                 inside.enter_context(text.block(f"for (i64 {name} = 0; {name} < {size}; ++{name})", link))
-            extents = {**dict(zip(names, shape, strict=False)), "lane": shape[-1]}
-            variables = [Index.of(name) for name in (*names, "lane")]
+            extents = dict(zip((*names, last), shape, strict=True))
+            variables = [Index.of(name) for name in (*names, last)]
             places = self._staged_places(staging, variables)
-            declared = declare_range(text, self._all_inside(staging, places), "lane", str(shape[-1]), extents, link)
+            declared = declare_range(text, self._all_inside(staging, places), last, str(shape[-1]), extents, link)
             assert declared is not None
             target, begin, end = f"staged[{index_text(linear(variables, shape))}]", declared.begin, declared.end
             rest = f"fn_max({begin}, {end})"
-            for first, last, is_inside in (("0", begin, False), (begin, end, True), (rest, str(shape[-1]), False)):
+            for first, stop, is_inside in (("0", begin, False), (begin, end, True), (rest, str(shape[-1]), False)):
+                if is_inside and self._is_plain(side, staging):
+                    self._stage_line(side, staging, variables, begin, end)
+                    continue
                 text.pragma("omp simd", link)
-                with text.block(f"for (int lane = {first}; lane < {last}; ++lane)", link):
-                    text.add(f"{target} = {self._staged_word(staging, places, None if is_inside else extents)};", link)
+                with text.block(f"for (int lane = {first}; lane < {stop}; ++lane)", link):
+                    word = self._staged_word(side, staging, places, None if is_inside else extents)
+                    text.add(f"{target} = {word};", link)
 
-    def _staged_places(self, staging: StagedColumns, variables: Sequence[Index]) -> list[Index]:
+    def _is_plain(self, side: SideText, staging: StagedSide) -> bool:
+        """Whether words are made of elements as they lie in their array: a float, or four codes."""
+        kind = self.program.arrays[staging.access.array].dtype
+        step, factor = self.product.instruction.depth, side.side.factor
+        is_read = factor == staging.access or (isinstance(factor, Apply) and factor.operands == (staging.access,))
+        return is_read and kind == side.side.dtype and ((step, kind) == (1, "float32") or (step == 4 and kind in BYTES))
+
+    def _stage_line(
+        self, side: SideText, staging: StagedSide, variables: Sequence[Index], begin: str, end: str
+    ) -> None:
+        """Neighbouring words that are inside the array: whole vectors, the last of which is cut."""
+        first = [*variables[:-1], Index.of(begin)]
+        array = self.program.arrays[staging.access.array]
+        places = list(zip(staging.axes, self._staged_places(staging, first), strict=True))
+        codes = [
+            f"&{element(array.name, array, [p + n * (a.word + (a.words > 1)) for a, p in places])}"
+            for n in range(self.product.instruction.depth)
+        ]
+        shift = [str(SIGN)] if len(codes) > 1 and side is self.columns and self.shifts else ["0"] * (len(codes) > 1)
+        target = f"&staged[{index_text(linear(first, staging.shape))}]"
+        step = staging.ordered[-1].step
+        with self.text.block(f"if ({begin} < {end})", self.link):
+            self.text.add(f"stage<{step}>({', '.join([target, f'{end} - {begin}', *shift, *codes])});", self.link)
+
+    @staticmethod
+    def _staged_places(staging: StagedSide, variables: Sequence[Index]) -> list[Index]:
         """The index of each axis of the array at a staged element."""
         count = len(staging.phases)
         phases = iter(variables[:count])
-        phase = {id(axis): next(phases) if axis.stride > 1 else Index() for axis in staging.axes}
+        phase = {id(axis): next(phases) if axis.phases > 1 else Index() for axis in staging.axes}
         own = dict(zip(map(id, staging.ordered), variables[count:], strict=True))
-        return [own[id(axis)] * (axis.stride * axis.words) + phase[id(axis)] + axis.low for axis in staging.axes]
+        return [own[id(axis)] * axis.step + phase[id(axis)] + axis.low for axis in staging.axes]
 
-    def _all_inside(self, staging: StagedColumns, places: Sequence[Index]) -> list[Index]:
+    def _all_inside(self, staging: StagedSide, places: Sequence[Index]) -> list[Index]:
         """What must be >= 0 for all elements of a word to be inside the array."""
         more, found = self.product.instruction.depth - 1, []
         shape = self.program.arrays[staging.access.array].shape
@@ -216,7 +247,9 @@ class PanelText:
             found += [place, Index((), size - 1 - reach) + place * -1]
         return found
 
-    def _staged_word(self, staging: StagedColumns, places: Sequence[Index], extents: dict[str, int] | None) -> str:
+    def _staged_word(
+        self, side: SideText, staging: StagedSide, places: Sequence[Index], extents: dict[str, int] | None
+    ) -> str:
         """A word of the staged copy.  extents: of the variables, where some of it may be outside the array."""
         array, step = self.program.arrays[staging.access.array], self.product.instruction.depth
         padding = staging.access.otherwise or Literal(0, array.dtype)
@@ -228,8 +261,8 @@ class PanelText:
                 ends = [c for p, size in zip(at, array.shape, strict=True) for c in (p, Index((), size - 1) + p * -1)]
                 condition = " && ".join(condition_text(c) for c in ends if c.bounds(extents)[0] < 0)
                 text = f"({condition} ? {text} : {literal(padding.value, array.dtype)})" if condition else text
-            value = scalar_text(map_leaves(self.product.columns.factor, partial(_as_read, staging.access, text)))
-            parts.append(f"{value} + {SIGN}" if self.shifts else value)
+            value = scalar_text(map_leaves(side.side.factor, partial(_as_read, staging.access, text)))
+            parts.append(f"{value} + {SIGN}" if side is self.columns and self.shifts else value)
         if step == 1:
             return f"word(float({parts[0]}))"
         return f"{'word_bf16' if self.product.instruction.sums == 'float32' else 'word'}({', '.join(parts)})"

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.cpu.instructions import CpuInstruction, choose_instruction
-from engine.cpu.staging import StagedColumns, stage_columns
+from engine.cpu.instructions import CpuInstruction, choose_instruction, is_shifted
+from engine.cpu.staging import StagedSide, stage_side
 from engine.fusion.row_sides import factors_of
 from engine.fusion.shape import is_contraction
 from engine.kernels.loop_nest import loop_nest, without_loops
@@ -16,7 +16,7 @@ from engine.scheduling.nodes import ScheduleTree
 from engine.scheduling.tiling import fold_tiles
 from engine.support.errors import Unsupported
 from engine.target.cpu import CpuTarget
-from engine.tensor.index import linear
+from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction, multiplied_dtype
@@ -29,8 +29,8 @@ PACKING, RUN, STAGING, COPYING = 0.9, 12, 0.4, 0.2
 first that a word takes to be staged, or copied with its neighbours."""
 LONG = 16
 """Words of a row that are neighbours, at least, for rows to be copied as they lie."""
-SCATTERED = 20.0
-"""Clocks of storing the lanes of a vector one by one."""
+SCATTERED, TURNING = 20.0, 3.0
+"""Clocks of storing the lanes of a vector one by one, and of a vector's part in turning a tile around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,13 @@ class ProductSide:
     """Before the conversion to the type of the sums."""
     is_constant: bool
     """Whether the graph fixes all that it reads."""
+    staging: StagedSide | None = None
+    """How it is copied once for all tiles; None where it is not."""
+
+    @property
+    def count(self) -> int:
+        """Rows or columns that tiles have, those that staging puts between others included."""
+        return self.staging.count if self.staging else self.size
 
     @property
     def size(self) -> int:
@@ -68,13 +75,14 @@ class CpuProduct:
     instruction: CpuInstruction
     iterators: Mapping[str, Mapping[str, str]]
     """Statement -> its iterators -> those of the product."""
-    staging: StagedColumns | None = None
-    """How columns are copied once for all tiles; None where they are not."""
+    is_turned: bool
+    """Whether the lanes that follow the sums walk rows, as these are neighbours in memory and columns are not."""
 
     @property
-    def column_count(self) -> int:
-        """Columns that tiles have, those that staging puts between others included."""
-        return self.staging.count if self.staging else self.columns.size
+    def name(self) -> str:
+        """Of the mapping: the instruction, the loop that lanes walk, and what is staged."""
+        staged = [side.loops[-1].name for side in (self.rows, self.columns) if side.staging]
+        return "/".join([self.instruction.name, self.columns.loops[-1].name, *(f"staged_{name}" for name in staged)])
 
     @property
     def words(self) -> int:
@@ -83,8 +91,9 @@ class CpuProduct:
         return math.prod(i.extent for i in outer) * -(-last.extent // self.instruction.depth)
 
 
-def match_product(program: TensorProgram, tree: ScheduleTree, machine: CpuTarget) -> CpuProduct:
-    """The product of a group under a schedule; Unsupported where there is none that tiles can make."""
+def match_products(program: TensorProgram, tree: ScheduleTree, machine: CpuTarget) -> Sequence[CpuProduct]:
+    """The mappings of a group's product under a schedule, the best first; Unsupported where there is no product that
+    tiles can make."""
     nest = loop_nest(program, fold_tiles(tree))
     anchor = next((s for s in nest.statements if is_contraction(s)), None)
     if anchor is None:
@@ -115,8 +124,8 @@ def match_product(program: TensorProgram, tree: ScheduleTree, machine: CpuTarget
 def _sides(
     program: TensorProgram, anchor: Statement, after: tuple[Statement, ...],
     iterators: Mapping[str, Mapping[str, str]], machine: CpuTarget,
-) -> CpuProduct:  # fmt: skip
-    """The product with the better of its two sides as columns."""
+) -> Sequence[CpuProduct]:  # fmt: skip
+    """Its mappings: either side as columns, either of them staged.  The best first."""
     axes, factors = axes_of_contraction(anchor), factors_of(anchor, ())
     assert anchor.reduction is not None
     sums = anchor.reduction.accumulate
@@ -125,25 +134,35 @@ def _sides(
         read = accesses(factor)
         is_constant = all(a.array in program.constants for a in read)
         sides.append(ProductSide(loops, factor, multiplied_dtype(factor, sums, program.arrays), is_constant))
-    found: list[tuple[float, int, CpuProduct]] = []
+    found = []
     for rows, columns in (sides, reversed(sides)):
         instruction = choose_instruction(rows.dtype, columns.dtype, sums, machine)
-        if instruction is not None:
-            step = instruction.depth
-            # The loop with least to fill up goes last: an instruction takes several of its values at once.
-            depth = sorted(axes.depth, key=lambda i: -(-i.extent // step) * step / i.extent, reverse=True)
-            made = tuple(depth) if step > 1 else axes.depth
-            one = CpuProduct(program, anchor, after, axes.batch, rows, columns, made, instruction, iterators)
-            found.append((least_clocks(one, machine), len(found), one))
-            inside = (*axes.batch, *made)
-            staging = stage_columns(columns.factor, columns.loops, inside, program.arrays, instruction.depth)
-            if staging is not None and not columns.is_constant:
-                one = replace(one, staging=staging)
-                found.append((least_clocks(one, machine), len(found), one))
+        if instruction is None:
+            continue
+        step = instruction.depth
+        # The loop with least to fill up goes last: an instruction takes several of its values at once.
+        depth = sorted(axes.depth, key=lambda i: -(-i.extent // step) * step / i.extent, reverse=True)
+        made = tuple(depth) if step > 1 else axes.depth
+        plain = CpuProduct(program, anchor, after, axes.batch, rows, columns, made, instruction, iterators, False)
+        plain = replace(plain, is_turned=_storing(plain, rows) + TURNING < _storing(plain, columns))
+        inside = (*axes.batch, *made)
+        # Rows that need no conversion are read in place, and the sums of rows that a shift asks for are of panels.
+        is_read = step == 1 and not any(access.guards for access in accesses(rows.factor))
+        never = (is_read or is_shifted(instruction, columns.dtype), False)
+        staged = [
+            None if side.is_constant or is_never
+            else stage_side(side.factor, side.loops, inside, program.arrays, step, side is columns)
+            for side, is_never in zip((rows, columns), never, strict=True)
+        ]  # fmt: skip
+        found.append(plain)
+        if staged[0] is not None:
+            found.append(replace(plain, rows=replace(rows, staging=staged[0])))
+        if staged[1] is not None:
+            found.append(replace(plain, columns=replace(columns, staging=staged[1]), is_turned=False))
     if not found:
         types = " and ".join(side.dtype for side in sides)
         raise _misfit(program, f"no instruction of {machine.name} sums products of {types} in {sums}")
-    return min(found)[2]
+    return sorted(found, key=lambda one: least_clocks(one, machine))
 
 
 def tile_limits(machine: CpuTarget) -> Sequence[tuple[int, int]]:
@@ -155,15 +174,52 @@ def tile_limits(machine: CpuTarget) -> Sequence[tuple[int, int]]:
     ]
 
 
+def tiles_of(product: CpuProduct, machine: CpuTarget) -> Sequence[tuple[int, int]]:
+    """The limits that a product's tiles may have: rows that are staged lie alike in every tile."""
+    every, rows = tile_limits(machine), product.rows
+    if rows.staging is None:
+        return every
+    position = rows.staging.position({i.name: i.extent for i in (*product.batch, *product.depth)})
+    return [tile for tile in every if row_places(rows, position, tile[0]) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """Where the rows of a tile lie: row r at r / run * jump + r % run * step, from the first one on."""
+
+    run: int
+    step: int
+    jump: int
+
+
+def row_places(side: ProductSide, position: Index, rows: int) -> RowPlaces | None:
+    """The same for all tiles of so many rows; None where they differ.  position: of a row's word in memory."""
+    joined: list[list[int]] = []  # extents and steps of loops, innermost first
+    for loop in reversed(side.loops):
+        step = position.coefficient(loop.name)
+        if joined and step == joined[-1][0] * joined[-1][1]:
+            joined[-1][0] *= loop.extent
+        else:
+            joined.append([loop.extent, step])
+    (run, step), *outer = joined
+    if not outer or run % rows == 0:
+        return RowPlaces(rows, step, 0)
+    groups = rows // run
+    is_alike = rows % run == 0 and (len(outer) == 1 or outer[0][0] % groups == 0)
+    return RowPlaces(run, step, outer[0][1]) if is_alike else None
+
+
 def least_clocks(product: CpuProduct, machine: CpuTarget) -> float:
     """Clocks of all tiles of the best shape, and of what is stored of them."""
-    m, n = product.rows.size, product.column_count
+    m, n = product.rows.count, product.columns.count
     batches = math.prod(i.extent for i in product.batch)
     tiles = min(
         tile_clocks(tile, m, n, machine) * product.words * batches + bringing_clocks(product, tile, machine)
-        for tile in tile_limits(machine)
+        for tile in tiles_of(product, machine)
     )
-    return tiles + _storing(product, machine) * batches
+    lanes = product.rows if product.is_turned else product.columns
+    storing = _storing(product, lanes) + TURNING * product.is_turned
+    return tiles + storing * product.rows.size * product.columns.size * batches / machine.lanes
 
 
 def bringing_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarget) -> float:
@@ -171,8 +227,8 @@ def bringing_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarg
     batches, each = math.prod(i.extent for i in product.batch), (1 + product.instruction.depth) / 2
     total = 0.0
     for side, width in ((product.rows, tile[0]), (product.columns, tile[1] * machine.lanes)):
-        if side is product.columns and product.staging is not None:
-            total += product.staging.words * each * PACKING * STAGING
+        if side.staging is not None:
+            total += side.staging.words * each * PACKING * STAGING
         elif not side.is_constant and not _is_plain(product, side):
             is_copied = side is product.rows and is_along_depth(product)
             word = PACKING * COPYING if is_copied else max(PACKING, RUN / width)
@@ -192,8 +248,11 @@ def is_along_depth(product: CpuProduct) -> bool:
 
 
 def _is_plain(product: CpuProduct, side: ProductSide) -> bool:
-    """Whether a factor's elements are words as they lie in their array."""
-    return product.instruction.depth == 1 and isinstance(side.factor, Access) and not side.factor.guards
+    """Whether a factor's elements are words as they lie in their array, those of columns neighbours."""
+    if product.instruction.depth > 1 or not isinstance(side.factor, Access) or side.factor.guards:
+        return False
+    position = linear(side.factor.indices, product.program.arrays[side.factor.array].shape)
+    return side is product.rows or position.coefficient(side.loops[-1].name) == 1
 
 
 def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> float:
@@ -207,9 +266,9 @@ def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> fl
     )  # fmt: skip
 
 
-def _storing(product: CpuProduct, machine: CpuTarget) -> float:
-    """Clocks of the loads and stores after the sums: whole vectors where columns are neighbours in memory."""
-    last = product.columns.loops[-1].name
+def _storing(product: CpuProduct, lanes: ProductSide) -> float:
+    """Clocks of a vector's loads and stores after the sums, whose lanes walk a side: few where it is neighbours."""
+    last = lanes.loops[-1].name
     total = 0.0
     for statement in (product.anchor, *product.after):
         names = {own for own, other in product.iterators[statement.name].items() if other == last}
@@ -219,7 +278,7 @@ def _storing(product: CpuProduct, machine: CpuTarget) -> float:
             if access.array in product.program.inputs or access.array in product.program.outputs:
                 steps = {linear(access.indices, array.shape).coefficient(name) for name in names}
                 total += SCATTERED if steps - {0, 1} else 1.0
-    return total * product.rows.size * product.columns.size / machine.lanes
+    return total
 
 
 def _misfit(program: TensorProgram, reason: str) -> Unsupported:

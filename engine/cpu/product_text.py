@@ -7,8 +7,9 @@ from contextlib import ExitStack
 
 from engine.cpu.epilogue import EpilogueText
 from engine.cpu.panels import SideText
+from engine.cpu.product import row_places
 from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED, direct_position, flat_step
-from engine.tensor.index import Atom, Index
+from engine.tensor.index import Atom, Index, delinearize
 from engine.tensor.nodes import accesses
 from engine.tile.nodes.expressions import index_text
 
@@ -20,7 +21,7 @@ class ProductText(EpilogueText):
         """Named sizes, before all functions."""
         add, config, product = self.text.add, self.config, self.product
         step = product.instruction.depth
-        add(f"constexpr i64 M = {product.rows.size}, N = {product.column_count};  // rows and columns")
+        add(f"constexpr i64 M = {product.rows.count}, N = {product.columns.count};  // rows and columns")
         add(f"constexpr i64 WORDS = {product.words};  // of a row's or column's depth, {step} in each")
         add(f"constexpr i64 UNITS = {self.units}, UNIT_WORDS = {self.each};  // what blocks divide the depth into")
         add(f"constexpr int ROWS = {config.rows}, VECTORS = {config.vectors}, COLUMNS = VECTORS * LANES;  // of a tile")
@@ -33,6 +34,7 @@ class ProductText(EpilogueText):
         if self.copies_rows:
             lines = -(-config.depth_block * self.each // self.machine.lanes) | 1
             add(f"constexpr i64 ROW_WORDS = {lines} * LANES;  // of a packed row: not a whole number of pages")
+        add(f"constexpr auto row_place = [](int row) -> i64 {{ return {self._row_place()}; }};  // from a tile's first")
         add("")
 
     # A tile
@@ -78,20 +80,20 @@ class ProductText(EpilogueText):
 
     def _steps(self, in_place: bool) -> None:
         """in_place: whether columns are read where the array has them."""
-        if self.rows.mode != DIRECT and not in_place:
+        if self.rows.mode not in (DIRECT, STAGED) and not in_place:
             head = "for (i64 word = 0; word < (units - unit) * UNIT_WORDS; ++word)"
             with self.text.block(head, self.link):
                 if self._fetches_ahead:
                     self.text.add("__builtin_prefetch(ahead + word * AHEAD);", self.link)
-                rows = "rows + word, ROW_WORDS" if self.copies_rows else "rows + word * ROWS, 1"
-                self.text.add(f"sums.add({rows}, columns + word * COLUMNS);", self.link)
+                rows = "rows + word" if self.copies_rows else "rows + word * ROWS"
+                self.text.add(f"sums.add({rows}, row_place, columns + word * COLUMNS);", self.link)
             return
         with self.depth_loops() as (word, _):
             if self._fetches_ahead:
                 self.text.add(f"__builtin_prefetch(ahead + ({word}) * AHEAD);", self.link)
-            rows = self._place(self.rows, word, self.rows.mode == DIRECT)
+            rows = self._place(self.rows, word, self.rows.mode in (DIRECT, STAGED))
             columns = self._place(self.columns, word, in_place)
-            self.text.add(f"sums.add(rows + {rows}, {self._row_step()}, columns + {columns});", self.link)
+            self.text.add(f"sums.add(rows + {rows}, row_place, columns + {columns});", self.link)
 
     @property
     def _fetches_ahead(self) -> bool:
@@ -110,30 +112,38 @@ class ProductText(EpilogueText):
     def _position(self, side: SideText) -> Index:
         """Where a side's words lie, as its array or its staged copy has them."""
         if side.mode == STAGED:
-            assert self.product.staging is not None
-            return self.product.staging.position(self.extents)
+            assert side.side.staging is not None
+            return side.side.staging.position(self.extents)
         position = direct_position(self.product, side.side)
         assert position is not None
         return position
 
-    def _row_step(self) -> int | str:
-        if self.rows.mode != DIRECT:
-            return "ROW_WORDS" if self.copies_rows else 1
-        position = direct_position(self.product, self.product.rows)
-        assert position is not None
-        return flat_step(self.product.rows, position) or 0
+    def _row_place(self) -> str:
+        """Words from a tile's first row to another one."""
+        if self.rows.mode not in (DIRECT, STAGED):
+            return "row * ROW_WORDS" if self.copies_rows else "row"
+        places = row_places(self.product.rows, self._position(self.rows), self.config.rows)
+        assert places is not None
+        if not places.jump:
+            return f"row * {places.step}"
+        return f"row / {places.run} * {places.jump} + row % {places.run} * {places.step}"
 
     def _start(self, side: SideText) -> str:
-        """The address of a side's first row or column where the array has it."""
-        position = self._position(side)
-        step = 1 if side.mode == STAGED else flat_step(side.side, position)
-        names = {i.name for i in (*self.product.depth, *side.side.loops)}
+        """The address of a side's first row or column where the array or its staged copy has it."""
+        position, loops = self._position(side), side.side.loops
+        names = {i.name for i in (*self.product.depth, *loops)}
         rest = Index.sum(((a, c) for a, c in position.terms if not _names(a) & names), position.constant)
-        start = f"{side.first} * {step}" if step != 1 else side.first
-        offset = f" + {index_text(rest)}" if rest != Index() else ""
+        step = 1 if side is self.columns and side.mode == STAGED else flat_step(side.side, position)
+        if step is None:
+            self.extents[side.first] = side.side.size
+            indices = delinearize(Index.of(side.first), tuple(loop.extent for loop in loops), self.extents)
+            for loop, index in zip(loops, indices, strict=True):
+                rest = rest + index * position.coefficient(loop.name)
+        else:
+            rest = rest + Index.of(side.first) * step
         if side.mode == STAGED:
-            return f"staged + {start}{offset}"
-        return f"reinterpret_cast<const u32*>({accesses(side.side.factor)[0].array} + {start}{offset})"
+            return f"staged + {index_text(rest)}"
+        return f"reinterpret_cast<const u32*>({accesses(side.side.factor)[0].array} + {index_text(rest)})"
 
     # Threads
 
@@ -141,7 +151,7 @@ class ProductText(EpilogueText):
     def tasks(self) -> int:
         """Blocks of tiles that threads share."""
         config, product = self.config, self.product
-        tiles, panels = -(-product.rows.size // config.rows), -(-product.column_count // self.width)
+        tiles, panels = -(-product.rows.count // config.rows), -(-product.columns.count // self.width)
         batches = math.prod(i.extent for i in product.batch)
         return batches * -(-tiles // config.row_block) * -(-panels // config.column_block)
 
@@ -151,8 +161,9 @@ class ProductText(EpilogueText):
         loops = [f"for (i64 {i.name} = 0; {i.name} < {i.extent}; ++{i.name})" for i in product.batch]
         loops.append("for (i64 tile_block = 0; tile_block < TILES; tile_block += ROW_BLOCK)")
         loops.append("for (i64 panel_block = 0; panel_block < PANELS; panel_block += COLUMN_BLOCK)")
-        if product.staging is not None:
-            self.stage(product.staging)
+        for side in (self.rows, self.columns):
+            if side.mode == STAGED:
+                self.stage(side)
         if self.tasks > 1:
             text.pragma(f"omp parallel for collapse({len(loops)}) schedule(dynamic)", self.link)
         with ExitStack() as inside:
@@ -192,7 +203,7 @@ class ProductText(EpilogueText):
         if self.rows.mode == PACKED:
             add(f"static thread_local Scratch<u32> row_panels(ROW_BLOCK * {self._tile_words});", self.link)
             if self.shifts:
-                add("static thread_local Scratch<int> sums_of_rows(ROW_BLOCK * ROWS);", self.link)
+                add("static thread_local Scratch<int> sums_of_rows(ROW_BLOCK * ROWS + LANES);", self.link)
         if self.columns.mode == PACKED or (self.columns.mode == DIRECT and self.columns.is_ragged):
             add(f"static thread_local Scratch<u32> column_panel({words} * COLUMNS);", self.link)
         if self.is_blocked:
@@ -257,7 +268,7 @@ class ProductText(EpilogueText):
     def _call_tiles(self) -> None:
         """The whole tile, or what is left of it at the edges."""
         text, config, product = self.text, self.config, self.product
-        m, n = product.rows.size, product.column_count
+        m, n = product.rows.count, product.columns.count
         rest_vectors = -(-(n % self.width) // self.machine.lanes)
         names = [*self.kernel.names_of(), *(i.name for i in product.batch), "m0", "n0"]
         arguments = ", ".join([*names, *["row_sums"] * self.shifts, "found"])

@@ -18,6 +18,8 @@ Where = Mapping[str, Index]
 Place = Callable[[str, Sequence[Index]], str]
 """Array and indices over C++ variables -> the element in C++."""
 MAX_INT = 2**31 - 1
+NARROW = 2**16
+"""Beyond all limits of codes."""
 
 
 def stored_type(dtype: str) -> str:
@@ -107,12 +109,21 @@ def _in_quick_forms(value: Scalar) -> Scalar:
             return Apply("mul", (dividend, Literal(1.0 / number, "float32")), "float32")
         case ("max" | "min"), (first, Literal() as second) if not isinstance(first, Literal):
             operands = (second, first)
-        # Not before another float type: a code of what is no number may be any, a float may not.
-        case "cast", (Apply("min", (Literal() as most, Apply("max", (Literal(0.0, "float32"), inside)))),) if (
-            "int" in value.dtype
-        ):
-            operands = (Apply("code", (most, inside), "float32"),)
+        case "cast", (Apply("min", (Literal(most), Apply("max", (Literal(least), steps)))),) if "int" in value.dtype:
+            if -NARROW <= least <= most <= NARROW:
+                operands = (_code(steps, int(least), int(most)) or operands[0],)
     return Apply(value.function, operands, value.dtype)
+
+
+def _code(steps: Scalar, least: int, most: int) -> Scalar | None:
+    """A rounded number of steps from a zero point that is a code itself, within two limits; None for other numbers."""
+    zero: Scalar = Literal(0, "int32")
+    match steps:
+        case Apply("add", (first, Apply("cast", (Literal() | Apply("cast", (Access() | Literal(),)) as second,)))):
+            steps, zero = (first, second) if second.dtype == "int32" else (steps, zero)
+    if not isinstance(steps, Apply) or steps.function != "round":
+        return None
+    return Apply("code", (*steps.operands, zero, Literal(least, "int32"), Literal(most, "int32")), "int32")
 
 
 def _has_inverse(number: float) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cpu.marks import CpuMarks
-from engine.cpu.product import CpuProduct, ProductSide, tile_limits
+from engine.cpu.product import CpuProduct, ProductSide, row_places, tiles_of
 from engine.target.cpu import CpuTarget
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
@@ -58,12 +58,16 @@ def make_config(
 ) -> ProductConfig:
     """A tile with blocks for all cores; marks go before."""
     rows_dim, columns_dim = _dimensions(product)
-    allowed, (rows, vectors) = tile_limits(machine), tile
+    allowed, (rows, vectors) = tiles_of(product, machine), tile
     vectors = marks.number("vector", vectors, "1 to 4 vectors", lambda k: max(1, min(k, 4)), columns_dim)
-    most = max(r for r, v in allowed if v == vectors)
-    rows = marks.number("tile", min(rows, most), f"1 to {most} rows beside {vectors} vectors",
-                        lambda k: max(1, min(k, most)), rows_dim)  # fmt: skip
-    config = ProductConfig(rows, vectors, 1, 1, 1, _row_mode(product, rows), _column_mode(product))
+    heights = [r for r, v in allowed if v == vectors]
+
+    def nearest(wanted: int) -> int:
+        return max(r for r in heights if r <= max(1, wanted))
+
+    needs = f"{', '.join(map(str, heights))} rows beside {vectors} vectors"
+    rows = marks.number("tile", nearest(rows), needs, nearest, rows_dim)
+    config = ProductConfig(rows, vectors, 1, 1, 1, row_mode(product, rows), column_mode(product))
     return _with_blocks(product, config, machine, marks)
 
 
@@ -71,7 +75,7 @@ def _with_blocks(
     product: CpuProduct, config: ProductConfig, machine: CpuTarget, marks: CpuMarks
 ) -> ProductConfig:
     """Blocks of tiles whose rows stream from the nearer caches, with as many of them as cores ask for."""
-    m, n, width = product.rows.size, product.column_count, config.vectors * machine.lanes
+    m, n, width = product.rows.size, product.columns.count, config.vectors * machine.lanes
     tiles, panels, second = -(-m // config.rows), -(-n // width), machine.l2_bytes.value
     outer, each = depth_units(product)
     words = max(LEAST_WORDS, int(second / 2) // (4 * m))
@@ -136,18 +140,23 @@ def direct_position(product: CpuProduct, side: ProductSide) -> Index | None:
     return position if array.dtype == "float32" and position.is_affine else None
 
 
-def _row_mode(product: CpuProduct, rows: int) -> str:
-    if product.rows.is_constant:
+def row_mode(product: CpuProduct, rows: int) -> str:
+    """How rows come to tiles of so many."""
+    side = product.rows
+    if side.is_constant:
         return PREPARED
-    position = direct_position(product, product.rows)
-    step = None if position is None else flat_step(product.rows, position)
-    return PACKED if step is None or (rows > 1 and step * 4 % PAGE == 0) else DIRECT
+    if side.staging is not None:
+        return STAGED
+    position = direct_position(product, side)
+    places = None if position is None else row_places(side, position, rows)
+    return PACKED if places is None or (rows > 1 and places.step * 4 % PAGE == 0) else DIRECT
 
 
-def _column_mode(product: CpuProduct) -> str:
+def column_mode(product: CpuProduct) -> str:
+    """How columns come to tiles."""
     if product.columns.is_constant:
         return PREPARED
-    if product.staging is not None:
+    if product.columns.staging is not None:
         return STAGED
     position = direct_position(product, product.columns)
     return DIRECT if position is not None and flat_step(product.columns, position) == 1 else PACKED

@@ -4,7 +4,8 @@
 
     {"schema": "loomscope cpu space 1", "row": "gemm-256x1024x256", "date": "2026-11-27", "compiler": "g++ ...",
      "clock": "processor time of one thread; ...", "rejected": groups that were measured again,
-     "cpu": {"title", "features", "figures": {name: {value, unit, source}}}, "dimensions": ["rows", ...],
+     "cpu": {"title", "features", "figures": {name: {value, unit, source}}}, "mapping": "fma/k/staged_j",
+     "dimensions": ["rows", ...],
      "programs": [[rows, vectors, tiles, panels, depths, median, p20, p80, samples], ...]}
 
 Times are in microseconds.  Judged by them: the best that 50 trials of the default strategy find in the programs that
@@ -52,6 +53,8 @@ class Recorded:
     row: str
     cpu: CpuTarget
     date: str
+    mapping: str
+    """Of the product."""
     times: Mapping[Program, float]
     """Median microseconds of every program."""
 
@@ -96,7 +99,7 @@ def write_record(space: WholeSpace, built: Sequence[Built], groups: Sequence[Gro
             "title": machine.title, "features": machine.features,
             "figures": {name: asdict(figure) for name, figure in machine.figures().items()},
         },
-        "dimensions": names,
+        "mapping": space.task.name, "dimensions": names,
     }  # fmt: skip
     path = FOLDER / f"{today}-cpu-{space.row.what}.json"
     path.write_text(json.dumps(about)[:-1] + ', "programs": [\n' + ",\n".join(lines) + "\n]}\n")
@@ -118,14 +121,14 @@ def _read(path: Path) -> Recorded:
     times = {
         Program("", tuple(zip(names, line, strict=False))): float(line[len(names)]) for line in document["programs"]
     }
-    return Recorded(document["row"], cpu, document["date"], times)
+    return Recorded(document["row"], cpu, document["date"], document["mapping"], times)
 
 
 @contextmanager
 def space_of(record: Recorded) -> Iterator[tuple[Task, dict[Program, float]]]:
     """The task of a record's row for its CPU, with pruning as it is, and all recorded times."""
     with patch.dict(NAMED_CPUS, {RECORDED: record.cpu}):
-        whole = WholeSpace(record.row, RECORDED)
+        whole = WholeSpace(record.row, RECORDED, record.mapping)
         times = {replace(program, mapping=whole.task.name): time for program, time in record.times.items()}
         dimensions = {name: tuple(sorted({p.number(name) for p in times})) for name, _ in next(iter(times)).values}
         funnel = promising(Funnel(len(times), (), tuple(times)), whole.template.rank, ())

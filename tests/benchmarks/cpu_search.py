@@ -33,13 +33,12 @@ class SearchRow:
 
 
 def search(path: Path, trials: int, drawn: int) -> SearchRow:
-    """Search the one product of a model, and measure some programs that were drawn at random."""
+    """Search the one product of a model in all of its mappings, and measure some programs that were drawn at random."""
     graph = engine.load(path)
     plan = engine.fuse(graph, target="cpu")
     values = input_values(graph, 0)
     found = problem(plan.groups[0], engine.default_recipe(plan))
     assert isinstance(found, SearchProblem)
-    (task,) = found.tasks
 
     def times_of(programs: Sequence[Program]) -> list[float]:
         """Processor time of each, taken in turns."""
@@ -52,14 +51,17 @@ def search(path: Path, trials: int, drawn: int) -> SearchRow:
                 best[number] = min(best[number], (time.process_time() - begin) * 1e6)
         return best
 
-    strategy, known = make_strategy("learned", task, random.Random(1)), {}
-    while len(known) < trials and (proposed := strategy.propose(min(6, trials - len(known)))):
-        measured = dict(zip(proposed, times_of(proposed), strict=True))
-        known |= measured
-        strategy.learn(list(measured.items()))
+    known: dict[Program, float] = {}
+    for number, task in enumerate(found.tasks, 1):  # the trials in equal parts
+        strategy = make_strategy("learned", task, random.Random(1))
+        end = trials * number // len(found.tasks)
+        while len(known) < end and (proposed := strategy.propose(min(6, end - len(known)))):
+            measured = dict(zip(proposed, times_of(proposed), strict=True))
+            known |= measured
+            strategy.learn(list(measured.items()))
     quickest = min(known, key=lambda program: known[program])
     advised = found.advised or quickest
     default, best = times_of([advised, quickest])
-    sample = random.Random(2).sample(list(task.programs), min(drawn, len(task.programs)))
-    rank = rank_figure([task.rank(program) for program in sample], times_of(sample)) if drawn else None
-    return SearchRow(default, min(default, best), rank, task.funnel.total)
+    sample = random.Random(2).sample(found.programs, min(drawn, len(found.programs)))
+    rank = rank_figure([found.rank(program) for program in sample], times_of(sample)) if drawn else None
+    return SearchRow(default, min(default, best), rank, found.total)

@@ -57,7 +57,8 @@ ALLOWED = 1e-4
 class WholeSpace:
     """One row's product with all of its programs."""
 
-    def __init__(self, name: str, target: str = "cpu") -> None:
+    def __init__(self, name: str, target: str = "cpu", mapping: str = "") -> None:
+        """mapping: of the product; by default that of its kernel."""
         self.row: Row = next(row for row in rows(False) if row.what == name)
         with tempfile.TemporaryDirectory() as folder:
             self.row.write(Path(folder) / "model.onnx")
@@ -67,7 +68,7 @@ class WholeSpace:
         found = problem(plan.groups[0], engine.default_recipe(plan))
         assert isinstance(found, SearchProblem)
         self.problem = found
-        self.task: Task = found.tasks[0]
+        self.task: Task = next(task for task in found.tasks if not mapping or task.name == mapping)
         template = self.task.template
         assert isinstance(template, ProductPrograms)
         self.template = template

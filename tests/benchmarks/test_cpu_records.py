@@ -27,7 +27,8 @@ def promised() -> dict[Program, float]:
 
 
 def record(times: dict[Program, float]) -> Recorded:
-    return Recorded(ROW, CPU, "2026-11-27", {replace(program, mapping=""): time for program, time in times.items()})
+    (mapping,) = {program.mapping for program in times}
+    return Recorded(ROW, CPU, "2026-11-27", mapping, {replace(one, mapping=""): time for one, time in times.items()})
 
 
 def test_an_estimate_that_is_right_finds_the_best_at_once(promised: dict[Program, float]) -> None:
@@ -74,7 +75,7 @@ def test_groups_whose_reference_moved_do_not_stand() -> None:
 def test_recorded_spaces_are_whole(found: Recorded) -> None:
     assert len(found.times) >= 2000 and "measured" in found.cpu.fma_rate.source and found.cpu.title
     with space_of(found) as (task, times):
-        assert set(WholeSpace(found.row, RECORDED).template.every()) <= set(times)
+        assert set(WholeSpace(found.row, RECORDED, found.mapping).template.every()) <= set(times)
         assert 64 <= len(task.programs) < len(times)
 
 

@@ -112,6 +112,36 @@ def test_columns_that_are_neighbours_are_multiplied_in_place(tmp_path: Path) -> 
     assert modes(found)[1] == STAGED
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize(
+    ("size", "stride", "batch", "rows"),
+    [
+        (14, 1, 1, 14),  # a tile is a row of the image
+        (28, 1, 2, 14),  # half of one
+        (7, 1, 3, 7), (7, 1, 1, 14),  # one of an image that its tiles would not fill in pairs, and two
+        (14, 2, 1, 14), (28, 2, 2, 14),
+        (17, 1, 1, 0), (13, 1, 1, 13),  # no tile has a part of a row of 17
+    ],
+)  # fmt: skip
+def test_rows_of_images_are_rows_of_tiles(
+    tmp_path: Path, dtype: str, size: int, stride: int, batch: int, rows: int
+) -> None:
+    TYPES.update(int8=3, uint8=2)
+    inner = stride * size - (stride == 2)
+    shape, draw = (64, 32, 3, 3), np.random.default_rng(7)
+    where = {"pads": [1, 1, 1, 1], "strides": [stride, stride]}
+    if dtype == "float32":
+        node: Node = ("Conv", ["x", "w"], ["y"], where)
+        weights = {"w": draw.standard_normal(shape, "float32")}
+    else:
+        node = ("ConvInteger", ["x", "w", "z"], ["y"], where)
+        weights = {"w": draw.integers(-127, 128, shape).astype(np.int8), "z": np.array(99, "uint8")}
+    (found,) = kernels_of(tmp_path, node, {"x": (dtype, (batch, 32, inner, inner))}, weights)
+    staged = modes(found)[0] == STAGED
+    assert staged == bool(rows) and (not staged or found.made.config["rows of a tile"] == rows)
+    assert ("turn<" in found.source.text) == staged
+
+
 @pytest.mark.parametrize(("a", "b"), [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
 @pytest.mark.parametrize(("m", "n", "k"), [(5, 7, 3), (30, 50, 70), (64, 64, 256), (40, 33, 3001)])
 def test_products_of_codes_are_exact(tmp_path: Path, a: str, b: str, m: int, n: int, k: int) -> None:

@@ -104,8 +104,9 @@ struct Tile {
             for (int j = 0; j < VECTORS; ++j) sums[i][j] = Vector<Sum>{};
     }
 
-    // One step of the depth.  rows: the word of the first row; step: words from one row to the next.
-    LOOM void add(const void* rows, i64 step, const void* columns) {
+    // One step of the depth.  rows: the word of the first row; place(i): words from there to row i.
+    template <class Place>
+    LOOM void add(const void* rows, Place place, const void* columns) {
         Vector<u32> column[VECTORS];
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; ++j) {
@@ -115,7 +116,7 @@ struct Tile {
 #pragma GCC unroll 32
         for (int i = 0; i < ROWS; ++i) {
             u32 row;
-            std::memcpy(&row, static_cast<const u32*>(rows) + i * step, 4);
+            std::memcpy(&row, static_cast<const u32*>(rows) + place(i), 4);
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; ++j) sums[i][j] = Instruction::multiply(sums[i][j], row, column[j]);
         }
@@ -216,3 +217,94 @@ LOOM u32 word(float x) { return bits_of(x); }
 LOOM u32 word(int a, int b) { return u32(u16(a)) | u32(u16(b)) << 16; }
 LOOM u32 word(int a, int b, int c, int d) { return u32(u8(a)) | u32(u8(b)) << 8 | u32(u8(c)) << 16 | u32(u8(d)) << 24; }
 LOOM u32 word_bf16(float a, float b) { return u32(bf16(a).bits) | u32(bf16(b).bits) << 16; }
+
+// Words of a staged copy: some neighbouring floats, or bytes of four places that are a word together, STEP elements apart.
+template <int STEP>
+LOOM void stage(u32* to, int count, const float* from) {
+    for (int n = 0; n < count; n += LANES) {
+#ifdef __AVX512F__
+        if constexpr (STEP == 1) {
+            const __mmask16 mask = count - n >= LANES ? 0xffff : (1u << (count - n)) - 1;
+            _mm512_mask_storeu_epi32(to + n, mask, _mm512_maskz_loadu_epi32(mask, from + n));
+            continue;
+        }
+#endif
+        for (int at = n; at < count && at < n + LANES; ++at) to[at] = bits_of(from[at * STEP]);
+    }
+}
+
+#ifdef __AVX512BW__
+// 16 bytes, STEP apart, each in a word of its own; those beyond `count` are 0 and not read.
+template <int STEP>
+LOOM __m512i spread(const void* from, int count) {
+    if constexpr (STEP == 1)
+        return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(count >= LANES ? 0xffff : (1u << count) - 1, from));
+    const __m256i pairs = _mm256_maskz_loadu_epi8(count >= LANES ? 0x7fffffffu : (1u << (2 * count - 1)) - 1, from);
+    return _mm512_and_si512(_mm512_cvtepu16_epi32(pairs), _mm512_set1_epi32(255));
+}
+#endif
+
+template <int STEP, class T>
+LOOM void stage(u32* to, int count, int shift, const T* a, const T* b, const T* c, const T* d) {
+    for (int n = 0; n < count; n += LANES) {
+#ifdef __AVX512BW__
+        if constexpr (STEP <= 2) {
+            const int left = count - n, at = n * STEP;
+            const __m512i low = _mm512_or_si512(spread<STEP>(a + at, left), _mm512_slli_epi32(spread<STEP>(b + at, left), 8));
+            const __m512i high = _mm512_or_si512(spread<STEP>(c + at, left), _mm512_slli_epi32(spread<STEP>(d + at, left), 8));
+            const __m512i words = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+            const __mmask16 mask = left >= LANES ? 0xffff : (1u << left) - 1;
+            _mm512_mask_storeu_epi32(to + n, mask, _mm512_xor_si512(words, _mm512_set1_epi32(shift * 0x01010101)));
+            continue;
+        }
+#endif
+        for (int i = n; i < count && i < n + LANES; ++i) {
+            const int at = i * STEP;
+            to[i] = word(a[at] + shift, b[at] + shift, c[at] + shift, d[at] + shift);
+        }
+    }
+}
+
+// A tile's sums with its rows as lanes: turned[column][row], LINE rows a column.
+template <int HEIGHT, int WIDTH, int LINE, class Sum>
+LOOM void turn(const Sum* found, int columns, Sum* turned) {
+#pragma GCC unroll 4
+    for (int first = 0; first < WIDTH * LANES; first += LANES) {
+#ifdef __AVX512F__
+        __m512i rows[LANES];
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; ++i)
+            rows[i] = i < HEIGHT ? _mm512_loadu_si512(found + i * columns + first) : _mm512_setzero_si512();
+        // Neighbouring elements, pairs, fours and eights of rows change places.
+        __m512i other[LANES];
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES; i += 2) {
+            other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+            other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < LANES; i += 4) {
+            rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
+            rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
+            rows[i + 2] = _mm512_unpacklo_epi64(other[i + 1], other[i + 3]);
+            rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            other[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88);
+            other[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
+            other[i + 8] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88);
+            other[i + 12] = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) {
+            const int at = first + i;
+            _mm512_storeu_si512(turned + at * LINE, _mm512_shuffle_i32x4(other[i], other[i + 8], 0x88));
+            _mm512_storeu_si512(turned + (at + 8) * LINE, _mm512_shuffle_i32x4(other[i], other[i + 8], 0xdd));
+        }
+#else
+        for (int column = first; column < first + LANES; ++column)
+            for (int row = 0; row < HEIGHT; ++row) turned[column * LINE + row] = found[row * columns + column];
+#endif
+    }
+}

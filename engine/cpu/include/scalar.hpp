@@ -101,12 +101,14 @@ LOOM float fn_min(float a, float b) {
     return a != a ? a : smaller;
 }
 
-// x within 0 and `most`, for a code: bits of such numbers are ordered as integers, whose extrema are single instructions
-// on vectors; those of floats that two comparisons follow are not.
-LOOM float fn_code(float most, float x) {
-    const i32 bits = std::bit_cast<i32>(x), limit = std::bit_cast<i32>(most);
-    const i32 positive = bits > 0 ? bits : 0;
-    return std::bit_cast<float>(positive < limit ? positive : limit);
+// The nearest whole number of steps from `zero`, half to even, within two limits: a code.  Bits of floats that are not
+// below 0 are ordered as integers, whose extrema are single instructions on vectors; what is far below all codes
+// becomes the least integer.
+LOOM int fn_code(float steps, int zero, int least, int most) {
+    const int bits = std::bit_cast<i32>(steps), limit = std::bit_cast<i32>(1e9f);
+    const int nearest = __builtin_irintf(std::bit_cast<float>(bits < limit ? bits : limit));
+    const int from = least - zero, to = most - zero, high = nearest > from ? nearest : from;
+    return (high < to ? high : to) + zero;
 }
 
 // Integers truncate toward zero.
