@@ -25,8 +25,9 @@ from typing import Any
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
 from engine.cost.alcop_work import alcop_work_of_config
-from engine.cost.estimate import LOST, model_microseconds
+from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
+from engine.cost.time_model import LOST
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import gemm_axes

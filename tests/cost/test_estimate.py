@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.estimate import (
-    OVERLAP,
-    OVERLAP_OF_WARP,
-    PRODUCT_OVERLAP,
-    estimate,
-    estimate_microseconds,
-    model_microseconds,
-    model_prediction,
-)
+from engine.cost.estimate import estimate, estimate_microseconds, model_microseconds, model_prediction
 from engine.cost.nodes import Work
+from engine.cost.time_model import OVERLAP, OVERLAP_OF_WARP, PRODUCT_OVERLAP
 from engine.target import DEVICES, Target, target
 
 H200 = target("h200")
@@ -69,6 +62,26 @@ def test_pipes_hinder_each_other() -> None:
     halves = replace(PRODUCT, flops=10**10, special=10**9, tensor_flops=2 * 4096**3, tensor_type="float16")
     beside = overlapped(halves, "FP32 arithmetic", "tensor cores", "special functions")
     assert term(halves, "pipes together") == pytest.approx(max(beside, term(halves, "shared memory")))
+
+
+def test_memory_and_tensor_cores_hinder_each_other_until_waves_are_out_of_step() -> None:
+    def added(waves: int, tensor_flops: int) -> float:
+        """Microseconds that a launch needs beyond its slowest part: half as long in DRAM as at work."""
+        blocks = waves * int(H200.sms.value)
+        product = replace(
+            PRODUCT, blocks=blocks, flops=0, tensor_flops=tensor_flops, tensor_type="float16", registers=255,
+            shared_bytes=120_000, shared_bytes_moved=1, l2_bytes=1, dram_bytes_written=0, dram_bytes_read=1,
+        )  # fmt: skip
+        work = max(term(product, "main loop"), term(product, "pipes together"))
+        read = int(work / 2e6 * H200.dram_bandwidth.value)
+        product = replace(product, dram_bytes_read=read)
+        launch = term(product, "launch") + term(product, "ramp")
+        return (model_microseconds(product, H200) - launch) / max(work, term(product, "DRAM traffic")) - 1
+
+    one, sixteen = added(1, 2 * 4096**3), added(16, 2 * 4096**3)
+    assert one == pytest.approx((1 + 0.5**2) ** 0.5 - 1, rel=0.01)  # p = 1.5 + 1 / 2
+    assert 0 < sixteen < 0.01  # p = 1.5 + 16 / 2
+    assert added(1, 0) == pytest.approx(0, abs=1e-6)  # without tensor cores, what is longest hides the rest
 
 
 @pytest.mark.parametrize(("rows", "lost"), [(64, 0.0), (6000, 0.0), (30_000, 1.0)])
