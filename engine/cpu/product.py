@@ -229,7 +229,7 @@ def bringing_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarg
     for side, width in ((product.rows, tile[0]), (product.columns, tile[1] * machine.lanes)):
         if side.staging is not None:
             total += side.staging.words * each * PACKING * STAGING
-        elif not side.is_constant and not _is_plain(product, side):
+        elif not side.is_constant and not _is_plain(product, side, tile[0]):
             is_copied = side is product.rows and is_along_depth(product)
             word = PACKING * COPYING if is_copied else max(PACKING, RUN / width)
             total += batches * product.words * side.size * each * word
@@ -247,12 +247,14 @@ def is_along_depth(product: CpuProduct) -> bool:
     return array.dtype == "float32" and not is_guarded and step == 1
 
 
-def _is_plain(product: CpuProduct, side: ProductSide) -> bool:
-    """Whether a factor's elements are words as they lie in their array, those of columns neighbours."""
+def _is_plain(product: CpuProduct, side: ProductSide, rows: int) -> bool:
+    """Whether a factor's elements are words as they lie in their array: rows alike in all tiles, columns neighbours."""
     if product.instruction.depth > 1 or not isinstance(side.factor, Access) or side.factor.guards:
         return False
     position = linear(side.factor.indices, product.program.arrays[side.factor.array].shape)
-    return side is product.rows or position.coefficient(side.loops[-1].name) == 1
+    if side is product.rows:
+        return row_places(side, position, rows) is not None
+    return position.coefficient(side.loops[-1].name) == 1
 
 
 def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> float:

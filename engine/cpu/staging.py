@@ -7,7 +7,8 @@
 Columns are then neighbours along the whole plane, rows of the image with what lies beside them included: those between
 two rows of the image are computed, too, and left out.  Each word of a depth is found at an offset that is the same for
 all columns, so nothing is packed for each of a window's elements.  Rows of a product are read one by one: they need no
-neighbours, so strides have no phases, and nothing between two rows of an image is computed (see `row_places`).
+neighbours, so strides have no phases, neighbours of the depth stay neighbours, and nothing between two rows of an image
+is computed (see `row_places`).
 """
 
 from __future__ import annotations
@@ -64,12 +65,14 @@ class StagedSide:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Phases first, then the axes without a column loop, then those with one, in their order."""
+        """Phases first, then the axes."""
         return (*self.phases, *(axis.size for axis in self.ordered))
 
     @property
     def ordered(self) -> tuple[StagedAxis, ...]:
-        """The axes as they lie in memory."""
+        """The axes as they lie in memory: those with a loop last, unless neighbours in the array are of the depth."""
+        if self.axes[-1].loop is None:
+            return self.axes
         names = [loop.name for loop in self.loops]
         alone = [axis for axis in self.axes if axis.loop is None]
         moved = [axis for axis in self.axes if axis.loop is not None]
@@ -116,7 +119,7 @@ def stage_side(
     array = arrays[access.array]
     names = {i.name: i for i in loops}
     extents = {i.name: i.extent for i in inside}
-    if loops[-1].name not in access.indices[-1].iterators():
+    if loops[-1].name not in access.indices[-1].iterators() and (are_columns or step > 1):
         return None  # neighbours are far apart in memory
     if not all(_is_edge(g.index, access.indices, array.shape) for g in access.guards):
         return None

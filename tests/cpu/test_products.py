@@ -87,18 +87,28 @@ def test_rows_that_lie_pages_apart_are_copied(tmp_path: Path, m: int, k: int) ->
     assert modes(kernel)[0] == PACKED and "ROW_WORDS = " in kernel.source.text
 
 
-@pytest.mark.parametrize("attributes", [{"pads": [1, 1, 1, 1]}, {"pads": [2, 0, 1, 3], "strides": [2, 1]}], ids=str)
-def test_channels_that_are_neighbours_are_copied(attributes: dict[str, object], tmp_path: Path) -> None:
-    """The second convolution reads what the first one wrote with its channels last."""
+ONE_AROUND, ASKEW = {"pads": [1, 1, 1, 1]}, {"pads": [2, 0, 1, 3], "strides": [2, 1]}
+
+
+@pytest.mark.parametrize(
+    ("size", "attributes", "is_staged"),
+    [(15, ONE_AROUND, True), (17, ONE_AROUND, False), (15, ASKEW, True), (16, ASKEW, False)],  # no tile divides 17
+    ids=str,
+)
+def test_channels_that_are_neighbours_are_copied(
+    size: int, attributes: dict[str, object], is_staged: bool, tmp_path: Path
+) -> None:
+    """The second convolution reads what the first one wrote with its channels last: staged, or packed as it lies."""
     draw = np.random.default_rng(4).standard_normal
     weights = {"a": draw((48, 32, 1, 1), "float32"), "b": draw((80, 48, 3, 3), "float32") / 20}
     nodes: list[Node] = [("Conv", ["x", "a"], ["h"], {}), ("Relu", ["h"], ["r"], {})]
     nodes.append(("Conv", ["r", "b"], ["y"], attributes))
-    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (2, 32, 15, 15))}, ["y"], weights)
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (2, 32, size, size))}, ["y"], weights)
     graph = engine.load(path)
     plan = engine.fuse(graph, target="cpu")
     texts = [kernel.source.text for group in plan.groups if isinstance(kernel := engine.compile(group), CpuKernel)]
-    assert any("ROW_WORDS = " in text for text in texts)
+    assert any("staged_kept" in text for text in texts) == is_staged
+    assert any("ROW_WORDS = " in text for text in texts) != is_staged
     assert engine.check_model(graph, plan).status == "pass"
 
 
