@@ -3,7 +3,8 @@ these are neighbours in memory: a tile's sums are turned around before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from engine.cpu.text import element, held_type, round_text
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Statement
+from engine.tensor.nodes import Iterator as Loop
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
 
@@ -50,9 +52,10 @@ class EpilogueText(PanelText):
             if is_turned:
                 text.add(f"alignas(64) {self.sum_type} turned[COLUMNS * {LINE}];", self.link)
                 text.add(f"turn<HEIGHT, WIDTH, {LINE}>(found, COLUMNS, turned);", self.link)
-            if is_turned or not self._is_flat or self.columns.side.size % self.machine.lanes:
+            is_flat = self._joined == len(self._lane_side.side.loops)
+            if is_turned or not is_flat or self.columns.side.size % self.machine.lanes:
                 text.add("const int width = n0 + WIDTH * LANES < N ? WIDTH * LANES : int(N - n0);", self.link)
-            if self._is_flat:
+            if is_flat:
                 lanes = self._flat_lanes()
                 with self._lines() as lines:
                     self._lanes(lines, lanes)
@@ -72,13 +75,19 @@ class EpilogueText(PanelText):
         """All columns (rows) of the tile are neighbours, in every array."""
         lanes = self._lane_side
         side, flat = lanes.side, Index.of(lanes.first) + Index.of(LANE)
-        self.extents |= {LANE: lanes.lanes, "column": side.size}
+        self.extents[LANE] = lanes.lanes
         count = "HEIGHT" if lanes is self.rows else "width" if side.size % self.machine.lanes else "WIDTH * LANES"
         if len(side.loops) == 1:
             return _Lanes({side.loops[0].name: flat}, count, "")
-        # One variable stands for the column while its loops are joined again.
-        indices = delinearize(Index.of("column"), tuple(i.extent for i in side.loops), self.extents)
-        return _Lanes({loop.name: index for loop, index in zip(side.loops, indices, strict=True)}, count, "")
+        return _Lanes(self._joined_values(side.loops, lanes.first), count, "")
+
+    def _joined_values(self, loops: Sequence[Loop], start: str) -> dict[str, Index]:
+        """Values of loops for which one variable, `column`, stands while they are joined.  start: its first one."""
+        self.text.add(f"const i64 start = {start};", self.link)
+        shape = tuple(i.extent for i in loops)
+        self.extents["column"] = math.prod(shape)
+        indices = delinearize(Index.of("column"), shape, self.extents)
+        return {loop.name: index for loop, index in zip(loops, indices, strict=True)}
 
     @contextmanager
     def _lines(self) -> Iterator[Mapping[str, Index]]:
@@ -97,6 +106,13 @@ class EpilogueText(PanelText):
         text, lanes = self.text, self._lane_side
         own = lanes.side.loops
         virtual = lanes.side.staging.loops if lanes.side.staging else own
+        if self._joined > 1:
+            outer, inner = own[: -self._joined], own[-self._joined :]
+            joined = Loop("joined", math.prod(i.extent for i in inner))
+            with self.runs((*outer, joined), lanes.first) as (where, count, offset):
+                start = index_text(where.pop("joined") + Index.of(LANE) * -1)
+                yield _Lanes({**where, **self._joined_values(inner, start)}, count, offset)
+            return
         with self.runs(virtual, lanes.first) as (where, count, offset):
             last, real = virtual[-1], own[-1].extent
             if real < last.extent:
@@ -110,21 +126,24 @@ class EpilogueText(PanelText):
             yield _Lanes(where, count, offset)
 
     @property
-    def _is_flat(self) -> bool:
-        """Whether the lanes are neighbours in all arrays as they are in the product."""
+    def _joined(self) -> int:
+        """How many of the inner loops of the lanes' side are one row of neighbours, in every array; at least 1."""
         side = self._lane_side.side
-        if len(side.loops) == 1:
-            return True
         is_whole = side.staging is None or side.staging.loops == side.loops
-        return is_whole and all(
-            _is_joined(linear(access.indices, self.program.arrays[access.array].shape), self._names(statement))
-            for statement, access in self._accesses()
-        )
+        for count in range(len(side.loops) if is_whole else 1, 1, -1):
+            names = {loop.name for loop in side.loops[-count:]}
+            places = (
+                (linear(access.indices, self.program.arrays[access.array].shape), self._names(statement, names))
+                for statement, access in self._accesses()
+            )
+            if all(_is_joined(position, own) for position, own in places):
+                return count
+        return 1
 
-    def _names(self, statement: Statement) -> list[tuple[str, int]]:
-        """The loops of the lanes in a statement's own names, with their extents."""
+    def _names(self, statement: Statement, names: Collection[str]) -> list[tuple[str, int]]:
+        """Some loops of the lanes in a statement's own names, with their extents."""
         own = {other: name for name, other in self.product.iterators[statement.name].items()}
-        return [(own[loop.name], loop.extent) for loop in self._lane_side.side.loops if loop.name in own]
+        return [(own[i.name], i.extent) for i in self._lane_side.side.loops if i.name in own and i.name in names]
 
     def _accesses(self) -> Iterator[tuple[Statement, Access]]:
         """What the statements read and write of the kernel's buffers."""
@@ -208,7 +227,7 @@ class EpilogueText(PanelText):
     def _first_of_line(self, statement: Statement, access: Access, where: Mapping[str, Index]) -> str:
         """The element at lane `first`."""
         position = self._position_of(statement, access, where)
-        begin = {LANE: Index.of("first"), "column": Index.of(self._lane_side.first) + Index.of("first")}
+        begin = {LANE: Index.of("first"), "column": Index.of("start") + Index.of("first")}
         return f"{access.array}[{index_text(position.substitute(begin, {**self.extents, 'first': self.width}))}]"
 
     def _statements(
@@ -223,7 +242,7 @@ class EpilogueText(PanelText):
         is_column = any("column" in index.iterators() for index in where.values())
         if is_column:
             first = "first + " if stores else ""
-            text.add(f"const int column = int({self._lane_side.first}) + {first}{LANE};")
+            text.add(f"const int column = int(start) + {first}{LANE};")
         for statement in (product.anchor, *product.after):
             link = at(statement)
             own = {name: where[other] for name, other in product.iterators[statement.name].items()}

@@ -122,6 +122,19 @@ def test_columns_that_are_neighbours_are_multiplied_in_place(tmp_path: Path) -> 
     assert modes(found)[1] == STAGED
 
 
+@pytest.mark.parametrize(("kernel", "is_joined"), [(1, True), (3, False)])
+def test_images_without_edges_are_stored_as_one_row(tmp_path: Path, kernel: int, is_joined: bool) -> None:
+    """Columns are pixels of three images; rows of an image have others between them where windows reach beyond."""
+    TYPES.update(int8=3, uint8=2)
+    where = {"strides": [2, 2], "pads": [kernel // 2] * 4}
+    draw = np.random.default_rng(8)
+    weights = {"w": draw.integers(-127, 128, (48, 32, kernel, kernel)).astype(np.int8), "z": np.array(99, "uint8")}
+    node = ("ConvInteger", ["x", "w", "z"], ["y"], where)
+    (found,) = kernels_of(tmp_path, node, {"x": ("uint8", (3, 32, 33, 33))}, weights)
+    assert modes(found) == (PREPARED, STAGED)
+    assert ("joined_of_run" in found.source.text) == is_joined
+
+
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 @pytest.mark.parametrize(
     ("size", "stride", "batch", "rows"),
