@@ -88,7 +88,7 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     batches = math.prod(i.extent for i in product.batch)
     width = config.vectors * machine.lanes
     tiles, panels = -(-m // config.rows), -(-n // width)
-    clocks = tile_clocks((config.rows, config.vectors), m, n, machine)
+    clocks = tile_clocks(product, (config.rows, config.vectors), machine)
     done = batches * words * clocks * PIPES * machine.lanes * 2
     useful = batches * words * m * n * 2
     packing = 0

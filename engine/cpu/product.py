@@ -29,6 +29,8 @@ PACKING, RUN, STAGING, COPYING = 0.9, 12, 0.4, 0.2
 first that a word takes to be staged, or copied with its neighbours."""
 LONG = 16
 """Words of a row that are neighbours, at least, for rows to be copied as they lie."""
+PHASE = 1.0
+"""Clocks of finding a word among the phases of a stride."""
 SCATTERED, TURNING = 20.0, 3.0
 """Clocks of storing the lanes of a vector one by one, and of a vector's part in turning a tile around."""
 
@@ -211,10 +213,9 @@ def row_places(side: ProductSide, position: Index, rows: int) -> RowPlaces | Non
 
 def least_clocks(product: CpuProduct, machine: CpuTarget) -> float:
     """Clocks of all tiles of the best shape, and of what is stored of them."""
-    m, n = product.rows.count, product.columns.count
     batches = math.prod(i.extent for i in product.batch)
     tiles = min(
-        tile_clocks(tile, m, n, machine) * product.words * batches + bringing_clocks(product, tile, machine)
+        tile_clocks(product, tile, machine) * product.words * batches + bringing_clocks(product, tile, machine)
         for tile in tiles_of(product, machine)
     )
     lanes = product.rows if product.is_turned else product.columns
@@ -257,13 +258,14 @@ def _is_plain(product: CpuProduct, side: ProductSide, rows: int) -> bool:
     return position.coefficient(side.loops[-1].name) == 1
 
 
-def tile_clocks(tile: tuple[int, int], m: int, n: int, machine: CpuTarget) -> float:
+def tile_clocks(product: CpuProduct, tile: tuple[int, int], machine: CpuTarget) -> float:
     """Clocks of one word of the depth of all tiles: those at the edges are as small as what is left."""
-    rows, width = tile[0], tile[1] * machine.lanes
+    m, n, (rows, width) = product.rows.count, product.columns.count, (tile[0], tile[1] * machine.lanes)
+    place = PHASE if product.columns.staging and product.columns.staging.phases else 0.0
     heights = ((rows, m // rows), (m % rows, 1))
     widths = ((tile[1], n // width), (-(-(n % width) // machine.lanes), 1))
     return sum(
-        a * b * max(LATENCY, h * w / PIPES, (h + w) / LOADS)
+        a * b * (max(LATENCY, h * w / PIPES, (h + w) / LOADS) + place)
         for h, a in heights for w, b in widths if h and w
     )  # fmt: skip
 
