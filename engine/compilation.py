@@ -210,7 +210,7 @@ def compile_group(
         setting = _default_setting(group)
         advice, advised = families.advise(group, setting, _compile_for_advice)
         if advised is not None and observe is None:
-            return advised  # advisers require nothing that it could lack
+            return _with_text(advised)  # advisers require nothing that it could lack
         recipe = Recipe(group.target, numerics=setting.numerics, groups={group.name: advice})
     kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
@@ -237,20 +237,32 @@ def _compile_unchecked(
     fitting_only: bool = False,
     options: Options = WHOLE,
 ) -> Kernel:
-    """The kernel, whether or not it takes every required entry as given.  fitting_only: as in `lower`."""
+    """The kernel, whether or not it takes every required entry as given.
+
+    fitting_only: as in `lower`, and without text, which nobody who compares configurations reads.
+    """
     stages = _Stages(observe)
     found = _search(group, recipe, stages, fitting_only, options)
     program, solved = found.program, found.solved
     if isinstance(found.tile, Unsupported):
         raise NoKernel(found.tile, program, solved) from found.tile
-    source = print_cuda(found.tile)
-    stages.tell("cuda", found.tile, source)
     registers = family_of(group).registers(program, found.tile, find_target(recipe.target))
-    return Kernel(
+    kernel = Kernel(
         group, recipe, program=program, dependences=found.dependences, schedule=solved.tree, log=solved.log,
-        tile=found.tile, verdicts=solved.verdicts, source=source,
-        facts=work_of_tile(program, found.tile, registers), timings=tuple(stages.timings),
+        tile=found.tile, verdicts=solved.verdicts, facts=work_of_tile(program, found.tile, registers),
+        timings=tuple(stages.timings),
     )  # fmt: skip
+    return kernel if fitting_only else _with_text(kernel, observe)
+
+
+def _with_text(kernel: Kernel, observe: Observer | None = None) -> Kernel:
+    """The kernel with its CUDA text, which only a program without faults becomes."""
+    wrong = check_tile(kernel.tile)
+    if wrong:
+        raise Fault("codegen", kernel.group.name, wrong[0], "the code generator is wrong: report it")
+    stages, source = _Stages(observe), print_cuda(kernel.tile)
+    stages.tell("cuda", kernel.tile, source)
+    return replace(kernel, source=source, timings=(*kernel.timings, *stages.timings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +309,6 @@ def _search(
     tile, piped = codegen.program_of(solved.tree)
     if isinstance(piped, Unsupported):
         return _Found(program, needed, solved, piped)
-    wrong = check_tile(piped)
-    if wrong:
-        raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
     stages.tell("tile program", solved.tree, tile, codegen.lowering * 1e3)
     stages.tell("pipeline", tile, piped, codegen.pipelining * 1e3)
     # Who makes tiles of whole dimensions itself has them as marks.
@@ -374,7 +383,7 @@ class _Codegen:
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe by the family that it asks for, whether or not it takes every required entry as given."""
+    """The kernel of a recipe by the family that it asks for, without text, whatever required entries it does not take."""
     return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 

@@ -13,6 +13,7 @@ from engine.documents.uncompiled import UncompiledDoc as UncompiledDoc
 from engine.execution.nodes import PREDICTED, Timing
 from engine.execution.nodes import Check as Check
 from engine.execution.nodes import SiteCount as SiteCount
+from engine.support.values import value
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def time_doc(timing: Timing) -> Time:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class OperatorDoc:
     """One operator of the file."""
 
@@ -65,7 +66,7 @@ class OperatorDoc:
     """Names and values as text, ("perm", "0,2,1,3"); long values are cut short, arrays tell type and shape."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeDoc:
     """One launch: a group at one place of the graph."""
 
@@ -82,7 +83,7 @@ class NodeDoc:
     """Whether a person made these operators one kernel."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EdgeDoc:
     """A tensor between two launches, or operators that no kernel computes; "" stands for the graph's inputs and
     outputs."""
@@ -98,7 +99,7 @@ class EdgeDoc:
     """Whether a person keeps operators at its two ends apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LinkDoc:
     """A tensor passed between operators inside a launch; for "packing", two parts that only share a launch."""
 

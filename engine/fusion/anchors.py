@@ -18,6 +18,7 @@ from engine.fusion.stitching.dataflow import Flow
 from engine.fusion.stitching.kernel_graph import joins_of
 from engine.fusion.stitching.nodes import Fixed
 from engine.fusion.stitching.shared_memory import stitched_limit
+from engine.support.values import value
 from engine.tensor.nodes import Access, Array, Statement, without_casts
 
 MOST_STEPS = 8
@@ -32,7 +33,7 @@ class Anchor:
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Grown:
     """A kernel that grows: its loop space gets the names of its own statements when it has all of them."""
 

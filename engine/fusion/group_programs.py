@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.fusion.axis_splitting import split
 from engine.fusion.crop_arrays import crop_arrays
@@ -14,6 +14,7 @@ from engine.fusion.kinds import Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape, is_contraction, reduction_kind
+from engine.support.values import value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Statement, TensorProgram
 from engine.tensor.rewrite import inline, rename_statement, rewrite_loops, rewrite_reads
@@ -23,7 +24,7 @@ LOOP_NAMES = "qrsv"
 """Loops of generated kernels that no array may be called after."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Built:
     """One group's program in canonical names and the occurrence it was made from."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
 from engine.support.html import html_table
+from engine.support.values import value
 from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL, AGAIN = "register", "shuffle", "shared", "global", "recompute"
@@ -38,7 +39,7 @@ class TensorBlock:
     """Elements of the tensor."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GroupInstance:
     """One occurrence of a group in the graph."""
 
@@ -102,7 +103,7 @@ class Boundary:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Launch:
     """One kernel launch of the whole graph."""
 

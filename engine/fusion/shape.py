@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from engine.fusion.axis_splitting import inner_of, split
 from engine.fusion.kinds import (
@@ -24,6 +24,7 @@ from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
 from engine.support.grouping import UnionFind
+from engine.support.values import value
 from engine.tensor.nodes import Access, Apply, Iterator, Position, Scalar, Statement, iterators_of, without_casts
 from engine.tensor.rewrite import plain_iterator
 
@@ -36,7 +37,7 @@ ONE_BLOCK = 32 * 1024
 TWO_PRODUCTS = "two matrix products need two main loops"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Shape:
     """The common loop space of a group."""
 

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from engine.support.html import html_table
+from engine.support.values import value
 
 INPUT_DTYPES: dict[str, int] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
@@ -60,7 +61,7 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == BFLOAT16 or dtype.name in FLOAT8
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Tensor:
     """A named array of the graph.  `shape` is row-major and fully known; () is a scalar."""
 

@@ -15,7 +15,7 @@ from engine.support.html import html_text
 from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
-from engine.tile.source import CudaSource, KernelLaunch
+from engine.tile.source import NO_TEXT, CudaSource, KernelLaunch
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Kernel:
     log: tuple[str, ...]
     """The scheduler's decisions."""
     tile: TileProgram
-    source: CudaSource
     facts: Work
     timings: tuple[tuple[str, float], ...]
     """(stage, milliseconds) from rewrites to CUDA text."""
+    source: CudaSource = NO_TEXT
 
     @property
     def milliseconds(self) -> float:
@@ -73,4 +73,4 @@ class Kernel:
 
 
 Compile = Callable[[FusionGroup, Recipe], Kernel]
-"""The compiler, for stages below it: raises EngineError where a recipe has no kernel."""
+"""The compiler, for stages below it: raises EngineError where a recipe has no kernel.  Advisers get it without text."""

@@ -13,11 +13,13 @@ iterator `i` with extent `n` takes the values 0 .. n-1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from engine.support.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value(frozen=True, slots=True)
 class Quotient:
     """floor(`of` / `by`), `by` positive."""
 
@@ -28,7 +30,7 @@ class Quotient:
         return f"({self.of}) / {self.by}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Remainder:
     """`of` modulo `by`, in 0 .. by-1, `by` positive."""
 
@@ -39,7 +41,7 @@ class Remainder:
         return f"({self.of}) % {self.by}"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Element:
     """An indirect read: the integer at `indices` of `array`, known to lie in `low` .. `high`."""
 
@@ -60,7 +62,7 @@ Atom = str | Quotient | Remainder | Element
 Extents = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Index:
     """`constant + sum(coefficient * atom)`; terms are sorted by their text and have non-zero coefficients."""
 

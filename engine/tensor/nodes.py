@@ -15,6 +15,7 @@ from functools import cached_property
 
 from engine.graph.nodes import Tensor
 from engine.support.grouping import group_by
+from engine.support.values import value
 from engine.tensor.index import Index
 
 
@@ -27,7 +28,7 @@ class Array(Tensor):
         return f"{self.dtype} {self.name}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Iterator:
     """One axis of a statement's box: 0 <= name < extent."""
 
@@ -35,7 +36,7 @@ class Iterator:
     extent: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Guard:
     """A condition `index >= 0`."""
 
@@ -45,7 +46,7 @@ class Guard:
         return f"{self.index} >= 0"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Literal:
     """A number (bool, int, float; infinities allowed) of element type `dtype`."""
 
@@ -56,7 +57,7 @@ class Literal:
         return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Access:
     """One element of an array.  Outside its `guards` nothing is read and the value is `otherwise`."""
 
@@ -72,7 +73,7 @@ class Access:
         return f"({inner} if {' and '.join(map(str, self.guards))} else {self.otherwise})"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Position:
     """The value of an index itself, as a number of `dtype` (for Range, OneHot, masks)."""
 
@@ -83,7 +84,7 @@ class Position:
         return f"({self.index})"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Apply:
     """A scalar function of `functions.FUNCTION_OF` applied to operands; the result is rounded to `dtype`.
 
@@ -137,7 +138,7 @@ class StatementForm:
     points: int | None = None
 
 
-@dataclass(frozen=True)  # without slots, so that properties can be cached
+@value(frozen=True)  # without slots, so that properties can be cached
 class Statement:
     """`write = expression` (or `write = reduce(expression)`) for every point of the box where the guards hold."""
 

@@ -146,3 +146,7 @@ class CudaSource:
         last, own = max(((n, own) for n, (_, own) in enumerate(parts) if own), default=(0, ()))
         before = sum(launch.blocks for launch, _ in parts[:last])
         return (*range(before), *(before + block for block in parts[last][0].whole_teams(own)))
+
+
+NO_TEXT = CudaSource("", "", (0, 0, 0), (0, 0, 0), 0, (), ())
+"""Of a kernel of which only the figures are known."""

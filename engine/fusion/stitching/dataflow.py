@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from engine.support.values import value
 from engine.tensor.nodes import Statement, TensorProgram
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FlowStep:
     """Statements that are always computed together."""
 

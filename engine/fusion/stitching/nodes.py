@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.documents.model import TermDoc
+from engine.support.values import value
 
 if TYPE_CHECKING:  # the window's process imports this module for the policies alone
     from engine.fusion.shape import Shape
@@ -97,7 +98,7 @@ class Cost:
     """Microseconds of arithmetic and of waiting, by the simplified latency model."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CandidateKernel:
     """Steps that are computed together; a step may be in several kernels, and is then computed in each."""
 
@@ -119,7 +120,7 @@ class Why:
     """What one kernel would save (negative: lose); None where it is not legal."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PlanFigures:
     """What a choice of kernels comes to, by the models of the search."""
 

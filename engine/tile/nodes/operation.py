@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
+from engine.support.values import value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Position, Scalar, accesses
 from engine.tile.nodes.values import Buffer, Region, Slot
@@ -21,7 +22,7 @@ Participants = Literal["thread", "warp", "block"]
 """The threads that an operation concerns: each by itself, all of a warp, or all of the block."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Body:
     """Operations that stand inside another one, and how they run there."""
 

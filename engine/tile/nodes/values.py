@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
+from engine.support.values import value
 from engine.target.hardware import PASS_BYTES, REGISTER_BYTES, VECTOR_BYTES
 from engine.tensor.index import Index
 
@@ -48,7 +49,7 @@ class Buffer:
         return line * chunks // DTYPES[self.dtype]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Slot:
     """Registers that an operation touches: one element of a register buffer, or what its last axes hold from it on."""
 
@@ -61,7 +62,7 @@ class Slot:
         return (self.buffer, *(name for index in self.indices for name in index.iterators()))
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Region:
     """Memory that an operation of one thread touches: neighbouring elements of a buffer, from `position` on."""
 
