@@ -383,7 +383,7 @@ class _Codegen:
 
 
 def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
-    """The kernel of a recipe by the family that it asks for, without text, whatever required entries it does not take."""
+    """The kernel of a recipe by the family that it asks for, without text; it may not take every required entry."""
     return _compile_unchecked(group, recipe, None, fitting_only=True)
 
 

@@ -51,14 +51,11 @@ class GroupBuilder:
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
-        if shape.splits:
-            statements = [split(s, shape.splits) for s in statements]
-        if shape.kind.has_parts:  # statements side by side can share a loop
-            statements = [s for part in parts_of(statements) for s in part]
+        statements = _ordered(statements, shape)
         # Layers repeat: most groups of a model take the program of an earlier one, under other arrays.
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
-            first = self._fresh(statements, shape)
+            first = self._fresh(statements, shape, self._outputs)
             # Places, not names: an equal group has other arrays at the same places of its pattern.
             place = {name: at for at, name in enumerate(arrays)}
             self._made[pattern] = first, tuple(place[name] for name in first.instance.arrays.values())
@@ -73,10 +70,14 @@ class GroupBuilder:
         )
         return Built(first.program, instance, first.kind, first.structure)
 
+    def build_alone(self, statements: Sequence[Statement], shape: Shape, outputs: frozenset[str]) -> Built:
+        """The program of a group that may be none of the plan, with outputs of its own."""
+        return self._fresh(_ordered(statements, shape), shape, outputs)
+
     def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))
 
-    def _fresh(self, statements: Sequence[Statement], shape: Shape) -> Built:
+    def _fresh(self, statements: Sequence[Statement], shape: Shape, outputs: frozenset[str]) -> Built:
         inlined = inline([s for s in statements if s.name in shape.inlined], statements)
         own, arrays, shape = for_each_block(inlined, self._program.arrays, shape)
         named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(own)]
@@ -89,7 +90,7 @@ class GroupBuilder:
             arrays={a: arrays[a] for a in used},
             statements=tuple(named),
             inputs=tuple(inputs),
-            outputs=tuple(a for a in used if a in self._outputs and a in made),
+            outputs=tuple(a for a in used if a in outputs and a in made),
             constants=tuple(a for a in inputs if a in self._constants),
         )
         if shape.kind.is_pattern and shape.splits:
@@ -107,6 +108,15 @@ class GroupBuilder:
         kind = reduction_kind(named) if shape.kind.goes_by_axis or is_sum else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, structure_of(program, kind.name))
+
+
+def _ordered(statements: Sequence[Statement], shape: Shape) -> Sequence[Statement]:
+    """The statements of a group as its program has them: split, and those of a part together."""
+    if shape.splits:
+        statements = [split(s, shape.splits) for s in statements]
+    if shape.kind.has_parts:  # statements side by side can share a loop
+        statements = [s for part in parts_of(statements) for s in part]
+    return statements
 
 
 def for_each_block(

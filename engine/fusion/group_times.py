@@ -57,6 +57,7 @@ class GroupTimes:
     ) -> None:
         self.target = target
         self._program, self._time_of, self._numerics = program, time_of, numerics
+        self._builder = GroupBuilder(program, frozenset(), {})
         self._known: dict[Hashable, float] = {}
         self._shapes = ShapeCache()
         self._savings: dict[Hashable, Saving] = {}
@@ -96,8 +97,7 @@ class GroupTimes:
 
     def figures(self, statements: Sequence[Statement], shape: Shape) -> tuple[float, int]:
         """(microseconds, bytes of global memory) of a group."""
-        builder = GroupBuilder(self._program, self._program.needed_outside(statements), {})
-        built = builder.build(statements, shape)
+        built = self._builder.build_alone(statements, shape, self._program.needed_outside(statements))
         if built.structure not in self._known:
             group = FusionGroup(
                 name="candidate",

@@ -18,7 +18,7 @@ from engine.fusion.regrouping import Regrouping
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.nodes import Fixed
-from engine.tensor.nodes import Access, Literal, Statement, map_leaves
+from engine.tensor.nodes import Access, Literal, Statement, StatementForm, map_leaves, of_form
 
 MOST_KERNELS = 3
 """Kernels of one step."""
@@ -58,7 +58,10 @@ class _StepJoiner(Regrouping):
         self._readers = readers
         self._times = partition.times
         self._possible: dict[int, bool] = {}
+        self._vectors: dict[StatementForm, int] = {}
+        """Of products, those that a block needs at least."""
         self._keys: dict[int, Hashable] = {}
+        self._computations: dict[StatementForm, Hashable] = {}
         self._judged: set[Hashable] = set()
 
     def partition(self) -> Partition:
@@ -66,7 +69,7 @@ class _StepJoiner(Regrouping):
         after = super().partition()
         if after is self._before:
             return after
-        return replace(after, program=replace(after.program, arrays=self._arrays), views=self._views)
+        return replace(after, program=after.program.over(self._arrays, after.program.outputs), views=self._views)
 
     def recurrences(self) -> Iterator[list[Step]]:
         """Equal steps, each of which reads what the one before makes: runs of which a launch can hold two and more."""
@@ -110,7 +113,7 @@ class _StepJoiner(Regrouping):
         """Equal for groups of equal steps, which read other slices of their inputs."""
         if n not in self._keys:
             statements, shape = self.groups[n]
-            self._keys[n] = shape.kind, tuple(map(_computation, statements))
+            self._keys[n] = shape.kind, tuple([of_form(self._computations, s, _computation) for s in statements])
         return self._keys[n]
 
     def _may_be_of_step(self, n: int) -> bool:
@@ -118,8 +121,8 @@ class _StepJoiner(Regrouping):
         if n not in self._possible:
             statements, shape = self.groups[n]
             is_plain = not (shape.kind.is_pattern or shape.kind.has_parts)
-            products = filter(is_contraction, statements)
-            self._possible[n] = is_plain and all(fewest_vectors(s) <= MOST_VECTORS for s in products)
+            vectors = (of_form(self._vectors, s, fewest_vectors) for s in statements if is_contraction(s))
+            self._possible[n] = is_plain and all(number <= MOST_VECTORS for number in vectors)
         return self._possible[n]
 
     def _share_a_factor(self, first: Step, second: Step) -> bool:
@@ -138,8 +141,7 @@ class _StepJoiner(Regrouping):
             for first in range(0, len(steps), most):
                 name_parts(self._statements(steps[first : first + most]), self._arrays, self._views)
         program = self._before.program
-        outputs = (*program.outputs, *self._views)
-        self._times = self._before.times.of(replace(program, arrays=self._arrays, outputs=outputs))
+        self._times = self._before.times.of(program.over(self._arrays, (*program.outputs, *self._views)))
 
     def try_to_join(self, steps: Sequence[Step]) -> None:
         """Equal numbers of steps to a launch: of two, where that gains, and of as many as there may be."""

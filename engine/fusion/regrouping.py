@@ -27,13 +27,7 @@ class Regrouping:
     @cached_property
     def _joins(self) -> Joins:
         """The chosen kernels, those that became one group after they were chosen joined; few plans ask for them."""
-        joins, before = Joins(self._before.chosen.graph), self._searched
-        number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
-        for group, _ in self._before.groups:
-            kernels = {number[s.name] for s in group}
-            if len(kernels) > 1:
-                joins.join(kernels)
-        return joins
+        return joins_of_groups(self._before, self._searched)
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
@@ -64,3 +58,15 @@ class Regrouping:
         for n in members:
             del self.groups[n]
         self.groups[members[-1]] = group
+
+
+def joins_of_groups(partition: Partition, before: Partition) -> Joins:
+    """The chosen kernels, those joined that are one group of a partition.  before: it, as the search left it."""
+    joins, left = Joins(partition.chosen.graph), set(map(id, partition.groups))
+    gone = [(group, n) for group, n in zip(before.groups, before.numbers, strict=True) if id(group) not in left]
+    number = {s.name: n for (group, _), n in gone for s in group}
+    for group, _ in partition.groups:
+        kernels = {number[s.name] for s in group if s.name in number}
+        if len(kernels) > 1:
+            joins.join(kernels)
+    return joins

@@ -8,8 +8,8 @@ from dataclasses import replace
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
+from engine.fusion.regrouping import joins_of_groups
 from engine.fusion.shape import Shape, common_shape, is_contraction
-from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import inline
@@ -44,19 +44,10 @@ class _RowJoiner:
                 self._homes.setdefault(statement.write.array, set()).add(n)
             for array in _read(group):
                 self._readers.setdefault(array, set()).add(n)
-        self._joins = Joins(partition.chosen.graph)
-        self._unite_attentions(before)
+        self._joins = joins_of_groups(partition, before)
         self._firsts: dict[int, int] = {}
         self._savings = dict(partition.savings)
         self._spent = dict(partition.spent)
-
-    def _unite_attentions(self, before: Partition) -> None:
-        """What became one group after the kernels were chosen is one here, too."""
-        number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
-        for group, _ in self.groups.values():
-            kernels = {number[s.name] for s in group}
-            if len(kernels) > 1:
-                self._joins.join(kernels)
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""

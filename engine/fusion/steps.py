@@ -14,7 +14,7 @@ from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
 from engine.fusion.user_groups import UserGroups, opaque, step
 from engine.graph.nodes import Operator
 from engine.support.grouping import group_by
-from engine.tensor.nodes import Statement, TensorProgram, writers_of
+from engine.tensor.nodes import Statement, StatementForm, TensorProgram, of_form, writers_of
 from engine.tensor.scatter import is_scatter, match_scatter
 
 
@@ -78,9 +78,11 @@ class _Maker:
         """
         found = []
         free = [s for s in self.program.statements if s.name in self.left]
-        for own in group_by(free, lambda s: s.operator).values():
-            first = next((n for n, s in enumerate(own) if is_scatter(s)), None)
-            for end in range(len(own), first or 0, -1) if first is not None else ():
+        forms: dict[StatementForm, bool] = {}
+        searching = {s.operator for s in free if of_form(forms, s, is_scatter)}
+        for own in group_by((s for s in free if s.operator in searching), lambda s: s.operator).values():
+            first = next(n for n, s in enumerate(own) if is_scatter(s))
+            for end in range(len(own), first, -1):
                 statements = own[first:end]
                 kept = self.program.needed_outside(statements)
                 if match_scatter(self.program.cut_out(statements, kept)) is None:

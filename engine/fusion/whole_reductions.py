@@ -24,7 +24,11 @@ def with_whole_reductions(partition: Partition, fixed: Fixed, program: TensorPro
 
     program: as it was before long reductions fell into parts.  fixed: as of `Regrouping`.
     """
-    whole = {f"{s.name}{PARTS}": s for s in program.statements if s.reduction is not None}
+    names = {s.name for s in partition.program.statements}
+    sums = ((f"{s.name}{PARTS}", s) for s in program.statements if s.reduction is not None)
+    whole = {name: s for name, s in sums if name in names}
+    if not whole:
+        return partition
     joiner = _PartJoiner(partition, partition, fixed)
     for part, maker, reader in list(joiner.candidates(whole)):
         joiner.try_to_join(whole[part.name], part, maker, reader)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Iterator as Iterator_
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from engine.graph.nodes import Tensor
 from engine.support.grouping import group_by
 from engine.support.values import value
 from engine.tensor.index import Index
+
+Value = TypeVar("Value")
 
 
 class Array(Tensor):
@@ -242,6 +245,12 @@ class TensorProgram:
                 found.setdefault(array, []).append(statement)
         return found
 
+    def over(self, arrays: Mapping[str, Array], outputs: tuple[str, ...]) -> TensorProgram:
+        """The same statements over more arrays, with other outputs."""
+        made = replace(self, arrays=arrays, outputs=outputs)
+        made.__dict__["readers"] = self.readers
+        return made
+
     def restrict(self, statements: Sequence[Statement], outputs: tuple[str, ...]) -> TensorProgram:
         """Some statements as a program of the arrays that they touch, which keep their roles and order."""
         used = set(outputs).union(*[s.arrays for s in statements])
@@ -279,6 +288,14 @@ class TensorProgram:
             role = "in" * (array.name in self.inputs) + "out" * (array.name in self.outputs) or "temporary"
             lines.append(f"  {role:9} {array}")
         return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
+
+
+def of_form(known: dict[StatementForm, Value], statement: Statement, find: Callable[[Statement], Value]) -> Value:
+    """`find(statement)`, once for statements that differ in names alone.  known: what was found."""
+    form = statement.form
+    if form not in known:
+        known[form] = find(statement)
+    return known[form]
 
 
 def writers_of(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
