@@ -62,10 +62,10 @@ class Regrouping:
 
 def joins_of_groups(partition: Partition, before: Partition) -> Joins:
     """The chosen kernels, those joined that are one group of a partition.  before: it, as the search left it."""
-    joins, left = Joins(partition.chosen.graph), set(map(id, partition.groups))
-    gone = [(group, n) for group, n in zip(before.groups, before.numbers, strict=True) if id(group) not in left]
+    joins, old, now = Joins(partition.chosen.graph), set(map(id, before.groups)), set(map(id, partition.groups))
+    gone = [(group, n) for group, n in zip(before.groups, before.numbers, strict=True) if id(group) not in now]
     number = {s.name: n for (group, _), n in gone for s in group}
-    for group, _ in partition.groups:
+    for group, _ in (one for one in partition.groups if id(one) not in old):
         kernels = {number[s.name] for s in group if s.name in number}
         if len(kernels) > 1:
             joins.join(kernels)

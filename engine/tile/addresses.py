@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,8 @@ def _in_pairs(addresses: Lanes, active: np.ndarray) -> np.ndarray:
 
 def _passes_of_groups(addresses: Lanes, active: np.ndarray, width: int, group: int) -> tuple[Lanes, Lanes]:
     """(passes, groups of lanes) of one request of each warp.  group: lanes that are served at once."""
+    if addresses.ndim == 1:  # kernels touch memory in few ways
+        return _passes_of_warp(addresses.astype(np.int64).tobytes(), active.tobytes(), width, group)
     lanes = addresses.shape[-1]
     order = np.argsort(~active, axis=-1, kind="stable")  # lanes that take no part leave no gap
     first = np.take_along_axis(np.where(active, addresses // BANK_BYTES, -1), order, axis=-1)
@@ -111,6 +114,14 @@ def _passes_of_groups(addresses: Lanes, active: np.ndarray, width: int, group: i
         total += most
         groups += most > 0
     return total.reshape(addresses.shape[:-1]), groups.reshape(addresses.shape[:-1])
+
+
+@lru_cache(maxsize=4096)
+def _passes_of_warp(addresses: bytes, active: bytes, width: int, group: int) -> tuple[Lanes, Lanes]:
+    """As `_passes_of_groups`, of the lanes of one warp."""
+    lanes = np.frombuffer(addresses, np.int64)[None, :]
+    passes, groups = _passes_of_groups(lanes, np.frombuffer(active, bool)[None, :], width, group)
+    return passes[0], groups[0]
 
 
 def _distinct(ordered: Lanes) -> np.ndarray:
