@@ -38,9 +38,8 @@ def store_channels_last(folded: Folded, graph: OperatorGraph) -> Folded:
     """The program with those images stored channels last whose convolutions gain more than others lose, and with
     weights to match, where the graph has them as constants.
     """
-    kinds = {op.name: op.kind for op in graph.operators}
-    program = folded.program
-    convolutions = [s for s in program.statements if kinds.get(s.operator) in CONVOLUTIONS]
+    program, names = folded.program, {op.name for op in graph.operators if op.kind in CONVOLUTIONS}
+    convolutions = [s for s in program.statements if s.operator in names] if names else []
     if not convolutions:
         return folded
     images = _Images(program)

@@ -10,7 +10,18 @@ from dataclasses import dataclass, replace
 
 from engine.fusion.operator_folding import Folded
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Array, Guard, Iterator, Literal, Position, Scalar, Statement, writers_of
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Guard,
+    Iterator,
+    Literal,
+    Position,
+    Scalar,
+    Statement,
+    several_writers,
+)
 from engine.tensor.rewrite import looked_up, rewrite_scalar
 
 MOST_PARTS = 4
@@ -21,8 +32,8 @@ def join_concatenations(folded: Folded) -> Folded:
     """The program with arrays of few parts along one axis made by one statement, where an element-wise one reads
     them."""
     program = folded.program
-    writers = writers_of(program.statements)
-    few = {array: parts for array, parts in writers.items() if 2 <= len(parts) <= MOST_PARTS}
+    writers = several_writers(program.statements)
+    few = {array: parts for array, parts in writers.items() if len(parts) <= MOST_PARTS}
     joinable = {array: parts for array, parts in few.items() if array not in program.inputs}
     if not joinable:
         return folded  # as in most graphs: what follows looks at every access

@@ -11,15 +11,18 @@ from dataclasses import replace
 
 from engine.fusion.operator_folding import Folded
 from engine.tensor.index import Index, delinearize, linear
-from engine.tensor.nodes import Access, Array, Statement, TensorProgram, writers_of
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram, several_writers
 from engine.tensor.rewrite import rewrite_access
 
 
 def write_parts_in_place(folded: Folded) -> Folded:
     """The program without arrays that are written in parts and then only copied: their parts are the copy's."""
     program, absorbed = folded.program, dict(folded.absorbed)
+    copies = _copies(program)
+    if not copies:
+        return folded
     made = {s.name: s for s in program.statements}
-    for copy, parts in _copies(program):
+    for copy, parts in copies:
         moved = [_part_of_copy(made[part.name], made[copy.name], program.arrays) for part in parts]
         kept = [part for part in moved if part is not None]
         if len(kept) < len(moved):
@@ -36,7 +39,7 @@ def write_parts_in_place(folded: Folded) -> Folded:
 
 def _copies(program: TensorProgram) -> list[tuple[Statement, list[Statement]]]:
     """Statements that alone read an array and copy all of it, with its several writers; later ones first."""
-    writers = {array: found for array, found in writers_of(program.statements).items() if len(found) > 1}
+    writers = several_writers(program.statements)
     if not writers:
         return []  # as in most graphs
     readers = Counter(array for s in program.statements for array in set(s.sources))

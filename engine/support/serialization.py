@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, ForwardRef, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from engine.support.budgets import MAX_JSON_DEPTH
@@ -51,10 +52,11 @@ def to_json(value: object) -> Plain:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, tuple):  # before what costs more to ask
-        return [item if type(item) is str else to_json(item) for item in value]
+        return [item if type(item) in _EXACT else to_json(item) for item in value]
     if is_dataclass(value):
-        found = ((name, getattr(value, name)) for name in _names(cast(Any, type(value))))
-        return {name: item if type(item) is str else to_json(item) for name, item in found}
+        names, values = _fields_of(cast(Any, type(value)))
+        found = zip(names, values(value), strict=True)
+        return {name: item if type(item) in _EXACT else to_json(item) for name, item in found}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Sequence):
@@ -81,8 +83,10 @@ def from_json(kind: type[T], data: object) -> T:
 
 
 @lru_cache(maxsize=256)
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _fields_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of a dataclass's fields, and their values."""
+    names = tuple(field.name for field in fields(kind))
+    return names, attrgetter(*names) if len(names) > 1 else lambda value: tuple([getattr(value, n) for n in names])
 
 
 @lru_cache(maxsize=1024)

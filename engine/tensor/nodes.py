@@ -303,6 +303,13 @@ def writers_of(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
     return group_by(statements, lambda s: s.write.array)
 
 
+def several_writers(statements: Sequence[Statement]) -> dict[str, list[Statement]]:
+    """Array -> the statements that write parts of it, of arrays with several; few graphs have any."""
+    if len({s.write.array for s in statements}) == len(statements):
+        return {}
+    return {array: writing for array, writing in writers_of(statements).items() if len(writing) > 1}
+
+
 def leaves(expression: Scalar) -> Iterator_[Literal | Access | Position]:
     """What an expression is computed from, left to right."""
     if isinstance(expression, Apply):
