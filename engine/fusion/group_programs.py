@@ -51,7 +51,7 @@ class GroupBuilder:
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
-        statements = _ordered(statements, shape)
+        statements = _in_order(statements, shape)
         # Layers repeat: most groups of a model take the program of an earlier one, under other arrays.
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
@@ -72,7 +72,7 @@ class GroupBuilder:
 
     def build_alone(self, statements: Sequence[Statement], shape: Shape, outputs: frozenset[str]) -> Built:
         """The program of a group that may be none of the plan, with outputs of its own."""
-        return self._fresh(_ordered(statements, shape), shape, outputs)
+        return self._fresh(_in_order(statements, shape), shape, outputs)
 
     def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))
@@ -110,7 +110,7 @@ class GroupBuilder:
         return Built(program, instance, kind, structure_of(program, kind.name))
 
 
-def _ordered(statements: Sequence[Statement], shape: Shape) -> Sequence[Statement]:
+def _in_order(statements: Sequence[Statement], shape: Shape) -> Sequence[Statement]:
     """The statements of a group as its program has them: split, and those of a part together."""
     if shape.splits:
         statements = [split(s, shape.splits) for s in statements]
