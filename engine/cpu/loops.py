@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from engine.cpu.plan import STACK_BYTES, RegionPlan, is_vector_loop
 from engine.cpu.ranges import declare_range
-from engine.cpu.sums import Sum, distance_from_first, distance_from_last
+from engine.cpu.sums import Sum, distance_from_first, distance_from_last, sums_of_exponentials
 from engine.cpu.text import Expressions, Text, Where, element, held_type, literal, round_text, stored_type
 from engine.kernels.general.instances import Instance, solve_rows
 from engine.kernels.general.paths import Dimension, Nest, NestLoop, NestSequence, is_cyclic, whole_rows
 from engine.scheduling.nodes import Leaf
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index, linear
-from engine.tensor.nodes import Access, Statement
+from engine.tensor.nodes import Access, Apply, Statement
 from engine.tile.emit import at
 from engine.tile.nodes.expressions import index_text
 from engine.tile.source import Line
@@ -48,6 +48,7 @@ class RegionWriter:
         self.width = ""
         """How many lanes the strip has, in C++."""
         self.in_lanes = False
+        self._weights = sums_of_exponentials(self.program)
         self.expressions = Expressions(self.program.arrays, self.extents, self._element)
 
     def write(self) -> None:
@@ -303,7 +304,12 @@ class RegionWriter:
 
     def _expression(self, statement: Statement, where: Where) -> str:
         self._know(statement)
-        return self.expressions.value(statement.expression, where, self.expressions.known)
+        value = statement.expression
+        match value:
+            # The inverse is found once for all elements that are divided by it: a unit in the last place off.
+            case Apply("div", (dividend, Access(array) as divisor)) if array in self._weights and not self.lanes:
+                value = Apply("mul", (dividend, Apply("reciprocal", (divisor,), value.dtype)), value.dtype)
+        return self.expressions.value(value, where, self.expressions.known)
 
     def _store(self, statement: Statement, where: Where, value: str, link: Line) -> None:
         """Store a value that is read from memory; what every point makes for itself is stored by the first."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.cpu.text import Text, Where, held_type, literal
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Reduction, Statement
+from engine.tensor.nodes import Access, Apply, Reduction, Statement, TensorProgram
 from engine.tile.nodes.expressions import INFIX, ROUND
 from engine.tile.source import Line
 
@@ -23,6 +23,8 @@ class Sum:
     text: Text
     statement: Statement
     names: tuple[str, ...]
+    is_ordered: bool = False
+    """Whether it is an integer in the order of the floats whose extremum it is."""
 
     @staticmethod
     def begin(text: Text, statement: Statement, lanes: int, link: Line) -> Sum:
@@ -33,26 +35,30 @@ class Sum:
             raise Unsupported("codegen", statement.name, reason, "leave out the rewrite `online`")
         name, dtype = text.name(statement.write.array), held_type(reduction.accumulate)
         identity = literal(reduction.identity, reduction.accumulate)
+        is_ordered = reduction.accumulate == "float32" and reduction.operation in ("max", "min")
+        if is_ordered:
+            dtype, identity = "int", f"order_of({identity})"
         if lanes:
             text.add(f"alignas(64) {dtype} {name}[{lanes}];", link)
             text.add(f"for (int lane = 0; lane < {lanes}; ++lane) {name}[lane] = {identity};", link)
         else:
             text.add(f"{dtype} {name} = {identity};", link)
-        return Sum(text, statement, (name,))
+        return Sum(text, statement, (name,), is_ordered)
 
     @property
     def clause(self) -> str:
         """What tells a vector loop that its lanes collect parts."""
         reduction = _reduction(self.statement)
-        kind = _CLAUSE[reduction.operation]
-        if "float" in reduction.accumulate and kind in ("max", "min"):
-            kind = {"max": "largest", "min": "smallest"}[kind]  # a NaN among the terms is the result
-        return f"reduction({kind} : {self.names[0]})"
+        return f"reduction({_CLAUSE[reduction.operation]} : {self.names[0]})"
 
     def add(self, term: str, lane: str, link: Line) -> None:
         """Add one term."""
         reduction, name = _reduction(self.statement), f"{self.names[0]}{lane}"
         function = _FUNCTION[reduction.operation]
+        if self.is_ordered:
+            least = ", true" if function == "min" else ""
+            self.text.add(f"{name} = fn_{function}({name}, order_of(float({term}){least}));", link)
+            return
         called = f"fn_{function}({name}, {held_type(reduction.accumulate)}({term}))"
         joined = f"{name} {INFIX[function]} {term}" if function in INFIX else called
         self.text.add(f"{name} = {joined};", link)
@@ -60,10 +66,24 @@ class Sum:
     def result(self, dtype: str, lane: str) -> str:
         """The sum as the array's type has it."""
         name, accumulate = f"{self.names[0]}{lane}", _reduction(self.statement).accumulate
+        if self.is_ordered:
+            name = f"of_order({name})"
         if dtype == accumulate:
             return name
         value = f"bool({name} != 0)" if dtype == "bool" else f"{held_type(dtype)}({name})"
         return f"{ROUND[dtype]}({value})" if dtype in ROUND else value
+
+
+def sums_of_exponentials(program: TensorProgram) -> set[str]:
+    """Arrays of them: none is so small that it has no inverse."""
+    exponentials = {
+        s.write.array for s in program.statements if isinstance(s.expression, Apply) and s.expression.function == "exp"
+    }
+    return {
+        s.write.array for s in program.statements
+        if s.reduction and s.reduction.operation == "sum" and isinstance(s.expression, Access)
+        and s.expression.array in exponentials
+    }  # fmt: skip
 
 
 def distance_from_first(statement: Statement, rows: Sequence[Index], where: Where) -> Index:

@@ -20,20 +20,21 @@ LOOM float fn_sqrt(float x) { return __builtin_sqrtf(x); }
 LOOM float fn_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 LOOM float fn_reciprocal(float x) { return 1.0f / x; }
 
-// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, a polynomial of degree 6.  Results below 2^-125 are 0.
+// exp(x) = 2^n exp(r), |r| <= ln 2 / 2, a polynomial of degree 6.  Results below 2^-125 are 0.  Bits of floats that are
+// not below 0 are ordered as integers, whose extrema are single instructions on vectors.
 LOOM float fn_exp(float x) {
-    const float high = x > 89.0f ? 89.0f : x;
-    const float n = fn_round(high * 1.442695041f);
-    const float r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, high));
-    float p = 1.3888889e-3f;
-    p = __builtin_fmaf(p, r, 8.3333337e-3f);
-    p = __builtin_fmaf(p, r, 4.1666664e-2f);
-    p = __builtin_fmaf(p, r, 1.6666667e-1f);
-    p = __builtin_fmaf(p, r, 0.5f);
-    p = __builtin_fmaf(p, r, 1.0f);
-    p = __builtin_fmaf(p, r, 1.0f);
+    const int bits = std::bit_cast<int>(x), most = std::bit_cast<int>(89.0f);
+    const float n = fn_round(std::bit_cast<float>(bits < most ? bits : most) * 1.442695041f);
+    const float r = __builtin_fmaf(n, -1.42860677e-6f, __builtin_fmaf(n, -0.693145752f, x));
+    float twice = 2.0f * 1.3888889e-3f;
+    twice = __builtin_fmaf(twice, r, 2.0f * 8.3333337e-3f);
+    twice = __builtin_fmaf(twice, r, 2.0f * 4.1666664e-2f);
+    twice = __builtin_fmaf(twice, r, 2.0f * 1.6666667e-1f);
+    twice = __builtin_fmaf(twice, r, 1.0f);
+    twice = __builtin_fmaf(twice, r, 2.0f);
+    twice = __builtin_fmaf(twice, r, 2.0f);
     const float power = float_of(u32(static_cast<int>(n) + 126) << 23);  // half of 2^n, which may be too large
-    return x < -86.6434f ? 0.0f : 2.0f * p * power;
+    return x < -86.6434f ? 0.0f : twice * power;
 }
 
 LOOM float fn_sigmoid(float x) { return 1.0f / (1.0f + fn_exp(-x)); }
@@ -100,6 +101,15 @@ LOOM float fn_min(float a, float b) {
     const float smaller = a < b ? a : b;
     return a != a ? a : smaller;
 }
+
+// Integers in the order of floats, for extrema of many: vectors compare integers in one instruction, and compilers know
+// how to join their lanes.  NaN is beyond all numbers: above them, or below where the least is looked for.
+LOOM int order_of(float x, bool is_least = false) {
+    const int bits = std::bit_cast<int>(x), magnitude = bits & 0x7fffffff, order = bits ^ ((bits >> 31) & 0x7fffffff);
+    const int beyond = is_least ? ~magnitude : magnitude;
+    return magnitude > 0x7f800000 ? beyond : order;
+}
+LOOM float of_order(int x) { return std::bit_cast<float>(x ^ ((x >> 31) & 0x7fffffff)); }
 
 // The nearest whole number of steps from `zero`, half to even, within two limits: a code.  Bits of floats that are not
 // below 0 are ordered as integers, whose extrema are single instructions on vectors; what is far below all codes
@@ -168,5 +178,3 @@ LOOM u16 as_u16(T x) { return static_cast<u16>(static_cast<i64>(x)); }
 LOOM u32 as_u32(float x) { return static_cast<u32>(static_cast<i64>(x)); }
 LOOM u64 as_u64(float x) { return x < 0.0f ? static_cast<u64>(static_cast<i64>(x)) : static_cast<u64>(x); }
 
-#pragma omp declare reduction(largest : float : omp_out = fn_max(omp_out, omp_in)) initializer(omp_priv = NEG_INF)
-#pragma omp declare reduction(smallest : float : omp_out = fn_min(omp_out, omp_in)) initializer(omp_priv = INF)
