@@ -24,7 +24,7 @@ LINE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Lanes:
+class _LaneRun:
     """Neighbouring columns (rows, of a turned tile): of one row of an image, or of all of it."""
 
     where: Mapping[str, Index]
@@ -71,15 +71,15 @@ class EpilogueText(PanelText):
         """The side that lanes walk."""
         return self.rows if self.product.is_turned else self.columns
 
-    def _flat_lanes(self) -> _Lanes:
+    def _flat_lanes(self) -> _LaneRun:
         """All columns (rows) of the tile are neighbours, in every array."""
         lanes = self._lane_side
         side, flat = lanes.side, Index.of(lanes.first) + Index.of(LANE)
         self.extents[LANE] = lanes.lanes
         count = "HEIGHT" if lanes is self.rows else "width" if side.size % self.machine.lanes else "WIDTH * LANES"
         if len(side.loops) == 1:
-            return _Lanes({side.loops[0].name: flat}, count, "")
-        return _Lanes(self._joined_values(side.loops, lanes.first), count, "")
+            return _LaneRun({side.loops[0].name: flat}, count, "")
+        return _LaneRun(self._joined_values(side.loops, lanes.first), count, "")
 
     def _joined_values(self, loops: Sequence[Loop], start: str) -> dict[str, Index]:
         """Values of loops for which one variable, `column`, stands while they are joined.  start: its first one."""
@@ -101,7 +101,7 @@ class EpilogueText(PanelText):
             yield {loop.name: index for loop, index in zip(other.side.loops, indices, strict=True)}
 
     @contextmanager
-    def _image_rows(self) -> Iterator[_Lanes]:
+    def _image_rows(self) -> Iterator[_LaneRun]:
         """Runs of columns (rows) that are neighbours in an image; what staging put between two rows is left out."""
         text, lanes = self.text, self._lane_side
         own = lanes.side.loops
@@ -111,7 +111,7 @@ class EpilogueText(PanelText):
             joined = Loop("joined", math.prod(i.extent for i in inner))
             with self.runs((*outer, joined), lanes.first) as (where, count, offset):
                 start = index_text(where.pop("joined") + Index.of(LANE) * -1)
-                yield _Lanes({**where, **self._joined_values(inner, start)}, count, offset)
+                yield _LaneRun({**where, **self._joined_values(inner, start)}, count, offset)
             return
         with self.runs(virtual, lanes.first) as (where, count, offset):
             last, real = virtual[-1], own[-1].extent
@@ -123,7 +123,7 @@ class EpilogueText(PanelText):
             for n, loop in enumerate(own[:-1]):
                 if n and loop.extent < virtual[n].extent:
                     text.add(f"if ({index_text(where[loop.name])} >= {loop.extent}) continue;", self.link)
-            yield _Lanes(where, count, offset)
+            yield _LaneRun(where, count, offset)
 
     @property
     def _joined(self) -> int:
@@ -156,7 +156,7 @@ class EpilogueText(PanelText):
 
     # The lanes of a row
 
-    def _lanes(self, lines: Mapping[str, Index], columns: _Lanes) -> None:
+    def _lanes(self, lines: Mapping[str, Index], columns: _LaneRun) -> None:
         """The statements for some neighbouring columns of a row: whole vectors, the last of which is cut."""
         text = self.text
         where = {**{i.name: Index.of(i.name) for i in self.product.batch}, **lines, **columns.where}
