@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.graph.nodes import DTYPES
+from engine.support.values import value
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import contiguous_along, position, stride, uniform_along, vector_limit
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Guard, Statement, TensorProgram
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Pattern:
     """One access to global memory: a read of an input, or a write of an output."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from engine.recipe import DEPTH
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence
+from engine.support.values import value
 from engine.tensor.index import Index
 
 
@@ -36,7 +37,7 @@ class Address:
         return Address("name", dimension)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TreePosition:
     """Position of a statement in a schedule tree."""
 

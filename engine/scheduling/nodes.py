@@ -9,6 +9,7 @@ from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.support.errors import Illegal
 from engine.support.html import html_table, html_text
+from engine.support.values import value
 from engine.tensor.index import Index
 
 
@@ -65,7 +66,7 @@ class Mark:
     """The statements that its entry speaks of, where the choice is about them; empty means all below the dimension."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Member:
     """One dimension of a band: an affine row for every statement below it."""
 
@@ -90,21 +91,21 @@ class TilePart:
     is_tile: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Leaf:
     """Statements that run at one point, in this order."""
 
     statements: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Sequence:
     """Subtrees that run one after the other; each holds its own statements."""
 
     children: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Band:
     """Nested loops around `child`; `permutable` when they may be interchanged and tiled."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence
 from engine.support.errors import BadInput
+from engine.support.values import value
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import TensorProgram
 
@@ -15,7 +15,7 @@ AFFINE, TILE, PLACE, OTHER = "affine", "tile", "place", "other"
 """Kinds of rows: without division, floor(r / F), r mod F, and any other division."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TimeComponent:
     """One component of a statement's time stamp: a row of a band, or a place in a sequence or leaf."""
 

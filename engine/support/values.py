@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as value
+    from functools import cached_property
 else:
     from dataclasses import dataclass
 
@@ -15,5 +16,20 @@ else:
         assert frozen
         return dataclass(slots=slots, unsafe_hash=True)
 
+    class cached_property:
+        """As `functools.cached_property`, which before Python 3.12 locks all values of a class while it finds one."""
 
-__all__ = ["value"]
+        def __init__(self, find):
+            self._find, self.__doc__ = find, find.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            found = instance.__dict__[self._name] = self._find(instance)
+            return found
+
+
+__all__ = ["cached_property", "value"]

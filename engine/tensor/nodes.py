@@ -11,12 +11,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Iterator as Iterator_
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeVar
 
 from engine.graph.nodes import Tensor
 from engine.support.grouping import group_by
-from engine.support.values import value
+from engine.support.values import cached_property, value
 from engine.tensor.index import Index
 
 Value = TypeVar("Value")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from engine.support.values import value
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Scalar
@@ -20,7 +20,7 @@ COMPOUND = {"sum": "+=", "prod": "*="}
 """Reduction operation -> the assignment that combines, where C++ has one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Comment(TileOp):
     """A line for the reader of the CUDA text."""
 
@@ -31,7 +31,7 @@ class Comment(TileOp):
         out.line(f"// {self.text}", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Let(TileOp):
     """`const int name = index`; with `limit`, the smaller of the two."""
 
@@ -54,7 +54,7 @@ class Let(TileOp):
         out.line(f"const {'i64' if out.is_long(self.index) else 'int'} {self.name} = {value};", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Mask(TileOp):
     """`const bool name = every condition >= 0`, and all masks `within`.
 
@@ -66,7 +66,7 @@ class Mask(TileOp):
     within: tuple[str, ...] = ()
     at: Line = NOWHERE
     bits: Slot | None = None
-    place: Index = Index()  # noqa: RUF009 - an index never changes
+    place: Index = Index()
 
     read_fields: ClassVar[tuple[str, ...]] = ("bits",)
 
@@ -86,7 +86,7 @@ class Mask(TileOp):
         out.line(f"const bool {self.name} = {' && '.join(terms)};", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SetBit(TileOp):
     """Set bit number `place` of a register of zeros where a mask holds."""
 
@@ -106,7 +106,7 @@ class SetBit(TileOp):
         out.line(f"{slot_text(self.slot)} |= u32({self.mask}) << ({index_text(self.place)});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SetPlace(TileOp):
     """Keep a position, or a part of one, in a register: the compiler does not take it apart where it is used."""
 
@@ -120,7 +120,7 @@ class SetPlace(TileOp):
         out.line(f"{slot_text(self.slot)} = keep({index_text(self.index)});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Declare(TileOp):
     """A register buffer, every element set to `value` (None leaves it undefined)."""
 
@@ -161,7 +161,7 @@ class Declare(TileOp):
         out.depth -= len(names)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Assign(TileOp):
     """`slot = expression`; accesses in the expression name register buffers."""
 
@@ -189,7 +189,7 @@ class Assign(TileOp):
         out.line(f"{place} {COMPOUND.get(self.combine or '', '=')} {value};", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WarpReduce(TileOp):
     """Combine a register element over `width` neighbouring lanes; every lane gets the result."""
 
@@ -208,7 +208,7 @@ class WarpReduce(TileOp):
         out.line(f"{place} = warp_reduce<{REDUCERS[self.operation]}{lanes}>({place});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WarpScan(TileOp):
     """A register element becomes what the lanes before have together; in the first lane, the operation's identity."""
 
@@ -225,7 +225,7 @@ class WarpScan(TileOp):
         out.line(f"{place} = warp_scan<{REDUCERS[self.operation]}>({place});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TurnRows(TileOp):
     """`columns[c][r] = rows[r][c]`: vectors that one thread holds as they lie in memory, turned in its registers."""
 
@@ -248,7 +248,7 @@ class TurnRows(TileOp):
         out.line(f"turn_rows({slot_text(self.columns)}, {slot_text(self.rows)});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MapFragment(TileOp):
     """Every element of a fragment of `dtype`, called `element`, replaced by an expression of it."""
 
@@ -269,7 +269,7 @@ class MapFragment(TileOp):
         out.line(f"on_elements<{STORED[self.dtype]}>({slot_text(self.slot)}, {function});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MatrixMultiply(TileOp):
     """`sums += first * second` on tensor cores, by all lanes of a warp together."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from engine.support.values import value
 from engine.tensor.index import Index
 from engine.tile.nodes.expressions import condition_text, index_text
 from engine.tile.nodes.operation import Body, Participants, TileOp
@@ -15,7 +15,7 @@ from engine.tile.nodes.writer import CudaWriter
 from engine.tile.source import NOWHERE, Line
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Barrier(TileOp):
     """All threads of the block meet."""
 
@@ -28,7 +28,7 @@ class Barrier(TileOp):
         out.line("barrier();", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WarpSync(TileOp):
     """All lanes of a warp meet and see what the others wrote."""
 
@@ -41,7 +41,7 @@ class WarpSync(TileOp):
         out.line("warp_sync();", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class For(TileOp):
     """`for name in 0 .. extent-1`, written out on request: whole (True), or so many iterations at a time."""
 
@@ -74,7 +74,7 @@ class For(TileOp):
         write_block(out, head, self.body, self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class If(TileOp):
     """A branch on a mask that may differ between threads: only operations of a single thread may stand below."""
 
@@ -92,7 +92,7 @@ class If(TileOp):
         write_block(out, f"if ({self.mask}) {{", self.body, self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class UniformIf(TileOp):
     """A branch on `condition >= 0` over loop counters and the block: all threads of the block take it together."""
 
@@ -112,7 +112,7 @@ class UniformIf(TileOp):
         write_block(out, f"if ({condition_text(self.condition)}) {{", self.body, self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BreakIf(TileOp):
     """Leave the innermost loop where `condition >= 0`, over loop counters and the block: all threads of it do.
 
@@ -138,7 +138,7 @@ class BreakIf(TileOp):
         out.line(f"if ({condition_text(self.condition)}) break;", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LeaveUnless(TileOp):
     """Leave the innermost loop where a mask is false: each thread by itself, as the data say."""
 
@@ -161,7 +161,7 @@ class LeaveUnless(TileOp):
         out.line(f"if (!{self.mask}) break;", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TakeNumber(TileOp):
     """`slot = counter`, and the counter one more: threads of any block get different numbers, in no order.
 
@@ -201,7 +201,7 @@ class TakeNumber(TileOp):
         out.line(f"const int {self.slot.buffer} = {value};", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LastArrival(TileOp):
     """Each block of a team increments the team's counter; all but the last to arrive leave the kernel.
 
@@ -241,7 +241,7 @@ class LastArrival(TileOp):
         out.line(f"if (!is_last_of<{self.team}>({self.counters}, {index_text(self.position)})) return;", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BlockRanges(TileOp):
     """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.graph.nodes import DTYPES
+from engine.support.values import value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.nodes import ROW_BYTES
@@ -20,7 +20,7 @@ LANE = Index.of("v")
 """The counter of the loops over the elements of a pack."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Load(TileOp):
     """`width` consecutive elements of a global or shared buffer into a register buffer, from `slot` on.
 
@@ -92,7 +92,7 @@ class Load(TileOp):
         out.line(f"for (int v = 0; v < {self.width}; ++v) {into} = {element};", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Store(TileOp):
     """`width` consecutive elements of a register buffer, from `slot` on, into a global or shared buffer."""
 
@@ -137,7 +137,7 @@ class Store(TileOp):
         out.line("}", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AsyncCopy(TileOp):
     """cp.async: `width` consecutive elements from global to shared memory; where masked off, zeros.
 
@@ -153,7 +153,7 @@ class AsyncCopy(TileOp):
     mask: str | None = None
     at: Line = NOWHERE
     start: Slot | None = None
-    rest: Index = Index()  # noqa: RUF009 - an index never changes
+    rest: Index = Index()
 
     is_asynchronous: ClassVar[bool] = True
     positions: ClassVar[Mapping[str, str]] = {"target_position": "target", "source_position": "source"}
@@ -177,7 +177,7 @@ class AsyncCopy(TileOp):
         out.line(f"async_copy<{size}>({self.target}, {target}, {self.source}, {source}, {valid});", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Commit(TileOp):
     """Close the group of this thread's copies issued since the last commit."""
 
@@ -189,7 +189,7 @@ class Commit(TileOp):
         out.line("async_commit();", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Wait(TileOp):
     """Wait until at most `pending` of this thread's newest groups are unfinished."""
 
@@ -202,7 +202,7 @@ class Wait(TileOp):
         out.line(f"async_wait<{self.pending}>();", self.at)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MatrixLoad(TileOp):
     """Four matrices of 8 rows of 16 bytes from shared memory into the words of all lanes of a warp.
 

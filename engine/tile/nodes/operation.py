@@ -8,7 +8,7 @@ text calls (`tile/include`), and that function's emulation (`execution/emulate/i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
@@ -44,7 +44,7 @@ class Body:
     """Only so many blocks run them, numbered from 0 in here; None where all do that come here."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TileOp:
     """One operation of a tile program; the defaults are those of one that touches nothing."""
 

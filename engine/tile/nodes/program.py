@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.support.values import value
 from engine.tensorize.space import KernelConfig
 from engine.tile.nodes.control import LastArrival
 from engine.tile.nodes.operation import TileOp, operations
@@ -49,7 +50,7 @@ class Needs:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TileProgram:
     """One kernel before it becomes text: one launch, and those in `later`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.support.values import value
@@ -14,7 +13,7 @@ BLOCK, THREAD = "block", "thread"
 """The hardware variables: linear block number and linear thread number."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Buffer:
     """Storage of a kernel.  A register buffer of shape () is a scalar variable, one of each thread's own."""
 
